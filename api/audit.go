@@ -2,21 +2,23 @@ package api
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Audit lists everything that another cluster can do in this one, and what it runs here, as `bourse audit` shows it.
+// Audit lists everything that another cluster can do in this one, and what it runs here, as `bourse
+// audit` shows it.
 type Audit struct {
 	Cluster string `json:"cluster"`
 	// Fingerprint is that of the pinned key.
 	Fingerprint string `json:"fingerprint,omitempty"`
 	// Reservations are its reservations here that have not ended, by ID.
 	Reservations map[string]Resources `json:"reservations,omitempty"`
-	// Bindings give its users rights: "ClusterRoleBinding NAME -> ROLE", "RoleBinding NAMESPACE/NAME -> ROLE".
+	// Bindings give its users rights: "ClusterRoleBinding NAME -> ROLE", "RoleBinding
+	// NAMESPACE/NAME -> ROLE".
 	Bindings []string `json:"bindings,omitempty"`
 	// Certificates let it in at the API server.
 	Certificates []AuditCertificate `json:"certificates,omitempty"`
 	// Quotas are what Liqo allows its pods, by the user that creates them.
 	Quotas map[string]Resources `json:"quotas,omitempty"`
-	// Network are the addresses under which its pods and the pods here reach each other through Liqo's network, as far as
-	// NetworkPolicies allow.
+	// Network are the addresses under which its pods and the pods here reach each other through
+	// Liqo's network, as far as NetworkPolicies allow.
 	Network []string `json:"network,omitempty"`
 	// Namespaces are those that Liqo made for it, with what runs there. An eviction removes all of it.
 	Namespaces []AuditNamespace `json:"namespaces,omitempty"`

@@ -2,16 +2,17 @@ package api
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// MainBroker names the broker that the agent was started with (--join). It exists without a Broker object; such an object
-// can disable it.
+// MainBroker names the broker that the agent was started with (--join). It exists without a Broker
+// object; such an object can disable it.
 const MainBroker = "main"
 
-// ConditionConnected of a Broker: its watch is open. Reasons if it is not: Disabled, Joining, NotJoined, Unavailable, or
-// the code of the broker's answer.
+// ConditionConnected of a Broker: its watch is open. Reasons if it is not: Disabled, Joining,
+// NotJoined, Unavailable, or the code of the broker's answer.
 const ConditionConnected = "Connected"
 
-// Broker is a further broker of this cluster, in addition to the one that its agent was started with. It is in the agent's
-// namespace. The agent never drops it because it is away: an admin disables or deletes it. Existing reservations stay.
+// Broker is a further broker of this cluster, in addition to the one that its agent was started
+// with. It is in the agent's namespace. The agent never drops it because it is away: an admin
+// disables or deletes it. Existing reservations stay.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -30,16 +31,18 @@ type Broker struct {
 
 // BrokerSpec is an admin's configuration of a broker.
 type BrokerSpec struct {
-	// Join is a token of the broker's operator. It is used once; remove it after that. Anyone who reads it before can join in
-	// this cluster's name. Not for the broker "main".
+	// Join is a token of the broker's operator. It is used once; remove it after that. Anyone who
+	// reads it before can join in this cluster's name. Not for the broker "main".
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Join string `json:"join,omitempty"`
-	// URL is the address of the broker, https://HOST:PORT. Default: the one in the token. Not for the broker "main".
+	// URL is the address of the broker, https://HOST:PORT. Default: the one in the token. Not for
+	// the broker "main".
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	URL string `json:"url,omitempty"`
-	// Disabled stops all communication with the broker, as if it were away. Existing reservations stay. Default false.
+	// Disabled stops all communication with the broker, as if it were away. Existing reservations
+	// stay. Default false.
 	// +optional
 	Disabled bool `json:"disabled,omitempty"`
 }

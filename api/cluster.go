@@ -4,15 +4,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Card is what a member shows of itself to those that may see it. The cluster key signs it (document kind "card"), so that
-// a broker cannot change it.
+// Card is what a member shows of itself to those that may see it. The cluster key signs it
+// (document kind "card"), so that a broker cannot change it.
 type Card struct {
 	// Cluster is the Liqo cluster ID: a DNS-1123 label, at most 63 characters.
 	Cluster string `json:"cluster"`
 	// Key is the cluster key: raw Ed25519 public key, base64url without padding.
 	Key string `json:"key"`
-	// Legacy says that the cluster's agent is a prototype without a key. The broker derived Key, holds it and signs with it in
-	// the cluster's name. Only clusters whose SharingPolicy says `trust: legacy` trade with it.
+	// Legacy says that the cluster's agent is a prototype without a key. The broker derived Key,
+	// holds it and signs with it in the cluster's name. Only clusters whose SharingPolicy says
+	// `trust: legacy` trade with it.
 	Legacy bool `json:"legacy,omitempty"`
 	// Number grows with each card of this cluster; an older one is refused.
 	Number int64 `json:"number"`
@@ -20,15 +21,16 @@ type Card struct {
 	Properties Properties `json:"properties"`
 	// Endorsement is a root's signed statement that this cluster has this key (JWS), if there is one.
 	Endorsement string `json:"endorsement,omitempty"`
-	// Rotations (JWS) lead from the cluster's earlier keys to Key, oldest first. Each key signed the next. At most
-	// [MaxRotations].
+	// Rotations (JWS) lead from the cluster's earlier keys to Key, oldest first. Each key signed
+	// the next. At most [MaxRotations].
 	Rotations []string `json:"rotations,omitempty"`
-	// ApproveWithin is that of the SharingPolicy: how long a consumer's assignment may wait for an admin here. Absent: a few
-	// minutes.
+	// ApproveWithin is that of the SharingPolicy: how long a consumer's assignment may wait for an
+	// admin here. Absent: a few minutes.
 	ApproveWithin *metav1.Duration `json:"approveWithin,omitempty"`
 }
 
-// Properties describe a cluster. Each is a variable of `where` under its JSON name. An empty property is unknown there.
+// Properties describe a cluster. Each is a variable of `where` under its JSON name. An empty
+// property is unknown there.
 type Properties struct {
 	// Region is where the nodes are: the most frequent topology.kubernetes.io/region.
 	// +kubebuilder:validation:MaxLength=128
@@ -45,15 +47,17 @@ type Properties struct {
 	// APIServer is the URL of the cluster's API server for peers, as its Liqo publishes it.
 	// +kubebuilder:validation:MaxLength=512
 	APIServer string `json:"apiServer,omitempty"`
-	// Network is the network that the cluster allows with consumers: wireguard, or empty for none. Gateway says that other
-	// clusters can dial its gateway.
+	// Network is the network that the cluster allows with consumers: wireguard, or empty for none.
+	// Gateway says that other clusters can dial its gateway.
 	// +kubebuilder:validation:MaxLength=16
 	Network NetworkMode `json:"network,omitempty"`
 	Gateway bool        `json:"gateway,omitempty"`
-	// Connector is the URL where clusters that know this one's key deal with it without a broker. Empty: it has no connector.
+	// Connector is the URL where clusters that know this one's key deal with it without a broker.
+	// Empty: it has no connector.
 	// +kubebuilder:validation:MaxLength=512
 	Connector string `json:"connector,omitempty"`
-	// APIServerAccess says how consumers reach the API server: network (only through Network), or empty (directly).
+	// APIServerAccess says how consumers reach the API server: network (only through Network), or
+	// empty (directly).
 	// +kubebuilder:validation:MaxLength=16
 	APIServerAccess APIServerAccess `json:"apiServerAccess,omitempty"`
 	// StorageClasses are the names of the storage classes, sorted.
@@ -62,8 +66,8 @@ type Properties struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// Sequence orders the advertisements of a cluster. Incarnation grows with each start of its agent, Number with each
-// advertisement.
+// Sequence orders the advertisements of a cluster. Incarnation grows with each start of its agent,
+// Number with each advertisement.
 type Sequence struct {
 	Incarnation int64 `json:"incarnation"`
 	Number      int64 `json:"number"`
@@ -74,11 +78,12 @@ func (s Sequence) After(o Sequence) bool {
 	return s.Incarnation > o.Incarnation || s.Incarnation == o.Incarnation && s.Number > o.Number
 }
 
-// Measurement is the whole advertisement that an agent sends to its broker. It is not signed. The broker may not change
-// it.
+// Measurement is the whole advertisement that an agent sends to its broker. It is not signed. The
+// broker may not change it.
 type Measurement struct {
 	Sequence Sequence `json:"sequence"`
-	// Terms say who may see the cluster and reserve from it. Nil: the cluster shares nothing and is only a consumer.
+	// Terms say who may see the cluster and reserve from it. Nil: the cluster shares nothing and is
+	// only a consumer.
 	Terms *Terms `json:"terms,omitempty"`
 	// Pools are the kinds of capacity, at most 16.
 	Pools map[string]Pool `json:"pools,omitempty"`
@@ -95,12 +100,13 @@ type Pool struct {
 	Shared Resources `json:"shared,omitempty"`
 	// Accounts are the commitments to each consumer, and what its pods use.
 	Accounts map[string]AccountUse `json:"accounts,omitempty"`
-	// Shapes are the free amounts of the nodes that count, at most 16 shapes. A node is in at most one of them. Each shape
-	// errs on the low side.
+	// Shapes are the free amounts of the nodes that count, at most 16 shapes. A node is in at most
+	// one of them. Each shape errs on the low side.
 	Shapes []Shape `json:"shapes,omitempty"`
 }
 
-// Shape says that a number of nodes each have at least an amount free: allocatable less what their pods request.
+// Shape says that a number of nodes each have at least an amount free: allocatable less what their
+// pods request.
 type Shape struct {
 	Nodes int64     `json:"nodes"`
 	Free  Resources `json:"free"`
@@ -124,10 +130,11 @@ type SoldUnits struct {
 	Units int64  `json:"units"`
 }
 
-// MeasurementDelta changes the advertisement at the broker. A named part replaces the old one, and a null removes it. An
-// empty delta renews the lease.
+// MeasurementDelta changes the advertisement at the broker. A named part replaces the old one, and
+// a null removes it. An empty delta renews the lease.
 type MeasurementDelta struct {
-	// Base is the advertisement that this changes. If the broker has another one, the error is StaleAdvertisement.
+	// Base is the advertisement that this changes. If the broker has another one, the error is
+	// StaleAdvertisement.
 	Base     Sequence `json:"base"`
 	Sequence Sequence `json:"sequence"`
 	// Pools are the changed pools. Null removes a pool.
@@ -144,7 +151,8 @@ type PoolDelta struct {
 	Shapes      []Shape                `json:"shapes,omitempty"`
 }
 
-// Amounts are the amounts of a pool in Kubernetes' terms. Available = min(shared, allocatable - allocated) - reserved.
+// Amounts are the amounts of a pool in Kubernetes' terms. Available = min(shared, allocatable -
+// allocated) - reserved.
 type Amounts struct {
 	Capacity    Resources `json:"capacity,omitempty"`
 	Allocatable Resources `json:"allocatable,omitempty"`
@@ -153,8 +161,8 @@ type Amounts struct {
 	Reserved    Resources `json:"reserved,omitempty"`
 	// Available may be negative: the provider is then Overcommitted.
 	Available Resources `json:"available,omitempty"`
-	// Shapes are the free amounts of the nodes. Only a cluster's own Advertisement has them: the broker does not show them to
-	// other members.
+	// Shapes are the free amounts of the nodes. Only a cluster's own Advertisement has them: the
+	// broker does not show them to other members.
 	Shapes []Shape `json:"shapes,omitempty"`
 }
 
@@ -167,12 +175,13 @@ type Cluster struct {
 	Fresh      bool        `json:"fresh"`
 	FreshUntil metav1.Time `json:"freshUntil,omitzero"`
 	Sequence   Sequence    `json:"sequence,omitzero"`
-	// Uptime is the share of the last 30 days in which the lease was alive, in parts per million, rounded down. Time that the
-	// broker did not see does not count. Absent: the broker has seen the cluster for less than 24h; it then satisfies no
-	// bound.
+	// Uptime is the share of the last 30 days in which the lease was alive, in parts per million,
+	// rounded down. Time that the broker did not see does not count. Absent: the broker has seen
+	// the cluster for less than 24h; it then satisfies no bound.
 	Uptime *int64 `json:"uptime,omitempty"`
-	// Honoured is the share of its promises of the last 30 days that the cluster kept as a provider, in parts per million,
-	// rounded down. Absent: it made fewer than five promises; it then satisfies no bound.
+	// Honoured is the share of its promises of the last 30 days that the cluster kept as a
+	// provider, in parts per million, rounded down. Absent: it made fewer than five promises; it
+	// then satisfies no bound.
 	Honoured *int64 `json:"honoured,omitempty"`
 	// Pools are the shared amounts, by pool.
 	Pools map[string]Amounts `json:"pools,omitempty"`

@@ -4,17 +4,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ContractSpec holds what both sides signed for a reservation from a plan. With it and the two keys, anybody can verify
-// the agreement: `bourse contract verify`.
+// ContractSpec holds what both sides signed for a reservation from a plan. With it and the two
+// keys, anybody can verify the agreement: `bourse contract verify`.
 type ContractSpec struct {
 	// Reservation is its ID.
 	Reservation string `json:"reservation"`
-	// Offer is the seller's signed offer. Assignment is the buyer's signed assignment, which names the offer's digest.
-	// Acceptance is the seller's signed acceptance, which names the assignment's digest. All three are JWS.
+	// Offer is the seller's signed offer. Assignment is the buyer's signed assignment, which names
+	// the offer's digest. Acceptance is the seller's signed acceptance, which names the
+	// assignment's digest. All three are JWS.
 	Offer      string `json:"offer"`
 	Assignment string `json:"assignment"`
 	Acceptance string `json:"acceptance"`
-	// SellerKey and BuyerKey are the cluster keys that signed them, in base64url. Compare their fingerprints with the admins.
+	// SellerKey and BuyerKey are the cluster keys that signed them, in base64url. Compare their
+	// fingerprints with the admins.
 	SellerKey string `json:"sellerKey,omitempty"`
 	BuyerKey  string `json:"buyerKey,omitempty"`
 }
@@ -37,9 +39,9 @@ type ContractTerms struct {
 	Until  metav1.Time `json:"until"`
 }
 
-// Contract is an agreement of this cluster, as buyer or as seller. It is in the namespace of the buyer's request, or in
-// the seller's agent namespace. Only the agent writes it. It stays after its end, as a record; deleting it changes nothing
-// else.
+// Contract is an agreement of this cluster, as buyer or as seller. It is in the namespace of the
+// buyer's request, or in the seller's agent namespace. Only the agent writes it. It stays after its
+// end, as a record; deleting it changes nothing else.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -62,8 +64,8 @@ type Contract struct {
 
 // ContractStatus is the content of the documents, and the state of the contract.
 type ContractStatus struct {
-	// Conditions: Ready says that the contract is in force, Breached that a side ended it in a way that the contract does not
-	// allow.
+	// Conditions: Ready says that the contract is in force, Breached that a side ended it in a way
+	// that the contract does not allow.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -72,9 +74,11 @@ type ContractStatus struct {
 	Terms      ContractTerms      `json:"terms,omitzero"`
 	// Ended is when the contract began to end, if it did.
 	Ended *metav1.Time `json:"ended,omitempty"`
-	// Reclaimed is when the contract ends early, because the seller takes it back with the notice of its plan.
+	// Reclaimed is when the contract ends early, because the seller takes it back with the notice
+	// of its plan.
 	Reclaimed *metav1.Time `json:"reclaimed,omitempty"`
-	// Cost is the cost from the beginning to the end, or to Ended, with all resizes ("12.50 EUR"). Empty: it is free.
+	// Cost is the cost from the beginning to the end, or to Ended, with all resizes ("12.50 EUR").
+	// Empty: it is free.
 	Cost string `json:"cost,omitempty"`
 }
 

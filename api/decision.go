@@ -1,10 +1,10 @@
 package api
 
-// Decision says why a request got its provider, or none. Its numbers add up: Considered = Hidden + the sum of Eliminated +
-// Candidates.
+// Decision says why a request got its provider, or none. Its numbers add up: Considered = Hidden +
+// the sum of Eliminated + Candidates.
 type Decision struct {
-	// Considered is the number of clusters. Hidden is how many of them the consumer may not see. The decision says nothing
-	// else about those.
+	// Considered is the number of clusters. Hidden is how many of them the consumer may not see.
+	// The decision says nothing else about those.
 	Considered int `json:"considered"`
 	Hidden     int `json:"hidden,omitempty"`
 	// Eliminated counts, in the order of the filters, the clusters that each one removed.
@@ -15,8 +15,8 @@ type Decision struct {
 	Top []Scored `json:"top,omitempty"`
 	// NearestMiss is the eliminated cluster that came closest.
 	NearestMiss *Miss `json:"nearestMiss,omitempty"`
-	// Parts is the number of equal parts of the request. The decision is about one part, and each part has another provider.
-	// Empty: the request is not split.
+	// Parts is the number of equal parts of the request. The decision is about one part, and each
+	// part has another provider. Empty: the request is not split.
 	Parts int `json:"parts,omitempty"`
 	// Chosen is the provider, empty if there is none.
 	Chosen string `json:"chosen,omitempty"`
@@ -46,7 +46,8 @@ type Bought struct {
 	// Plan is SELLER/OFFER/PLAN.
 	Plan  string `json:"plan"`
 	Units int64  `json:"units"`
-	// Cost is the cost for the requested duration, rounded to the currency's minor unit ("12.50 EUR"). Empty: it is free.
+	// Cost is the cost for the requested duration, rounded to the currency's minor unit ("12.50
+	// EUR"). Empty: it is free.
 	Cost string `json:"cost,omitempty"`
 }
 
@@ -87,7 +88,8 @@ type EvaluationCreate struct {
 
 // Fits is how much of a request fits where.
 type Fits struct {
-	// Sum is what all clusters together can serve that pass every filter. Each counts at most for the whole request.
+	// Sum is what all clusters together can serve that pass every filter. Each counts at most for
+	// the whole request.
 	Sum Resources `json:"sum,omitempty"`
 	// Qualified is the number of these clusters.
 	Qualified int `json:"qualified"`
@@ -101,7 +103,8 @@ type Fit struct {
 	// Score is in parts per million, higher is better.
 	Score     int64     `json:"score"`
 	Resources Resources `json:"resources"`
-	// Pods are, for each shape that was asked about, how many pods have room on the cluster's nodes, within Resources.
+	// Pods are, for each shape that was asked about, how many pods have room on the cluster's
+	// nodes, within Resources.
 	Pods []int64 `json:"pods,omitempty"`
 	// Bought is the plan of the purchase. Absent: no purchase.
 	Bought *Bought `json:"bought,omitempty"`

@@ -19,9 +19,9 @@
 // +versionName=v1alpha1
 package api
 
-// Protocol is the version of what agents and brokers say to each other. It is in each signed document. What an older program signed is
-// read where it still means the same; what a newer one signed is refused, and so is an agent of another version that joins
-// ([OtherProtocol]).
+// Protocol is the version of what agents and brokers say to each other. It is in each signed
+// document. What an older program signed is read where it still means the same; what a newer one
+// signed is refused, and so is an agent of another version that joins ([OtherProtocol]).
 //
 //	1  2026-11-20  clusters, advertisements, evaluations, reservations, watch
 //	1  2026-11-21  handshakes, networks in them; the standing of others in a watch
@@ -33,7 +33,8 @@ package api
 //	               not believed; assignments say when they were issued; vouches
 const Protocol = 2
 
-// OtherProtocol is the error for what a program of another protocol sent: it names both versions and what to upgrade.
+// OtherProtocol is the error for what a program of another protocol sent: it names both versions
+// and what to upgrade.
 func OtherProtocol(code Code, what string, theirs int) *Error {
 	err := Errorf(code, "%s is of protocol %d, and this program speaks protocol %d", what, theirs, Protocol).At("protocol")
 	if theirs < Protocol {

@@ -7,25 +7,27 @@ import (
 	"strings"
 )
 
-// Code says what went wrong. The list is closed: [Codes] maps each code to its HTTP status, its exit code and a title. So
-// a code means the same in an answer, in a condition's reason and in a script.
+// Code says what went wrong. The list is closed: [Codes] maps each code to its HTTP status, its
+// exit code and a title. So a code means the same in an answer, in a condition's reason and in a
+// script.
 type Code string
 
 const (
-	CodeInvalid            Code = "Invalid"            // a field of the input is wrong; nothing was changed
-	CodeUnauthenticated    Code = "Unauthenticated"    // no certificate or token that we accept
-	CodeForbidden          Code = "Forbidden"          // known, but not allowed
-	CodeNotFound           Code = "NotFound"           // no such thing, or not yours
-	CodeConflict           Code = "Conflict"           // the thing is in another state than the call assumes
-	CodePrecondition       Code = "PreconditionFailed" // If-Match names another revision
-	CodeKeyReused          Code = "IdempotencyKeyReused"
-	CodeTooLarge           Code = "TooLarge"
-	CodeTooManyRequests    Code = "TooManyRequests"
-	CodeNoCandidate        Code = "NoCandidate"        // no cluster can serve the request; the decision says why
-	CodeInsufficient       Code = "Insufficient"       // it does not fit any more
-	CodeCapReached         Code = "CapReached"         // more than the operator lets one member have
-	CodeNotMember          Code = "NotMember"          // a certificate is not a membership: wait for approval
-	CodeSuspended          Code = "Suspended"          // the operator suspended or revoked this member, or a provider's admin suspended this consumer
+	CodeInvalid         Code = "Invalid"            // a field of the input is wrong; nothing was changed
+	CodeUnauthenticated Code = "Unauthenticated"    // no certificate or token that we accept
+	CodeForbidden       Code = "Forbidden"          // known, but not allowed
+	CodeNotFound        Code = "NotFound"           // no such thing, or not yours
+	CodeConflict        Code = "Conflict"           // the thing is in another state than the call assumes
+	CodePrecondition    Code = "PreconditionFailed" // If-Match names another revision
+	CodeKeyReused       Code = "IdempotencyKeyReused"
+	CodeTooLarge        Code = "TooLarge"
+	CodeTooManyRequests Code = "TooManyRequests"
+	CodeNoCandidate     Code = "NoCandidate"  // no cluster can serve the request; the decision says why
+	CodeInsufficient    Code = "Insufficient" // it does not fit any more
+	CodeCapReached      Code = "CapReached"   // more than the operator lets one member have
+	CodeNotMember       Code = "NotMember"    // a certificate is not a membership: wait for approval
+	// the operator suspended or revoked this member, or a provider's admin suspended this consumer
+	CodeSuspended          Code = "Suspended"
 	CodeKeyChanged         Code = "KeyChanged"         // another cluster key than the pinned one
 	CodeKeyUnconfirmed     Code = "KeyUnconfirmed"     // a key that no admin confirmed, where that is demanded
 	CodeBadSignature       Code = "BadSignature"       // a signed document does not verify
@@ -129,7 +131,8 @@ func (e *Error) Error() string {
 	return s
 }
 
-// WithoutCode returns the text of an error without the code that it begins with, for a place that shows the code.
+// WithoutCode returns the text of an error without the code that it begins with, for a place that
+// shows the code.
 func WithoutCode(text string) string {
 	code, rest, _ := strings.Cut(text, ": ")
 	if _, known := Codes[Code(code)]; known {

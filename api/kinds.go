@@ -15,29 +15,34 @@ const (
 	ConditionGranted = "Granted"
 	// ConditionNodeReady of a ReservationInstruction: its virtual node is Ready.
 	ConditionNodeReady = "NodeReady"
-	// ConditionPodsComply of a ReservationInstruction: no pod in its namespaces waits because a provider would refuse it.
+	// ConditionPodsComply of a ReservationInstruction: no pod in its namespaces waits because a
+	// provider would refuse it.
 	ConditionPodsComply = "PodsComply"
-	// ConditionReflected of a ReservationInstruction: Liqo fails to copy no object of its namespaces to the provider. The message
-	// also names what the request leaves out.
+	// ConditionReflected of a ReservationInstruction: Liqo fails to copy no object of its
+	// namespaces to the provider. The message also names what the request leaves out.
 	ConditionReflected = "Reflected"
 	// ConditionUpToDate says whether a bound reservation matches the current spec of its request.
 	ConditionUpToDate = "UpToDate"
-	// ConditionVolumesAtStake of a ResourceRequest: its end would delete volumes. Its deletion waits, or its time ends within a
-	// day. Absent: neither.
+	// ConditionVolumesAtStake of a ResourceRequest: its end would delete volumes. Its deletion
+	// waits, or its time ends within a day. Absent: neither.
 	ConditionVolumesAtStake = "VolumesAtStake"
-	// ConditionAwaitsApproval of a ProviderInstruction, and of its ResourceRequest: an admin of the provider must approve it.
+	// ConditionAwaitsApproval of a ProviderInstruction, and of its ResourceRequest: an admin of the
+	// provider must approve it.
 	ConditionAwaitsApproval = "AwaitsApproval"
 	// ConditionBreached of a Contract: its seller ended it early, without the notice of its plan.
 	ConditionBreached = "Breached"
-	// ConditionOverstaying of a ProviderInstruction: it has ended, and pods of its consumer still use its resources.
+	// ConditionOverstaying of a ProviderInstruction: it has ended, and pods of its consumer still
+	// use its resources.
 	ConditionOverstaying = "Overstaying"
 	// ConditionOffloaded of a ReservationInstruction: its namespaces are offloaded.
 	ConditionOffloaded = "Offloaded"
-	// ConditionIgnoredFields of a SharingPolicy: it has fields that no longer have an effect. Absent if it has none.
+	// ConditionIgnoredFields of a SharingPolicy: it has fields that no longer have an effect.
+	// Absent if it has none.
 	ConditionIgnoredFields = "IgnoredFields"
 	// ConditionCovered of a ProviderInstruction: the cluster really has the reserved amounts free.
 	ConditionCovered = "Covered"
-	// NodeNotReady is the reason for which an Active ResourceRequest is not Ready: no pod runs on its virtual node.
+	// NodeNotReady is the reason for which an Active ResourceRequest is not Ready: no pod runs on
+	// its virtual node.
 	NodeNotReady = "NodeNotReady"
 )
 
@@ -59,8 +64,8 @@ const (
 type ResourceRequest struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// Spec may change in its resources (or the units of its purchase) and its duration: the reservation follows, if its
-	// provider agrees. For any other change, create another request.
+	// Spec may change in its resources (or the units of its purchase) and its duration: the
+	// reservation follows, if its provider agrees. For any other change, create another request.
 	// +kubebuilder:validation:XValidation:rule="has(self.pool) == has(oldSelf.pool) && (!has(self.pool) || self.pool == oldSelf.pool) && has(self.where) == has(oldSelf.where) && (!has(self.where) || self.where == oldSelf.where) && has(self.properties) == has(oldSelf.properties) && (!has(self.properties) || self.properties == oldSelf.properties) && has(self.target) == has(oldSelf.target) && (!has(self.target) || self.target == oldSelf.target) && has(self.exclude) == has(oldSelf.exclude) && (!has(self.exclude) || self.exclude == oldSelf.exclude) && has(self.prefer) == has(oldSelf.prefer) && (!has(self.prefer) || self.prefer == oldSelf.prefer) && has(self.strategy) == has(oldSelf.strategy) && (!has(self.strategy) || self.strategy == oldSelf.strategy) && has(self.confirm) == has(oldSelf.confirm) && (!has(self.confirm) || self.confirm == oldSelf.confirm) && has(self.podShape) == has(oldSelf.podShape) && (!has(self.podShape) || self.podShape == oldSelf.podShape) && has(self.wait) == has(oldSelf.wait) && (!has(self.wait) || self.wait == oldSelf.wait) && has(self.priority) == has(oldSelf.priority) && (!has(self.priority) || self.priority == oldSelf.priority) && has(self.split) == has(oldSelf.split) && (!has(self.split) || self.split == oldSelf.split) && has(self.network) == has(oldSelf.network) && (!has(self.network) || self.network == oldSelf.network) && has(self.offload) == has(oldSelf.offload) && (!has(self.offload) || self.offload == oldSelf.offload) && has(self.purchase) == has(oldSelf.purchase) && (!has(self.purchase) || self.purchase.seller == oldSelf.purchase.seller && self.purchase.offer == oldSelf.purchase.offer && self.purchase.plan == oldSelf.purchase.plan && has(self.purchase.digest) == has(oldSelf.purchase.digest) && (!has(self.purchase.digest) || self.purchase.digest == oldSelf.purchase.digest))",message="only the resources, the units and the duration of a request can change: delete it and make another"
 	Spec   ResourceRequestSpec   `json:"spec"`
 	Status ResourceRequestStatus `json:"status,omitempty"`
@@ -69,12 +74,12 @@ type ResourceRequest struct {
 // ResourceRequestSpec is the request to the broker, and how this cluster uses the reservation.
 type ResourceRequestSpec struct {
 	Request `json:",inline"`
-	// Offload says which namespaces use the reservation. Empty: the virtual node is ready for every NamespaceOffloading that
-	// selects it.
+	// Offload says which namespaces use the reservation. Empty: the virtual node is ready for every
+	// NamespaceOffloading that selects it.
 	// +optional
 	Offload *Offload `json:"offload,omitempty"`
-	// Broker names the broker to ask (bourse brokers). Default: the first that is enabled and answers. The request stays at
-	// its broker.
+	// Broker names the broker to ask (bourse brokers). Default: the first that is enabled and
+	// answers. The request stays at its broker.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Broker string `json:"broker,omitempty"`
@@ -141,8 +146,9 @@ type InstructionStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	State      State              `json:"state,omitempty"`
 	Reason     Reason             `json:"reason,omitempty"`
-	// Granted is what Liqo allows for the account, Used what the account's pods request there, both for the reserved
-	// resources. If SharedBy is more than 1, that many reservations share the account and these amounts.
+	// Granted is what Liqo allows for the account, Used what the account's pods request there, both
+	// for the reserved resources. If SharedBy is more than 1, that many reservations share the
+	// account and these amounts.
 	Granted  Resources `json:"granted,omitempty"`
 	Used     Resources `json:"used,omitempty"`
 	SharedBy int       `json:"sharedBy,omitempty"`
@@ -156,8 +162,8 @@ type InstructionStatus struct {
 type NamespaceUse struct {
 	Name string    `json:"name"`
 	Used Resources `json:"used,omitempty"`
-	// Shared says that the namespace does not belong to this reservation alone: other reservations of the account name it,
-	// too, or none does.
+	// Shared says that the namespace does not belong to this reservation alone: other reservations
+	// of the account name it, too, or none does.
 	Shared bool `json:"shared,omitempty"`
 }
 
@@ -288,8 +294,8 @@ type AdvertisementList struct {
 	Items           []Advertisement `json:"items"`
 }
 
-// Ledger is the journal of an agent's market: what the agent must not forget. Only the agent writes it. Editing it stops
-// the agent.
+// Ledger is the journal of an agent's market: what the agent must not forget. Only the agent writes
+// it. Editing it stops the agent.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=bourse
@@ -301,13 +307,15 @@ type Ledger struct {
 	Spec              LedgerSpec `json:"spec,omitempty"`
 }
 
-// LedgerSpec is a hash-chained journal: a snapshot and the batches after it. Hashes are hexadecimal. A large journal keeps
-// its snapshot and older batches in further Ledgers, its parts, which hold nothing but Data.
+// LedgerSpec is a hash-chained journal: a snapshot and the batches after it. Hashes are
+// hexadecimal. A large journal keeps its snapshot and older batches in further Ledgers, its parts,
+// which hold nothing but Data.
 type LedgerSpec struct {
 	Format int64 `json:"format,omitempty"`
 	// Write is random, and new with each write. By it an agent recognizes its own write.
 	Write string `json:"write,omitempty"`
-	// Head is where the tail ends. Base is where it begins: Snapshot (gzip) holds the state at Base. A part has neither.
+	// Head is where the tail ends. Base is where it begins: Snapshot (gzip) holds the state at
+	// Base. A part has neither.
 	// +optional
 	Head LedgerHead `json:"head,omitzero"`
 	// +optional
@@ -323,8 +331,8 @@ type LedgerSpec struct {
 	Data []byte `json:"data,omitempty"`
 }
 
-// LedgerPart names a part of a Ledger, and its content. The object's name is that of the Ledger, followed by "-" and the
-// number.
+// LedgerPart names a part of a Ledger, and its content. The object's name is that of the Ledger,
+// followed by "-" and the number.
 type LedgerPart struct {
 	Part int64 `json:"part"`
 	// Digest is the SHA-256 of its data, Size its length in bytes.
@@ -335,8 +343,8 @@ type LedgerPart struct {
 	Hash     string `json:"hash,omitempty"`
 }
 
-// LedgerHead is a point between two batches: the lineage of the journal, the number of events, and the hash of all of
-// them.
+// LedgerHead is a point between two batches: the lineage of the journal, the number of events, and
+// the hash of all of them.
 type LedgerHead struct {
 	Lineage  string `json:"lineage"`
 	Revision int64  `json:"revision"`

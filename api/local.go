@@ -53,8 +53,8 @@ type RequestStatus struct {
 	Request Request               `json:"request"`
 	Offload *Offload              `json:"offload,omitempty"`
 	Status  ResourceRequestStatus `json:"status"`
-	// Steps are the conditions of its ReservationInstruction: the progress from Reserved to running pods. Only a read of one
-	// request has them.
+	// Steps are the conditions of its ReservationInstruction: the progress from Reserved to running
+	// pods. Only a read of one request has them.
 	Steps []metav1.Condition `json:"steps,omitempty"`
 }
 
@@ -66,8 +66,8 @@ type ReservationChange struct {
 	Resources Resources `json:"resources,omitempty"`
 	// For is the new remaining time, counted from now. Empty: no change.
 	For *metav1.Duration `json:"for,omitempty"`
-	// Withdraw makes the request say again what its reservation is, after a provider refused a change. It goes with no other
-	// field.
+	// Withdraw makes the request say again what its reservation is, after a provider refused a
+	// change. It goes with no other field.
 	Withdraw bool `json:"withdraw,omitempty"`
 }
 

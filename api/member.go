@@ -16,8 +16,8 @@ const (
 // Member is a cluster that asked to join, as its operator sees it.
 type Member struct {
 	State MemberState `json:"state"`
-	// Fingerprint is that of its cluster key. Before you approve, compare it with what the cluster's admin reads in `bourse
-	// agent fingerprint`.
+	// Fingerprint is that of its cluster key. Before you approve, compare it with what the
+	// cluster's admin reads in `bourse agent fingerprint`.
 	Fingerprint string `json:"fingerprint"`
 	// Source is the address it joined from.
 	Source  string      `json:"source,omitempty"`
@@ -25,7 +25,8 @@ type Member struct {
 	Changed metav1.Time `json:"changed,omitzero"`
 	// Fresh says that its lease is alive.
 	Fresh bool `json:"fresh"`
-	// Legacy says that its agent is a prototype. The broker signs in its name, with a key that it derives for the cluster.
+	// Legacy says that its agent is a prototype. The broker signs in its name, with a key that it
+	// derives for the cluster.
 	Legacy bool `json:"legacy,omitempty"`
 	// Caps are this member's own bounds, if an operator set them.
 	Caps *Caps `json:"caps,omitempty"`
@@ -35,7 +36,8 @@ type Member struct {
 type Caps struct {
 	// Reservations is the number of reservations. Absent or 0: the bound for every member.
 	Reservations int64 `json:"reservations,omitempty" minimum:"0"`
-	// Pending is how many of them may wait for capacity at the same time. Absent or 0: the bound for every member.
+	// Pending is how many of them may wait for capacity at the same time. Absent or 0: the bound
+	// for every member.
 	Pending int64 `json:"pending,omitempty" minimum:"0"`
 	// Priority is the highest priority of its requests. Absent or 0: the bound for every member.
 	Priority int32 `json:"priority,omitempty" minimum:"-100" maximum:"100"`
@@ -43,12 +45,13 @@ type Caps struct {
 	Resources Resources `json:"resources,omitempty"`
 }
 
-// ConditionMember of a Peering and of a Peer: the broker says that the cluster is a member. No cluster signs that. The
-// reason is the state: Active, or if it is not True Suspended, Revoked, Removed, or Pending after it joined again.
+// ConditionMember of a Peering and of a Peer: the broker says that the cluster is a member. No
+// cluster signs that. The reason is the state: Active, or if it is not True Suspended, Revoked,
+// Removed, or Pending after it joined again.
 const ConditionMember = "Member"
 
-// Standing is the state of a cluster's membership. The broker sends it to clusters that have reservations with that
-// cluster.
+// Standing is the state of a cluster's membership. The broker sends it to clusters that have
+// reservations with that cluster.
 //
 // +kubebuilder:object:generate=false
 type Standing struct {
@@ -74,7 +77,8 @@ type BrokerState struct {
 	// Lineage and Revision are the journal's.
 	Lineage  string `json:"lineage"`
 	Revision uint64 `json:"revision"`
-	// Members and Reservations are counts by state, without reservations that have ended. Tokens counts join tokens.
+	// Members and Reservations are counts by state, without reservations that have ended. Tokens
+	// counts join tokens.
 	Members      map[MemberState]int `json:"members"`
 	Reservations map[State]int       `json:"reservations"`
 	Tokens       int                 `json:"tokens"`
@@ -104,7 +108,8 @@ type Joined struct {
 
 // OperatorCertificateCreate is the body that ends operators' certificates and creates a new one.
 type OperatorCertificateCreate struct {
-	// CSR is a certificate request (DER, base64 in JSON), signed by the new operator's key. Empty: no certificate is created.
+	// CSR is a certificate request (DER, base64 in JSON), signed by the new operator's key. Empty:
+	// no certificate is created.
 	CSR []byte `json:"csr,omitempty" maxLength:"8192"`
 	// Name is the operator's name in the broker's log, a DNS label. Default: admin.
 	Name string `json:"name,omitempty" maxLength:"63"`
@@ -119,9 +124,11 @@ type OperatorCertificateCreated struct {
 	CA          string `json:"ca,omitempty"`
 }
 
-// CertificateCreate is the body with which an operator signs the certificate of a cluster whose agent is a prototype.
+// CertificateCreate is the body with which an operator signs the certificate of a cluster whose
+// agent is a prototype.
 type CertificateCreate struct {
-	// Request is a certificate request (PEM), signed by the agent's own key. The broker ignores the names in it.
+	// Request is a certificate request (PEM), signed by the agent's own key. The broker ignores the
+	// names in it.
 	Request string `json:"request" maxLength:"16384"`
 	// Duration is how long the certificate is valid, up to 8760h. Default 8760h.
 	Duration metav1.Duration `json:"duration,omitempty"`

@@ -22,9 +22,10 @@ const (
 	APIServerNetwork APIServerAccess = "network" // through the network between the two clusters, which then comes first
 )
 
-// HandshakeNetwork is one cluster's part of the network between two clusters. All of it is public. It comes once the
-// peering is open, from the consumer first. If consumers reach the provider's API server through the network, it comes
-// before that. A cluster sends all of it again when any part changes.
+// HandshakeNetwork is one cluster's part of the network between two clusters. All of it is public.
+// It comes once the peering is open, from the consumer first. If consumers reach the provider's API
+// server through the network, it comes before that. A cluster sends all of it again when any part
+// changes.
 type HandshakeNetwork struct {
 	// PodCIDRs and ExternalCIDRs are those of the sender. The receiver maps them if they overlap its own.
 	PodCIDRs      []string `json:"podCIDRs,omitempty"`
@@ -36,8 +37,8 @@ type HandshakeNetwork struct {
 	Endpoint *HandshakeEndpoint `json:"endpoint,omitempty"`
 	// PublicKey is that of the sender's gateway.
 	PublicKey []byte `json:"publicKey,omitempty"`
-	// Proxy is the address of Liqo's proxy to the provider's API server, one of ExternalCIDRs. Only a provider whose API
-	// server is reached through the network sends it.
+	// Proxy is the address of Liqo's proxy to the provider's API server, one of ExternalCIDRs. Only
+	// a provider whose API server is reached through the network sends it.
 	Proxy *HandshakeEndpoint `json:"proxy,omitempty"`
 	// Over says that the sender takes no part in the network, or no longer. Why is the reason.
 	Over bool   `json:"over,omitempty"`

@@ -14,12 +14,12 @@ const (
 	MaxOffers = 256
 )
 
-// ReasonOffSaleAtBroker is the reason of the condition Ready of an Offer that a program with this cluster's certificate took off
-// sale at the broker. It is on sale here.
+// ReasonOffSaleAtBroker is the reason of the condition Ready of an Offer that a program with this
+// cluster's certificate took off sale at the broker. It is on sale here.
 const ReasonOffSaleAtBroker = "OffSaleAtBroker"
 
-// OfferSpec is what a provider sells. It is on sale once its agent has signed and published it, from ValidFrom to
-// ValidUntil, while the SharingPolicy shares what its plans sell.
+// OfferSpec is what a provider sells. It is on sale once its agent has signed and published it,
+// from ValidFrom to ValidUntil, while the SharingPolicy shares what its plans sell.
 type OfferSpec struct {
 	// Draft keeps the offer off sale: the agent does not sign it. Default false.
 	// +optional
@@ -44,13 +44,15 @@ type OfferSpec struct {
 	// VisibleTo says which members see the offer, among those that see this cluster. Empty: all of them.
 	// +optional
 	VisibleTo Audience `json:"visibleTo,omitzero"`
-	// Accept is a CEL expression over `consumer` (cluster, region, labels ...) and `request` (resources, pool, seconds), like
-	// the SharingPolicy's `allow`. A sale needs it to be true. Default: true.
+	// Accept is a CEL expression over `consumer` (cluster, region, labels ...) and `request`
+	// (resources, pool, seconds), like the SharingPolicy's `allow`. A sale needs it to be true.
+	// Default: true.
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	Accept string `json:"accept,omitempty"`
-	// ApproveWithin says that an admin here approves each sale (bourse approve), and how long a buyer waits for that: one
-	// minute to 24 h. The capacity is held meanwhile. Absent: the agent answers at once.
+	// ApproveWithin says that an admin here approves each sale (bourse approve), and how long a
+	// buyer waits for that: one minute to 24 h. The capacity is held meanwhile. Absent: the agent
+	// answers at once.
 	// +optional
 	ApproveWithin *metav1.Duration `json:"approveWithin,omitempty"`
 	// Plans are the things to buy, by name.
@@ -71,8 +73,8 @@ type Plan struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Description string `json:"description,omitempty"`
-	// Resources are those of one unit. The resource "storage" is volume storage, if the pool lends it: the quota of the
-	// buyer's namespaces at the seller.
+	// Resources are those of one unit. The resource "storage" is volume storage, if the pool lends
+	// it: the quota of the buyer's namespaces at the seller.
 	Resources Resources `json:"resources"`
 	// Pool is the pool of these resources. Default "general".
 	// +kubebuilder:validation:MaxLength=40
@@ -94,12 +96,14 @@ type Plan struct {
 	MinDuration *metav1.Duration `json:"minDuration,omitempty"`
 	// +optional
 	MaxDuration *metav1.Duration `json:"maxDuration,omitempty"`
-	// Notice allows the seller to take a contract back before its end, with this much notice (spot): one minute to 720 h.
-	// Absent: a contract lasts to its end, and a seller that ends it earlier breaches it.
+	// Notice allows the seller to take a contract back before its end, with this much notice
+	// (spot): one minute to 720 h. Absent: a contract lasts to its end, and a seller that ends it
+	// earlier breaches it.
 	// +optional
 	Notice *metav1.Duration `json:"notice,omitempty"`
-	// Dedicated gives the whole pool to the buyer. It is sold only while no other consumer has anything in the pool here.
-	// While the contract counts, no other consumer gets anything in the pool. Default false.
+	// Dedicated gives the whole pool to the buyer. It is sold only while no other consumer has
+	// anything in the pool here. While the contract counts, no other consumer gets anything in the
+	// pool. Default false.
 	// +optional
 	Dedicated bool `json:"dedicated,omitempty"`
 }
@@ -128,8 +132,8 @@ type Price struct {
 	// Currency is the ISO 4217 code ("EUR").
 	// +kubebuilder:validation:Pattern=`^[A-Z]{3}$`
 	Currency string `json:"currency"`
-	// Period is the time that the amount pays for. Months and years are calendar months and years, from the beginning of the
-	// contract.
+	// Period is the time that the amount pays for. Months and years are calendar months and years,
+	// from the beginning of the contract.
 	Period Period `json:"period"`
 }
 
@@ -183,18 +187,19 @@ type Purchase struct {
 	// +kubebuilder:validation:Maximum=1000000
 	// +optional
 	Units int64 `json:"units,omitempty"`
-	// Digest is that of the signed offer that the buyer saw ("SHA256:..."). If set, nothing else is bought: if the seller
-	// changed the offer meanwhile, the request is refused.
+	// Digest is that of the signed offer that the buyer saw ("SHA256:..."). If set, nothing else is
+	// bought: if the seller changed the offer meanwhile, the request is refused.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Digest string `json:"digest,omitempty"`
-	// MaxPrice is the ceiling for one unit if Digest is empty, in the plan's currency and period. With neither, only a free
-	// plan can be bought.
+	// MaxPrice is the ceiling for one unit if Digest is empty, in the plan's currency and period.
+	// With neither, only a free plan can be bought.
 	// +optional
 	MaxPrice *Price `json:"maxPrice,omitempty"`
 }
 
-// Sale names the plan of a reservation. The consumer signs it with its assignment, which makes the reservation a contract.
+// Sale names the plan of a reservation. The consumer signs it with its assignment, which makes the
+// reservation a contract.
 type Sale struct {
 	// Offer is the digest of the seller's signed offer ("SHA256:...").
 	Offer string `json:"offer"`
@@ -211,18 +216,18 @@ type CatalogQuery struct {
 	// Seller, Type and Region must be equal. GPU occurs in the name of one of the seller's GPUs, and
 	// selects plans with a GPU. Currency is that of a plan, unless it is free.
 	Seller, Type, Region, GPU, Currency string
-	// MaxPrice is the ceiling for the smallest number of units of a plan, over the time of For. It leaves out plans in other
-	// currencies.
+	// MaxPrice is the ceiling for the smallest number of units of a plan, over the time of For. It
+	// leaves out plans in other currencies.
 	MaxPrice *Price
 	// Available leaves out plans that are sold out, and sellers that are silent.
 	Available bool
-	// For selects plans that are sold for this long, with their cost for that time. 0: plans of any duration, with the cost of
-	// one hour.
+	// For selects plans that are sold for this long, with their cost for that time. 0: plans of any
+	// duration, with the cost of one hour.
 	For time.Duration
 	// Hidden includes the offers of sellers that have been silent for more than a day.
 	Hidden bool
-	// Uptime is the lowest uptime of the seller over the last 30 days, in parts per million. A seller with unknown uptime does
-	// not match.
+	// Uptime is the lowest uptime of the seller over the last 30 days, in parts per million. A
+	// seller with unknown uptime does not match.
 	Uptime int64
 	// Sort is the order. The zero value is ByName.
 	Sort CatalogOrder
@@ -253,22 +258,22 @@ type Listing struct {
 	// Properties are the seller's. Fresh says that the lease of its agent is alive.
 	Properties Properties `json:"properties"`
 	Fresh      bool       `json:"fresh"`
-	// Uptime is the seller's uptime over the last 30 days, in parts per million. Absent until the broker has seen the seller
-	// for a day.
+	// Uptime is the seller's uptime over the last 30 days, in parts per million. Absent until the
+	// broker has seen the seller for a day.
 	Uptime *int64 `json:"uptime,omitempty"`
-	// SilentSince is about when the lease of a silent seller ended, Fading how far its offers have faded. Both are empty if
-	// the seller is fresh.
+	// SilentSince is about when the lease of a silent seller ended, Fading how far its offers have
+	// faded. Both are empty if the seller is fresh.
 	SilentSince *metav1.Time `json:"silentSince,omitempty"`
 	Fading      Fading       `json:"fading,omitempty"`
-	// AsOf says that the listing is from the agent's own copy of the catalog, as it was at that time: neither a broker nor the
-	// seller answers now. Empty: the listing is current.
+	// AsOf says that the listing is from the agent's own copy of the catalog, as it was at that
+	// time: neither a broker nor the seller answers now. Empty: the listing is current.
 	AsOf *metav1.Time `json:"asOf,omitempty"`
 	// Plans say what is left of each plan, by name.
 	Plans map[string]PlanListing `json:"plans"`
 }
 
-// Fading is how far the offer of a silent seller has faded. The offer is still on sale: when the seller is back, it is
-// back, too.
+// Fading is how far the offer of a silent seller has faded. The offer is still on sale: when the
+// seller is back, it is back, too.
 type Fading string
 
 const (
@@ -281,7 +286,8 @@ const (
 )
 
 const (
-	// HiddenAfter and ExpiredAfter are how long a seller is silent until its offers are hidden, and until they expire.
+	// HiddenAfter and ExpiredAfter are how long a seller is silent until its offers are hidden, and
+	// until they expire.
 	HiddenAfter  = 24 * time.Hour
 	ExpiredAfter = 30 * 24 * time.Hour
 )
@@ -301,13 +307,13 @@ func FadingAfter(silent time.Duration) Fading {
 type PlanListing struct {
 	// Remaining is how many units can be sold now, bounded by the quantity and by the seller's free capacity.
 	Remaining int64 `json:"remaining"`
-	// Cost is the cost of the smallest number of units for the requested duration, rounded to the currency's minor unit
-	// ("12.50"). Empty: it is free.
+	// Cost is the cost of the smallest number of units for the requested duration, rounded to the
+	// currency's minor unit ("12.50"). Empty: it is free.
 	Cost string `json:"cost,omitempty"`
 }
 
-// Offer is what this cluster sells. It is in the agent's namespace. Deleting it takes it off sale; existing contracts
-// stay.
+// Offer is what this cluster sells. It is in the agent's namespace. Deleting it takes it off sale;
+// existing contracts stay.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -1,10 +1,10 @@
 package api
 
-// Offload says which namespaces may run pods on a reservation. It concerns only the consumer's own cluster: the broker
-// does not receive it.
+// Offload says which namespaces may run pods on a reservation. It concerns only the consumer's own
+// cluster: the broker does not receive it.
 type Offload struct {
-	// Namespaces are offloaded once the virtual node is Ready. They are the request's own namespace, or namespaces whose label
-	// bourse.dev/requests-from names the request's namespace.
+	// Namespaces are offloaded once the virtual node is Ready. They are the request's own
+	// namespace, or namespaces whose label bourse.dev/requests-from names the request's namespace.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=63
@@ -12,12 +12,13 @@ type Offload struct {
 	// Strategy says where pods of these namespaces may run. Default LocalAndRemote.
 	// +optional
 	Strategy OffloadStrategy `json:"strategy,omitempty"`
-	// Others allows that namespaces which are already offloaded, and are not named here, also use the new provider: Liqo would
-	// copy their Secrets there. Default false: such a request stops (WouldOffloadOthers).
+	// Others allows that namespaces which are already offloaded, and are not named here, also use
+	// the new provider: Liqo would copy their Secrets there. Default false: such a request stops
+	// (WouldOffloadOthers).
 	// +optional
 	Others bool `json:"others,omitempty"`
-	// Data is the rule for a namespace that has volumes at a provider. `Stay`: it gets no other provider. `Move`: it may, and
-	// the volumes stay behind. Default Stay.
+	// Data is the rule for a namespace that has volumes at a provider. `Stay`: it gets no other
+	// provider. `Move`: it may, and the volumes stay behind. Default Stay.
 	// +optional
 	Data DataPolicy `json:"data,omitempty"`
 	// Reflect says what Liqo copies to the provider besides pods.
@@ -25,8 +26,8 @@ type Offload struct {
 	Reflect *Reflect `json:"reflect,omitempty"`
 }
 
-// Check reports whether the namespaces can get a name at a provider. It accepts a nil Offload. Errors: Invalid at
-// offload.namespaces.
+// Check reports whether the namespaces can get a name at a provider. It accepts a nil Offload.
+// Errors: Invalid at offload.namespaces.
 func (o *Offload) Check(cluster string) error {
 	if o == nil {
 		return nil
@@ -39,11 +40,12 @@ func (o *Offload) Check(cluster string) error {
 	return nil
 }
 
-// CheckNamespace reports whether a namespace can get a name at a provider. Liqo appends the cluster ID to it there.
-// Errors: Invalid at offload.namespaces.
+// CheckNamespace reports whether a namespace can get a name at a provider. Liqo appends the cluster
+// ID to it there. Errors: Invalid at offload.namespaces.
 func CheckNamespace(name, cluster string) error {
 	if remote := name + "-" + cluster; len(remote) > 63 {
-		return Invalid("offload.namespaces", "%s would be named %s at the provider, which is longer than 63 characters", name, remote).
+		return Invalid("offload.namespaces",
+			"%s would be named %s at the provider, which is longer than 63 characters", name, remote).
 			Fix("offload a namespace with a shorter name")
 	}
 	return nil
@@ -72,8 +74,8 @@ const (
 
 // Reflect says what Liqo copies of an offloaded namespace to the provider, besides pods.
 type Reflect struct {
-	// Secrets are copied by default only with the annotation liqo.io/allow-reflection. ConfigMaps and Services are copied by
-	// default.
+	// Secrets are copied by default only with the annotation liqo.io/allow-reflection. ConfigMaps
+	// and Services are copied by default.
 	// +optional
 	Secrets ReflectPolicy `json:"secrets,omitempty"`
 	// +optional

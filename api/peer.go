@@ -2,22 +2,26 @@ package api
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ConditionTrusted of a Peer: the agent trusts its key. Reasons: Confirmed (by the admin), Rotated (signed by the key that
-// the admin confirmed), Endorsed (by a root), FirstUse, Legacy (it has no key, and the SharingPolicy accepts the broker's
-// word). Reasons if it is not: KeyChanged, KeyUnconfirmed (the SharingPolicy requires more than a first use), NotMet.
+// ConditionTrusted of a Peer: the agent trusts its key. Reasons: Confirmed (by the admin), Rotated
+// (signed by the key that the admin confirmed), Endorsed (by a root), FirstUse, Legacy (it has no
+// key, and the SharingPolicy accepts the broker's word). Reasons if it is not: KeyChanged,
+// KeyUnconfirmed (the SharingPolicy requires more than a first use), NotMet.
 const ConditionTrusted = "Trusted"
 
-// ConditionSuspended of a Peer, of a Peering and, at the consumer, of a ReservationInstruction: the consumer gets nothing
-// more, and running pods stay. Reasons: Suspended (by the provider's admin, see PeerSpec), and at the consumer also
-// Cordoned (its Tenant is, for another reason). Absent otherwise.
+// ConditionSuspended of a Peer, of a Peering and, at the consumer, of a ReservationInstruction: the
+// consumer gets nothing more, and running pods stay. Reasons: Suspended (by the provider's admin,
+// see PeerSpec), and at the consumer also Cordoned (its Tenant is, for another reason). Absent
+// otherwise.
 const ConditionSuspended = "Suspended"
 
-// ConditionLegacyAccounting of a Peer: its agent is a prototype. It counts a reservation and also the pods that use it, so
-// the cluster offers less than it has. An admin peers with it by hand. Absent otherwise.
+// ConditionLegacyAccounting of a Peer: its agent is a prototype. It counts a reservation and also
+// the pods that use it, so the cluster offers less than it has. An admin peers with it by hand.
+// Absent otherwise.
 const ConditionLegacyAccounting = "LegacyAccounting"
 
-// Peer is another cluster as this one knows it, by its cluster ID: the pinned key, and whether an admin confirmed it. The
-// agent creates one, with an empty spec, for each cluster that it meets. An admin may create it before, with GitOps.
+// Peer is another cluster as this one knows it, by its cluster ID: the pinned key, and whether an
+// admin confirmed it. The agent creates one, with an empty spec, for each cluster that it meets. An
+// admin may create it before, with GitOps.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -36,15 +40,16 @@ type Peer struct {
 
 // PeerSpec is an admin's configuration of the other cluster.
 type PeerSpec struct {
-	// Fingerprint is that of the cluster's key. Get it from the cluster's admin (`bourse status`), over another channel than
-	// the broker. The agent agrees nothing with the cluster under another key, unless this key signed it as its successor.
-	// Empty: the first key is pinned.
+	// Fingerprint is that of the cluster's key. Get it from the cluster's admin (`bourse status`),
+	// over another channel than the broker. The agent agrees nothing with the cluster under another
+	// key, unless this key signed it as its successor. Empty: the first key is pinned.
 	// +kubebuilder:validation:Pattern=`^(SHA256:[A-Za-z0-9_-]{43})?$`
 	// +optional
 	Fingerprint string `json:"fingerprint,omitempty"`
-	// Suspend lends the cluster nothing more, without ending anything, like `bourse suspend`. This cluster refuses its new
-	// reservations, larger sizes and later ends, and Liqo admits none of its new pods. Running pods stay, and reservations end
-	// at their time. Hand-made peerings are not affected. Default false.
+	// Suspend lends the cluster nothing more, without ending anything, like `bourse suspend`. This
+	// cluster refuses its new reservations, larger sizes and later ends, and Liqo admits none of
+	// its new pods. Running pods stay, and reservations end at their time. Hand-made peerings are
+	// not affected. Default false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 	// SuspendReason is sent to the suspended cluster.

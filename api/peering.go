@@ -23,16 +23,17 @@ const (
 
 // Conditions of a Peering, besides Ready and Member.
 const (
-	// ConditionMixedPeering: there is also a hand-made peering with the same cluster. Bourse does not touch that one.
+	// ConditionMixedPeering: there is also a hand-made peering with the same cluster. Bourse does
+	// not touch that one.
 	ConditionMixedPeering = "MixedPeering"
-	// ConditionNetworkReady, also of a ReservationInstruction whose request asks for it: the tunnel between the two clusters
-	// is up. Absent if no request asks for a network.
+	// ConditionNetworkReady, also of a ReservationInstruction whose request asks for it: the tunnel
+	// between the two clusters is up. Absent if no request asks for a network.
 	ConditionNetworkReady = "NetworkReady"
 )
 
-// Peering is one direction of Liqo's relationship with another cluster, made by Bourse: "milan.provider" if milan lends to
-// this cluster, "milan.consumer" if it borrows. It shows and remembers its progress. The number of reservations that use
-// it is derived, never stored.
+// Peering is one direction of Liqo's relationship with another cluster, made by Bourse:
+// "milan.provider" if milan lends to this cluster, "milan.consumer" if it borrows. It shows and
+// remembers its progress. The number of reservations that use it is derived, never stored.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -18,8 +18,8 @@ const (
 	Balance Strategy = "balance"
 	// Pack prefers the provider with the least capacity left after the reservation.
 	Pack Strategy = "pack"
-	// Reliable prefers high uptime and kept promises. One percentage point of either outweighs any difference in free
-	// capacity.
+	// Reliable prefers high uptime and kept promises. One percentage point of either outweighs any
+	// difference in free capacity.
 	Reliable Strategy = "reliable"
 	// Cheap prefers the lowest cost. One hundredth of MaxPrice outweighs any difference in free capacity.
 	Cheap Strategy = "cheap"
@@ -37,16 +37,17 @@ type Request struct {
 	// Purchase, if set, names the plan of an offer to buy. The plan sets provider, pool and resources.
 	// +optional
 	Purchase *Purchase `json:"purchase,omitempty"`
-	// Duration is how long the reservation lasts, from the time of the hold. Default 24h, between 1m and 8760h.
+	// Duration is how long the reservation lasts, from the time of the hold. Default 24h, between
+	// 1m and 8760h.
 	// +optional
 	Duration *metav1.Duration `json:"duration,omitempty"`
 	// Pool is the provider's pool. Default "general".
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Pool string `json:"pool,omitempty"`
-	// Where is a CEL expression over a provider's properties that must be true, for example `region == "eu" && "amd64" in
-	// architectures && uptime >= 0.99`. A property that the provider does not publish is unknown, and the request does not
-	// match.
+	// Where is a CEL expression over a provider's properties that must be true, for example `region
+	// == "eu" && "amd64" in architectures && uptime >= 0.99`. A property that the provider does not
+	// publish is unknown, and the request does not match.
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	Where string `json:"where,omitempty"`
@@ -71,42 +72,50 @@ type Request struct {
 	// Strategy is the weighting of the scorers. Default balance.
 	// +optional
 	Strategy Strategy `json:"strategy,omitempty"`
-	// Confirm keeps the reservation held until its user confirms it. Default false: the consumer's agent signs at once.
+	// Confirm keeps the reservation held until its user confirms it. Default false: the consumer's
+	// agent signs at once.
 	// +optional
 	Confirm bool `json:"confirm,omitempty"`
-	// Network is the network between pods of this cluster and of the provider. `wireguard`: Liqo's network; the reservation
-	// becomes Active once the network is up. `none`: no network. Default none. Both clusters' admins must allow it.
+	// Network is the network between pods of this cluster and of the provider. `wireguard`: Liqo's
+	// network; the reservation becomes Active once the network is up. `none`: no network. Default
+	// none. Both clusters' admins must allow it.
 	// +optional
 	Network NetworkMode `json:"network,omitempty"`
-	// PodShape is the largest pod that will run there: one node of the provider must have that much free. It is at most
-	// Resources, and names no other resource. Default: the free capacity of single nodes does not matter.
+	// PodShape is the largest pod that will run there: one node of the provider must have that much
+	// free. It is at most Resources, and names no other resource. Default: the free capacity of
+	// single nodes does not matter.
 	// +optional
 	PodShape Resources `json:"podShape,omitempty"`
-	// Wait is how long the request waits, Pending, if no cluster can serve it now: 1s to 720h. It is held as soon as a cluster
-	// can serve it, and its whole duration counts from then. After Wait it is Rejected. Default: it does not wait.
+	// Wait is how long the request waits, Pending, if no cluster can serve it now: 1s to 720h. It
+	// is held as soon as a cluster can serve it, and its whole duration counts from then. After
+	// Wait it is Rejected. Default: it does not wait.
 	// +optional
 	Wait *metav1.Duration `json:"wait,omitempty"`
-	// Priority orders waiting requests: the highest is served first, and among equal ones the oldest. Default 0.
+	// Priority orders waiting requests: the highest is served first, and among equal ones the
+	// oldest. Default 0.
 	// +kubebuilder:validation:Minimum=-100
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	Priority int32 `json:"priority,omitempty"`
-	// Split is the largest number of providers for the request, in equal parts. The broker uses as few as possible, and
-	// reserves all parts or none. Each part is a reservation of its own, with its own virtual node. A split request cannot
-	// wait, cannot change and cannot be a purchase. Default 1: one provider.
+	// Split is the largest number of providers for the request, in equal parts. The broker uses as
+	// few as possible, and reserves all parts or none. Each part is a reservation of its own, with
+	// its own virtual node. A split request cannot wait, cannot change and cannot be a purchase.
+	// Default 1: one provider.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=8
 	// +optional
 	Split int32 `json:"split,omitempty"`
-	// StickTo names the providers that hold volumes of the offloaded namespaces: no other provider is considered. The
-	// consumer's agent sets it, unless the volumes may stay behind (offload.data: Move). Default: none.
+	// StickTo names the providers that hold volumes of the offloaded namespaces: no other provider
+	// is considered. The consumer's agent sets it, unless the volumes may stay behind
+	// (offload.data: Move). Default: none.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=63
 	// +optional
 	StickTo []string `json:"stickTo,omitempty"`
-	// MaxPrice is the ceiling for the total price over the duration. The broker then also considers clusters that lend only by
-	// offers, each with its cheapest plan that serves the request. If one is chosen, the reservation is a contract. Prices in
-	// another currency are never compared. Default: nothing is bought except what Purchase names.
+	// MaxPrice is the ceiling for the total price over the duration. The broker then also considers
+	// clusters that lend only by offers, each with its cheapest plan that serves the request. If
+	// one is chosen, the reservation is a contract. Prices in another currency are never compared.
+	// Default: nothing is bought except what Purchase names.
 	// +optional
 	MaxPrice *Price `json:"maxPrice,omitempty"`
 }

@@ -11,7 +11,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //	   ├──▶ Rejected                        (Held, signed) ─┘
 //	   └──▶ Pending ─▶ Held, Rejected
 //
-// Held, Reserved, Active and Releasing all take capacity. Only a request that says that it waits is ever Pending.
+// Held, Reserved, Active and Releasing all take capacity. Only a request that says that it waits is
+// ever Pending.
 type State string
 
 const (
@@ -46,28 +47,31 @@ const (
 	ReasonCancelled         Reason = "CancelledByConsumer" // before the provider was bound
 	ReasonEnded             Reason = "EndReached"          // its time is over
 	ReasonRevokedByProvider Reason = "RevokedByProvider"
-	ReasonReclaimed         Reason = "ReclaimedByProvider"  // with the notice that its plan has
-	ReasonNotConfirmed      Reason = "NotConfirmed"         // the hold ended before the consumer signed
-	ReasonNotAccepted       Reason = "NotAccepted"          // no provider accepted before the deadline
-	ReasonAcceptanceDropped Reason = "AcceptanceDropped"    // accepted, but the commit never reached the provider
-	ReasonInsufficient      Reason = "Insufficient"         // refusal: does not fit the provider's own books
-	ReasonPolicy            Reason = "PolicyRefuses"        // refusal: the SharingPolicy does not allow it
-	ReasonNothingShared     Reason = "NothingShared"        // refusal: no SharingPolicy
-	ReasonKeyChanged        Reason = "KeyChanged"           // refusal: another key than the pinned one
-	ReasonBadAssignment     Reason = "BadAssignment"        // refusal: the assignment is not valid for this provider
-	ReasonLedgerFull        Reason = "LedgerFull"           // refusal: the provider cannot record it
-	ReasonSuspended         Reason = "SuspendedByProvider"  // refusal: the provider's admin suspended the consumer
-	ReasonNoAnswer          Reason = "NoAnswer"             // the provider did not answer in time
-	ReasonKeyUnconfirmed    Reason = "KeyUnconfirmed"       // its key was not confirmed, which the other's SharingPolicy demands
-	ReasonUnreachable       Reason = "ApiServerUnreachable" // refusal by the consumer: the API server that the card names
-	ReasonNoNetwork         Reason = "NoNetwork"            // refusal by the consumer: the network that was asked for cannot be made with it
-	ReasonNotApproved       Reason = "NotApproved"          // refusal: nobody at the provider approved it, or somebody said no
-	ReasonPartFailed        Reason = "PartFailed"           // another part of the same request was not accepted
-	ReasonMemberRemoved     Reason = "MemberRemoved"        // an operator closed the books of a member that is gone
+	ReasonReclaimed         Reason = "ReclaimedByProvider" // with the notice that its plan has
+	ReasonNotConfirmed      Reason = "NotConfirmed"        // the hold ended before the consumer signed
+	ReasonNotAccepted       Reason = "NotAccepted"         // no provider accepted before the deadline
+	ReasonAcceptanceDropped Reason = "AcceptanceDropped"   // accepted, but the commit never reached the provider
+	ReasonInsufficient      Reason = "Insufficient"        // refusal: does not fit the provider's own books
+	ReasonPolicy            Reason = "PolicyRefuses"       // refusal: the SharingPolicy does not allow it
+	ReasonNothingShared     Reason = "NothingShared"       // refusal: no SharingPolicy
+	ReasonKeyChanged        Reason = "KeyChanged"          // refusal: another key than the pinned one
+	ReasonBadAssignment     Reason = "BadAssignment"       // refusal: the assignment is not valid for this provider
+	ReasonLedgerFull        Reason = "LedgerFull"          // refusal: the provider cannot record it
+	ReasonSuspended         Reason = "SuspendedByProvider" // refusal: the provider's admin suspended the consumer
+	ReasonNoAnswer          Reason = "NoAnswer"            // the provider did not answer in time
+	// its key was not confirmed, which the other's SharingPolicy demands
+	ReasonKeyUnconfirmed Reason = "KeyUnconfirmed"
+	ReasonUnreachable    Reason = "ApiServerUnreachable" // refusal by the consumer: the API server that the card names
+	// refusal by the consumer: the network that was asked for cannot be made with it
+	ReasonNoNetwork Reason = "NoNetwork"
+	// refusal: nobody at the provider approved it, or somebody said no
+	ReasonNotApproved   Reason = "NotApproved"
+	ReasonPartFailed    Reason = "PartFailed"    // another part of the same request was not accepted
+	ReasonMemberRemoved Reason = "MemberRemoved" // an operator closed the books of a member that is gone
 )
 
-// Reservation is an assignment with a life. Consumer and provider see the same one. Request, Decision and Tried are empty
-// for the provider.
+// Reservation is an assignment with a life. Consumer and provider see the same one. Request,
+// Decision and Tried are empty for the provider.
 type Reservation struct {
 	State   State  `json:"state"`
 	Reason  Reason `json:"reason,omitempty"`
@@ -83,15 +87,16 @@ type Reservation struct {
 	Generation int64 `json:"generation"`
 
 	Created metav1.Time `json:"created"`
-	// HeldUntil is when the hold ends, Deadline when the time to reach Reserved is over, Until when the reservation ends. For
-	// a Pending reservation, Until counts from the request.
+	// HeldUntil is when the hold ends, Deadline when the time to reach Reserved is over, Until when
+	// the reservation ends. For a Pending reservation, Until counts from the request.
 	HeldUntil metav1.Time `json:"heldUntil,omitzero"`
 	Deadline  metav1.Time `json:"deadline,omitzero"`
 	Until     metav1.Time `json:"until,omitzero"`
-	// ApproveBy is the deadline for an admin's approval at the provider: the consumer signs it as the assignment's Expires.
-	// Empty: no approval is needed, and HeldUntil is the deadline.
+	// ApproveBy is the deadline for an admin's approval at the provider: the consumer signs it as
+	// the assignment's Expires. Empty: no approval is needed, and HeldUntil is the deadline.
 	ApproveBy metav1.Time `json:"approveBy,omitzero"`
-	// Waiting is the place in the queue of a reservation that waits or has waited. The provider does not see it.
+	// Waiting is the place in the queue of a reservation that waits or has waited. The provider
+	// does not see it.
 	Waiting *Waiting `json:"waiting,omitempty"`
 	// Change is the requested change of size or end, or the last one that was refused.
 	Change *Change `json:"change,omitempty"`
@@ -103,7 +108,8 @@ type Reservation struct {
 	Decision *Decision `json:"decision,omitempty"`
 	Tried    []Tried   `json:"tried,omitempty"`
 
-	// Sale is the plan of the purchase, Offer the seller's signed offer (JWS) with that plan. Empty: no purchase.
+	// Sale is the plan of the purchase, Offer the seller's signed offer (JWS) with that plan.
+	// Empty: no purchase.
 	Sale  *Sale  `json:"sale,omitempty"`
 	Offer string `json:"offer,omitempty"`
 
@@ -122,8 +128,8 @@ type Reservation struct {
 
 // Waiting says how a reservation waits for capacity, or has waited.
 type Waiting struct {
-	// Position is its place among all waiting requests of the broker, from 1 on. It is 0 in a watch, and once the reservation
-	// no longer waits.
+	// Position is its place among all waiting requests of the broker, from 1 on. It is 0 in a
+	// watch, and once the reservation no longer waits.
 	Position int `json:"position,omitempty"`
 	// Since is the time of the request. Among equal priorities, the oldest is served first.
 	Since metav1.Time `json:"since"`
@@ -178,8 +184,8 @@ type ReservationCreate struct {
 	Request Request `json:"request"`
 }
 
-// Agreement holds what both parties signed for a bound reservation, and the offer if it is a purchase. Either party shows
-// it to a broker that does not know the reservation.
+// Agreement holds what both parties signed for a bound reservation, and the offer if it is a
+// purchase. Either party shows it to a broker that does not know the reservation.
 type Agreement struct {
 	Assignment string `json:"assignment" maxLength:"98304"`
 	Acceptance string `json:"acceptance" maxLength:"98304"`
@@ -193,8 +199,8 @@ type SignedDocument struct {
 	Document string `json:"document" maxLength:"98304"`
 }
 
-// Refusal is a no: a provider's to an assignment, or a consumer's to a provider that it does not trust or reach.
-// Advertisement, if set, is a new one on which the broker bases its next decision.
+// Refusal is a no: a provider's to an assignment, or a consumer's to a provider that it does not
+// trust or reach. Advertisement, if set, is a new one on which the broker bases its next decision.
 type Refusal struct {
 	Generation    int64        `json:"generation"`
 	Reason        Reason       `json:"reason"`
@@ -202,8 +208,8 @@ type Refusal struct {
 	Advertisement *Measurement `json:"advertisement,omitempty"`
 }
 
-// Progress is an agent's report about a reservation. A consumer reports that its virtual node is Ready (Active), a
-// provider that nothing of it is left (Released).
+// Progress is an agent's report about a reservation. A consumer reports that its virtual node is
+// Ready (Active), a provider that nothing of it is left (Released).
 type Progress struct {
 	State State `json:"state" enum:"Active,Released"`
 }

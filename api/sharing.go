@@ -5,32 +5,35 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Sharing says what a provider's admin lends, and to whom. It is the spec of the SharingPolicy named "default". Without
-// that policy the cluster shows and shares nothing.
+// Sharing says what a provider's admin lends, and to whom. It is the spec of the SharingPolicy
+// named "default". Without that policy the cluster shows and shares nothing.
 type Sharing struct {
 	// Terms say who may see this cluster and reserve from it.
 	Terms `json:",inline"`
-	// OnRevoke says what happens to the peering of a consumer when the broker says that it is no member any more. `none`:
-	// nothing. `cordon`: Liqo admits none of its new pods. `drain`: Liqo removes the consumer's rights and everything that it
-	// has here. A cluster that is only suspended is cordoned, not drained. The agent undoes it when the cluster is a member
-	// again. It does not touch hand-made peerings, nor peerings that an admin cordoned or drained. Default none: the broker's
-	// word alone ends nothing.
+	// OnRevoke says what happens to the peering of a consumer when the broker says that it is no
+	// member any more. `none`: nothing. `cordon`: Liqo admits none of its new pods. `drain`: Liqo
+	// removes the consumer's rights and everything that it has here. A cluster that is only
+	// suspended is cordoned, not drained. The agent undoes it when the cluster is a member again.
+	// It does not touch hand-made peerings, nor peerings that an admin cordoned or drained. Default
+	// none: the broker's word alone ends nothing.
 	// +optional
 	OnRevoke RevokeAction `json:"onRevoke,omitempty"`
-	// Network is the network that consumers may have between their pods and the pods here. `wireguard`: Liqo's network, if the
-	// agent's --network-gateway allows it. `none`: no network. Default none. The agent checks this when a network begins. A
-	// network that exists lasts as long as its reservations.
+	// Network is the network that consumers may have between their pods and the pods here.
+	// `wireguard`: Liqo's network, if the agent's --network-gateway allows it. `none`: no network.
+	// Default none. The agent checks this when a network begins. A network that exists lasts as
+	// long as its reservations.
 	// +optional
 	Network NetworkMode `json:"network,omitempty"`
-	// APIServerAccess says how consumers reach this cluster's API server, which their Liqo needs. `direct`: at the address
-	// that this cluster's Liqo publishes. `network`: only through the network, by Liqo's own proxy at its end. That needs
-	// `network: wireguard`, and only requests with a network are served. Default direct. The agent checks this when a peering
-	// begins. A peering that exists does not change.
+	// APIServerAccess says how consumers reach this cluster's API server, which their Liqo needs.
+	// `direct`: at the address that this cluster's Liqo publishes. `network`: only through the
+	// network, by Liqo's own proxy at its end. That needs `network: wireguard`, and only requests
+	// with a network are served. Default direct. The agent checks this when a peering begins. A
+	// peering that exists does not change.
 	// +optional
 	APIServerAccess APIServerAccess `json:"apiServerAccess,omitempty"`
-	// ResourcePlugin has no effect. Deprecated: the agent no longer asks resource plugins of Liqo 0.5 to 0.10. A policy with
-	// this field stays valid, and its condition `IgnoredFields` names the field. Set maxPerConsumer, or the pools' percentage,
-	// caps and headroom.
+	// ResourcePlugin has no effect. Deprecated: the agent no longer asks resource plugins of Liqo
+	// 0.5 to 0.10. A policy with this field stays valid, and its condition `IgnoredFields` names
+	// the field. Set maxPerConsumer, or the pools' percentage, caps and headroom.
 	// +kubebuilder:validation:MaxLength=259
 	// +optional
 	ResourcePlugin string `json:"resourcePlugin,omitempty"`
@@ -38,8 +41,8 @@ type Sharing struct {
 	// +kubebuilder:validation:MaxProperties=32
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
-	// Pools are the kinds of capacity that the cluster shares. Each has its own nodes, and its own virtual node at each
-	// consumer. Most clusters have one, named "general".
+	// Pools are the kinds of capacity that the cluster shares. Each has its own nodes, and its own
+	// virtual node at each consumer. Most clusters have one, named "general".
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
@@ -72,29 +75,31 @@ const (
 	RevokeDrain  RevokeAction = "drain"
 )
 
-// Terms say who may see a provider and reserve from it. The broker filters by them, and the provider's own gate evaluates
-// them again.
+// Terms say who may see a provider and reserve from it. The broker filters by them, and the
+// provider's own gate evaluates them again.
 type Terms struct {
-	// Trust says which keys of other clusters the agent trusts, for lending and for borrowing. `tofu`: trust on first use,
-	// every key that was seen first and has not changed. `pinned`: only keys that an admin confirmed (see Peer). `legacy`: as
-	// tofu, and also keys that the broker holds for clusters whose agents are prototypes without keys. For those clusters only
-	// the broker vouches. Default tofu.
+	// Trust says which keys of other clusters the agent trusts, for lending and for borrowing.
+	// `tofu`: trust on first use, every key that was seen first and has not changed. `pinned`: only
+	// keys that an admin confirmed (see Peer). `legacy`: as tofu, and also keys that the broker
+	// holds for clusters whose agents are prototypes without keys. For those clusters only the
+	// broker vouches. Default tofu.
 	// +optional
 	Trust TrustLevel `json:"trust,omitempty"`
 	// VisibleTo says which members see the card. Empty: every member.
 	// +optional
 	VisibleTo Audience `json:"visibleTo,omitzero"`
-	// Allow is a CEL expression over `consumer` (cluster, region, labels ...) and `request` (resources in the units of
-	// `where`, pool, seconds). A reservation needs it to be true. Default: true.
+	// Allow is a CEL expression over `consumer` (cluster, region, labels ...) and `request`
+	// (resources in the units of `where`, pool, seconds). A reservation needs it to be true.
+	// Default: true.
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	Allow string `json:"allow,omitempty"`
 	// OnlyOffers says that this cluster lends only what consumers buy from its offers. Default false.
 	// +optional
 	OnlyOffers bool `json:"onlyOffers,omitempty"`
-	// ApproveWithin says that an admin here approves each reservation without an offer (bourse approve), and how long a
-	// consumer waits for that: one minute to 24 h. The capacity is held meanwhile. Absent: the agent answers at once. For
-	// sales, the Offer has its own field.
+	// ApproveWithin says that an admin here approves each reservation without an offer (bourse
+	// approve), and how long a consumer waits for that: one minute to 24 h. The capacity is held
+	// meanwhile. Absent: the agent answers at once. For sales, the Offer has its own field.
 	// +optional
 	ApproveWithin *metav1.Duration `json:"approveWithin,omitempty"`
 	// MaxPerReservation is the upper bound for one reservation, for the resources that it names.
@@ -108,8 +113,8 @@ type Terms struct {
 	MaxDuration *metav1.Duration `json:"maxDuration,omitempty"`
 }
 
-// Audience is a set of members: those that are named, and those whose labels match. If both fields are empty, it is every
-// member.
+// Audience is a set of members: those that are named, and those whose labels match. If both fields
+// are empty, it is every member.
 type Audience struct {
 	// Clusters are cluster IDs.
 	// +kubebuilder:validation:MaxItems=256
@@ -122,8 +127,8 @@ type Audience struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// NamespacePolicy sets the rules for the namespaces that Liqo makes here for consumers. It cannot be laxer than the
-// admission policies on pods, which enforce Kubernetes' baseline standard.
+// NamespacePolicy sets the rules for the namespaces that Liqo makes here for consumers. It cannot
+// be laxer than the admission policies on pods, which enforce Kubernetes' baseline standard.
 type NamespacePolicy struct {
 	// PodSecurity is the Pod Security Standard that pods must meet. Default baseline.
 	// +optional
@@ -131,27 +136,33 @@ type NamespacePolicy struct {
 	// RequireLimits refuses pods that have a container without limits of cpu and memory. Default false.
 	// +optional
 	RequireLimits bool `json:"requireLimits,omitempty"`
-	// Quota bounds, in each namespace, what no reservation counts: by the keys and units of a ResourceQuota of Kubernetes, objects as a number, storage in bytes. Default:
-	// "services.loadbalancers", "services.nodeports" and "count/ingresses.networking.k8s.io" 0; "services" 100; "persistentvolumeclaims" 20; "requests.storage"
-	// 200Gi of all of them together (0 where a pool lends storage: it is then what is reserved); "count/secrets" and "count/configmaps" 200; "pods" 1000;
-	// "count/shadowpods.offloading.liqo.io" 1000; "count/shadowendpointslices.offloading.liqo.io" 200. All namespaces of a consumer together have at
-	// most three times as many Services, Secrets, ConfigMaps, ShadowPods and ShadowEndpointSlices. What is named here replaces or joins these, also
-	// "fast.storageclass.storage.k8s.io/requests.storage". Of what is granted ("requests.cpu" and the like, "pods") the quota is never more.
+	// Quota bounds, in each namespace, what no reservation counts: by the keys and units of a
+	// ResourceQuota of Kubernetes, objects as a number, storage in bytes. Default:
+	// "services.loadbalancers", "services.nodeports" and "count/ingresses.networking.k8s.io" 0;
+	// "services" 100; "persistentvolumeclaims" 20; "requests.storage" 200Gi of all of them together
+	// (0 where a pool lends storage: it is then what is reserved); "count/secrets" and
+	// "count/configmaps" 200; "pods" 1000; "count/shadowpods.offloading.liqo.io" 1000;
+	// "count/shadowendpointslices.offloading.liqo.io" 200. All namespaces of a consumer together
+	// have at most three times as many Services, Secrets, ConfigMaps, ShadowPods and
+	// ShadowEndpointSlices. What is named here replaces or joins these, also
+	// "fast.storageclass.storage.k8s.io/requests.storage". Of what is granted ("requests.cpu" and
+	// the like, "pods") the quota is never more.
 	// +optional
 	Quota Resources `json:"quota,omitempty"`
 	// Network says what the consumers' pods can reach. Default Isolated.
 	// +optional
 	Network NetworkIsolation `json:"network,omitempty"`
-	// Except are networks that pods do not reach while Network is Isolated, in addition to private ones. An example is the
-	// nodes' public addresses. Default: none.
+	// Except are networks that pods do not reach while Network is Isolated, in addition to private
+	// ones. An example is the nodes' public addresses. Default: none.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:Format=cidr
 	// +optional
 	Except []string `json:"except,omitempty"`
-	// Annotations are further annotation keys that consumers may use. On Services, Ingresses and claims, only keys that no
-	// controller acts on are allowed without this field. On pods, keys that networks and container runtimes act on are refused
-	// without it. Controllers of load balancers, DNS, gateways and volumes act on annotations in any namespace: name only what
-	// any consumer may ask of them. Default: none.
+	// Annotations are further annotation keys that consumers may use. On Services, Ingresses and
+	// claims, only keys that no controller acts on are allowed without this field. On pods, keys
+	// that networks and container runtimes act on are refused without it. Controllers of load
+	// balancers, DNS, gateways and volumes act on annotations in any namespace: name only what any
+	// consumer may ask of them. Default: none.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=317
 	// +kubebuilder:validation:items:Pattern=`^[^,]+$`
@@ -176,15 +187,15 @@ const (
 type NetworkIsolation string
 
 const (
-	// NetworkIsolated: pods reach each other, the same consumer's other namespaces, DNS and the internet. They do not reach
-	// private addresses.
+	// NetworkIsolated: pods reach each other, the same consumer's other namespaces, DNS and the
+	// internet. They do not reach private addresses.
 	NetworkIsolated NetworkIsolation = "Isolated"
 	// NetworkOpen: pods reach everything that the cluster lets pods reach.
 	NetworkOpen NetworkIsolation = "Open"
 )
 
-// PoolPolicy says what the cluster shares of the nodes of one pool. The shared amount is the smallest of Percentage of
-// allocatable, Caps, and allocatable less Headroom.
+// PoolPolicy says what the cluster shares of the nodes of one pool. The shared amount is the
+// smallest of Percentage of allocatable, Caps, and allocatable less Headroom.
 type PoolPolicy struct {
 	// Name is the name of the pool in requests. A request without a pool means "general".
 	// +kubebuilder:validation:MaxLength=40
@@ -216,15 +227,17 @@ type PoolPolicy struct {
 	// +kubebuilder:validation:items:MaxLength=316
 	// +optional
 	Resources []string `json:"resources,omitempty"`
-	// Storage is how much volume storage the pool lends, as the resource "storage". Nodes do not report it, so give the amount
-	// beside what this cluster uses itself. A consumer's reserved storage bounds requests.storage of all its namespaces here
-	// together. A consumer without reserved storage gets none, unless namespaces.quota gives each namespace an amount.
-	// Default: the pool lends none.
+	// Storage is how much volume storage the pool lends, as the resource "storage". Nodes do not
+	// report it, so give the amount beside what this cluster uses itself. A consumer's reserved
+	// storage bounds requests.storage of all its namespaces here together. A consumer without
+	// reserved storage gets none, unless namespaces.quota gives each namespace an amount. Default:
+	// the pool lends none.
 	// +optional
 	Storage *resource.Quantity `json:"storage,omitempty"`
-	// StorageClasses, IngressClasses and LoadBalancerClasses are further classes that consumers' virtual nodes offer, by their
-	// names in this cluster. The first of each is the default. Empty: none. Consumers' claims may name one of StorageClasses,
-	// and no other. The amount is set by namespaces.quota, which can name a class
+	// StorageClasses, IngressClasses and LoadBalancerClasses are further classes that consumers'
+	// virtual nodes offer, by their names in this cluster. The first of each is the default. Empty:
+	// none. Consumers' claims may name one of StorageClasses, and no other. The amount is set by
+	// namespaces.quota, which can name a class
 	// ("slow.storageclass.storage.k8s.io/requests.storage": "0").
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=253
@@ -238,16 +251,16 @@ type PoolPolicy struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	// +optional
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
-	// RuntimeClasses are the runtime classes that consumers' pods may choose. A runtime class can give a pod tolerations, or
-	// devices that nothing counts. Empty: none.
+	// RuntimeClasses are the runtime classes that consumers' pods may choose. A runtime class can
+	// give a pod tolerations, or devices that nothing counts. Empty: none.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=253
 	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +optional
 	RuntimeClasses []string `json:"runtimeClasses,omitempty"`
-	// Placeholders has no effect. Deprecated: the agent no longer makes pods that hold reserved capacity. A policy with this
-	// field stays valid, and its condition `IgnoredFields` names the field. Reserve nodes with a label and a taint
-	// (nodeSelector, tolerateTaints).
+	// Placeholders has no effect. Deprecated: the agent no longer makes pods that hold reserved
+	// capacity. A policy with this field stays valid, and its condition `IgnoredFields` names the
+	// field. Reserve nodes with a label and a taint (nodeSelector, tolerateTaints).
 	// +optional
 	Placeholders *Placeholders `json:"placeholders,omitempty"`
 }

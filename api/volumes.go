@@ -7,10 +7,11 @@ import (
 
 // Names on a ResourceRequest whose end would delete volumes.
 const (
-	// VolumesMayDie is the annotation with which a user gives up the volumes of a request. Its value is the digest of their
-	// list: it is void when the list changes.
+	// VolumesMayDie is the annotation with which a user gives up the volumes of a request. Its
+	// value is the digest of their list: it is void when the list changes.
 	VolumesMayDie = Group + "/volumes-may-die"
-	// VolumesFinalizer delays the deletion of a request until no volume is at stake, or its user gave up the volumes.
+	// VolumesFinalizer delays the deletion of a request until no volume is at stake, or its user
+	// gave up the volumes.
 	VolumesFinalizer = Group + "/volumes"
 )
 
@@ -38,6 +39,7 @@ func (v *Volumes) String() string {
 
 // Release is the body with which a user releases a reservation. It may be absent.
 type Release struct {
-	// VolumesDie is the digest that the refusal VolumesAtStake gave: it gives up the volumes. Empty: none may be deleted.
+	// VolumesDie is the digest that the refusal VolumesAtStake gave: it gives up the volumes.
+	// Empty: none may be deleted.
 	VolumesDie string `json:"volumesDie,omitempty" maxLength:"64"`
 }

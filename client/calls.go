@@ -28,12 +28,14 @@ func (c *Client) Cluster(ctx context.Context, id string) (api.Envelope[api.Clust
 
 // PutCard shows a signed card of a cluster.
 func (c *Client) PutCard(ctx context.Context, cluster, signed string) error {
-	return c.call(ctx, http.MethodPut, "/clusters/"+url.PathEscape(cluster)+"/card", nil, api.SignedDocument{Document: signed}, nil)
+	return c.call(ctx, http.MethodPut, "/clusters/"+url.PathEscape(cluster)+"/card",
+		nil, api.SignedDocument{Document: signed}, nil)
 }
 
 // Say passes a signed handshake message on to another cluster.
 func (c *Client) Say(ctx context.Context, cluster, document string) error {
-	return c.call(ctx, http.MethodPut, "/clusters/"+url.PathEscape(cluster)+"/handshake", nil, api.SignedDocument{Document: document}, nil)
+	return c.call(ctx, http.MethodPut, "/clusters/"+url.PathEscape(cluster)+"/handshake",
+		nil, api.SignedDocument{Document: document}, nil)
 }
 
 // PutAdvertisement advertises a cluster, whole.
@@ -84,12 +86,14 @@ func (c *Client) Offer(ctx context.Context, seller, name string) (api.Envelope[a
 
 // PublishOffer puts a signed offer of a cluster on sale.
 func (c *Client) PublishOffer(ctx context.Context, cluster, name, signed string) error {
-	return c.call(ctx, http.MethodPut, "/clusters/"+url.PathEscape(cluster)+"/offers/"+url.PathEscape(name), nil, api.SignedDocument{Document: signed}, nil)
+	return c.call(ctx, http.MethodPut, "/clusters/"+url.PathEscape(cluster)+"/offers/"+url.PathEscape(name),
+		nil, api.SignedDocument{Document: signed}, nil)
 }
 
 // WithdrawOffer takes an offer of a cluster off sale.
 func (c *Client) WithdrawOffer(ctx context.Context, cluster, name string) error {
-	return c.call(ctx, http.MethodDelete, "/clusters/"+url.PathEscape(cluster)+"/offers/"+url.PathEscape(name), nil, nil, nil)
+	return c.call(ctx, http.MethodDelete,
+		"/clusters/"+url.PathEscape(cluster)+"/offers/"+url.PathEscape(name), nil, nil, nil)
 }
 
 // Evaluate decides without reserving.
@@ -107,7 +111,8 @@ func (c *Client) Fit(ctx context.Context, r api.EvaluationCreate) (api.Evaluatio
 // Reserve holds capacity for a request. Repeating it with the same key changes nothing and returns the
 // same reservation. A request that no cluster can serve is a reservation in state Rejected.
 func (c *Client) Reserve(ctx context.Context, key string, r api.Request) (Reservation, error) {
-	return one[api.Reservation](ctx, c, http.MethodPost, "/reservations", http.Header{"Idempotency-Key": {key}}, api.ReservationCreate{Request: r})
+	return one[api.Reservation](ctx, c, http.MethodPost, "/reservations",
+		http.Header{"Idempotency-Key": {key}}, api.ReservationCreate{Request: r})
 }
 
 // Adopt shows a broker what both parties signed of a reservation that it does not know.
@@ -209,16 +214,19 @@ func (c *Client) BrokerStatus(ctx context.Context) (s api.BrokerState, err error
 // CreateToken makes a join token, for one cluster if that is not empty; ttl 0 is the broker's default.
 func (c *Client) CreateToken(ctx context.Context, cluster string, ttl time.Duration) (api.TokenCreated, error) {
 	var out api.TokenCreated
-	err := c.call(ctx, http.MethodPost, "/tokens", nil, api.TokenCreate{Cluster: cluster, TTL: metav1.Duration{Duration: ttl}}, &out)
+	err := c.call(ctx, http.MethodPost, "/tokens", nil,
+		api.TokenCreate{Cluster: cluster, TTL: metav1.Duration{Duration: ttl}}, &out)
 	return out, err
 }
 
 // SignCSR makes the certificate of a cluster whose agent is of the prototypes from a certificate
 // request (PEM), for operators; life 0 is the broker's default. Errors: Invalid; Conflict where the
 // broker does not serve such agents, or the cluster has a key of its own.
-func (c *Client) SignCSR(ctx context.Context, cluster, request string, life time.Duration) (api.CertificateCreated, error) {
+func (c *Client) SignCSR(ctx context.Context, cluster, request string,
+	life time.Duration) (api.CertificateCreated, error) {
 	var out api.CertificateCreated
-	err := c.call(ctx, http.MethodPost, "/members/"+url.PathEscape(cluster)+"/certificate", nil, api.CertificateCreate{Request: request, Duration: metav1.Duration{Duration: life}}, &out)
+	err := c.call(ctx, http.MethodPost, "/members/"+url.PathEscape(cluster)+"/certificate",
+		nil, api.CertificateCreate{Request: request, Duration: metav1.Duration{Duration: life}}, &out)
 	return out, err
 }
 

@@ -41,11 +41,12 @@ type Client struct {
 // body, goes to that server and to no other. An answer that redirects is Unavailable.
 func New(base string, hc *http.Client) *Client {
 	if path, ok := strings.CutPrefix(base, "unix://"); ok {
-		return &Client{base: "http://socket", name: base, skew: new(atomic.Int64), lists: maxList, http: &http.Client{Transport: &http.Transport{
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return (&net.Dialer{}).DialContext(ctx, "unix", path)
-			},
-		}, CheckRedirect: stay}}
+		return &Client{base: "http://socket", name: base, skew: new(atomic.Int64),
+			lists: maxList, http: &http.Client{Transport: &http.Transport{
+				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+					return (&net.Dialer{}).DialContext(ctx, "unix", path)
+				},
+			}, CheckRedirect: stay}}
 	}
 	if hc == nil {
 		hc = http.DefaultClient
@@ -124,7 +125,8 @@ func (c *Client) request(ctx context.Context, method, path string, header http.H
 		return nil, ours
 	}
 	if err != nil {
-		return nil, api.Errorf(api.CodeUnavailable, "%s", err).Fix("check that the server at %s runs and can be reached", c.name)
+		return nil, api.Errorf(api.CodeUnavailable, "%s", err).
+			Fix("check that the server at %s runs and can be reached", c.name)
 	}
 	c.noteDate(response.Header)
 	if response.StatusCode >= 300 {
@@ -142,7 +144,8 @@ func (c *Client) problem(response *http.Response) error {
 		return understood(&e)
 	}
 	if to := response.Header.Get("Location"); response.StatusCode < 400 {
-		return api.Errorf(api.CodeUnavailable, "%s answered %s, to %.200q: redirects are not followed", c.name, response.Status, to).
+		return api.Errorf(api.CodeUnavailable, "%s answered %s, to %.200q: redirects are not followed",
+			c.name, response.Status, to).
 			Fix("give the address at which the server itself answers")
 	}
 	switch response.StatusCode {
@@ -183,7 +186,8 @@ func (c *Client) callFor(ctx context.Context, most bound, method, path string, h
 
 // callWithin makes one call and has its answer read, within a bound. It returns what is left of the
 // bound. Errors: also TooLarge.
-func (c *Client) callWithin(ctx context.Context, most bound, method, path string, header http.Header, in any, read func(*answer) error) (left bound, err error) {
+func (c *Client) callWithin(ctx context.Context, most bound,
+	method, path string, header http.Header, in any, read func(*answer) error) (left bound, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	response, err := c.request(ctx, method, path, header, in)
@@ -198,10 +202,12 @@ func (c *Client) callWithin(ctx context.Context, most bound, method, path string
 	}
 	switch {
 	case errors.Is(err, errTooLarge):
-		return most, api.Errorf(api.CodeTooLarge, "the answer of %s %s has more than %d bytes, has an item of more than %d, or would take more than %d bytes of memory",
+		return most, api.Errorf(api.CodeTooLarge,
+			"the answer of %s %s has more than %d bytes, has an item of more than %d, or would take more than %d bytes of memory",
 			method, path, most.bytes, onePayload.bytes, most.memory).Fix("ask for less, or ask the operator of %s", c.name)
 	case err != nil:
-		return most, api.Errorf(api.CodeUnavailable, "the answer of %s %s is broken: %s", method, path, err).Fix("repeat the call")
+		return most, api.Errorf(api.CodeUnavailable, "the answer of %s %s is broken: %s", method, path, err).
+			Fix("repeat the call")
 	}
 	return bound{most.bytes - a.read, most.memory - a.memory()}, nil
 }
@@ -287,7 +293,8 @@ func expect(d *json.Decoder, delimiter json.Delim) error {
 	return err
 }
 
-func one[T any](ctx context.Context, c *Client, method, path string, header http.Header, in any) (api.Envelope[T], error) {
+func one[T any](ctx context.Context, c *Client, method, path string,
+	header http.Header, in any) (api.Envelope[T], error) {
 	var out api.Envelope[T]
 	err := c.call(ctx, method, path, header, in, &out)
 	return out, err

@@ -133,7 +133,8 @@ func TestAnswersAreBounded(t *testing.T) {
 		fmt.Fprintf(w, `{"items":[%s{}],"continue":"%08d"}`, strings.Repeat(item, 100), pages)
 	}))
 	defer s.Close()
-	if _, err := client.New(s.URL, nil).WithLists(1 << 20).Reservations(ctx); api.CodeOf(err) != api.CodeTooLarge || pages > 12 {
+	if _, err := client.New(s.URL, nil).WithLists(1 << 20).Reservations(ctx); api.CodeOf(err) != api.CodeTooLarge ||
+		pages > 12 {
 		t.Errorf("after %d pages: %v", pages, err)
 	}
 	if _, err := answers(t, 200, `{"id":"`+strings.Repeat("a", 17<<20)+`"}`).Reservation(ctx, "a"); api.CodeOf(err) != api.CodeTooLarge {

@@ -80,8 +80,8 @@ func (c *Client) Answer(ctx context.Context, id string, word api.Answer) error {
 	return c.call(ctx, http.MethodPost, "/approvals/"+url.PathEscape(id), nil, word, nil)
 }
 
-// ReleaseLocally deletes the ResourceRequest behind a reservation. Errors: VolumesAtStake if that would delete volumes that
-// the body does not give up.
+// ReleaseLocally deletes the ResourceRequest behind a reservation. Errors: VolumesAtStake if that
+// would delete volumes that the body does not give up.
 func (c *Client) ReleaseLocally(ctx context.Context, id string, r api.Release) error {
 	return c.call(ctx, http.MethodPost, "/reservations/"+url.PathEscape(id)+"/release", nil, r, nil)
 }
@@ -102,7 +102,8 @@ func (c *Client) Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], erro
 
 // Trust says which key a cluster has; an empty fingerprint takes the word back.
 func (c *Client) Trust(ctx context.Context, cluster, fingerprint string) (api.Envelope[api.KnownPeer], error) {
-	return one[api.KnownPeer](ctx, c, http.MethodPut, "/peers/"+url.PathEscape(cluster), nil, api.PeerSpec{Fingerprint: fingerprint})
+	return one[api.KnownPeer](ctx, c, http.MethodPut, "/peers/"+url.PathEscape(cluster),
+		nil, api.PeerSpec{Fingerprint: fingerprint})
 }
 
 // Diagnose returns the problems that the agent finds in its cluster.
@@ -123,7 +124,8 @@ func (c *Client) Evict(ctx context.Context, cluster string) (e api.Eviction, err
 // Suspend lets a cluster have nothing more at the agent's; what it has goes on. The reason, which
 // may be empty, is told to it.
 func (c *Client) Suspend(ctx context.Context, cluster, reason string) (api.Envelope[api.KnownPeer], error) {
-	return one[api.KnownPeer](ctx, c, http.MethodPost, "/peers/"+url.PathEscape(cluster)+"/suspend", nil, api.Suspension{Reason: reason})
+	return one[api.KnownPeer](ctx, c, http.MethodPost, "/peers/"+url.PathEscape(cluster)+"/suspend",
+		nil, api.Suspension{Reason: reason})
 }
 
 // Resume ends a suspension.
@@ -142,7 +144,8 @@ func (c *Client) Brokers(ctx context.Context) ([]api.Envelope[api.KnownBroker], 
 }
 
 // PutBroker adds a broker that the agent's cluster deals with, or changes it.
-func (c *Client) PutBroker(ctx context.Context, name string, spec api.BrokerSpec) (api.Envelope[api.KnownBroker], error) {
+func (c *Client) PutBroker(ctx context.Context, name string,
+	spec api.BrokerSpec) (api.Envelope[api.KnownBroker], error) {
 	return one[api.KnownBroker](ctx, c, http.MethodPut, "/brokers/"+url.PathEscape(name), nil, spec)
 }
 

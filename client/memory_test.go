@@ -30,14 +30,18 @@ func TestAnswersTakeLittleMemory(t *testing.T) {
 	raced.Skip(t)
 	ctx := context.Background()
 	body := ""
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		_, _ = io.WriteString(w, body)
+	}))
 	defer s.Close()
 	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	c := client.New(s.URL, nil).WithLists(48 << 20) // as an agent's
 	catalog := func() error { _, err := c.Catalog(ctx, api.CatalogQuery{}); return err }
 	reservation := func() error { _, err := c.Reservation(ctx, "a"); return err }
 	watch := func() error {
-		if err := c.Watch(ctx, "", func(api.WatchEvent) error { return nil }); api.CodeOf(err) != api.CodeUnavailable { // it ends
+		// it ends
+		if err := c.Watch(ctx, "", func(api.WatchEvent) error { return nil }); api.CodeOf(err) != api.CodeUnavailable {
 			return err
 		}
 		return nil
@@ -55,7 +59,8 @@ func TestAnswersTakeLittleMemory(t *testing.T) {
 		{"a large item", `{"items":[{"id":"`, `"}]}`, 40 * MiB, []string{strings.Repeat("a", 1000)}, catalog, 64},
 		{"what nobody asked for", `{"others":[`, `],"items":[]}`, 40 * MiB, []string{`{}`}, catalog, 64},
 		{"a reservation", `{"id":"a","payload":{"tried":[`, `]}}`, 15 * MiB, []string{`{}`}, reservation, 64},
-		{"an evaluation", `{"clusters":[`, `]}`, 15 * MiB, []string{`{}`}, func() error { _, err := c.Evaluate(ctx, api.Request{}); return err }, 96},
+		{"an evaluation", `{"clusters":[`, `]}`, 15 * MiB, []string{`{}`},
+			func() error { _, err := c.Evaluate(ctx, api.Request{}); return err }, 96},
 		{"an event", `{"type":"SELLER","seller":{"cluster":"a","offers":[`, "]}}\n", 4*MiB - 1, []string{`{}`, `{"payload":{"offer":{"plans":[{}]}}}`}, watch, 64},
 		{"an event of the most bytes", `{"type":"SELLER","seller":{"cluster":"a","offers":[`, "]}}\n", 2*MiB - 1, []string{`{}`}, watch, 64},
 	} {
@@ -83,7 +88,8 @@ func TestLargestHonestAnswers(t *testing.T) {
 	document, text := strings.Repeat("x", 96<<10), strings.Repeat("\x01", 2000)
 	resources := api.Resources{}
 	for i := range 64 {
-		resources[corev1.ResourceName(fmt.Sprintf("%s.example/%s-%d", strings.Repeat("d", 60), strings.Repeat("n", 50), i))] = resource.MustParse("123456789")
+		resources[corev1.ResourceName(fmt.Sprintf("%s.example/%s-%d",
+			strings.Repeat("d", 60), strings.Repeat("n", 50), i))] = resource.MustParse("123456789")
 	}
 	r := api.Envelope[api.Reservation]{ID: "a", Payload: api.Reservation{
 		State: api.Reserved, Resources: resources, Message: text, ConsumerCard: document, ProviderCard: document, Offer: document,
@@ -105,17 +111,22 @@ func TestLargestHonestAnswers(t *testing.T) {
 	}
 	stall := api.SellerOffers{Cluster: "a"}
 	for i := range 256 {
-		l := api.Envelope[api.Listing]{ID: fmt.Sprint("a/", i), Payload: api.Listing{Seller: "a", Name: fmt.Sprint(i), Document: document[:350]}}
-		l.Payload.Offer.Plans = []api.Plan{{Name: "one", Resources: api.Resources{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}, Price: &api.Price{Amount: "1"}}}
+		l := api.Envelope[api.Listing]{ID: fmt.Sprint("a/", i),
+			Payload: api.Listing{Seller: "a", Name: fmt.Sprint(i), Document: document[:350]}}
+		l.Payload.Offer.Plans = []api.Plan{{Name: "one", Resources: api.Resources{"cpu": resource.MustParse("1"),
+			"memory": resource.MustParse("1Gi")}, Price: &api.Price{Amount: "1"}}}
 		l.Payload.Plans = map[string]api.PlanListing{"one": {Remaining: 8, Cost: "2.00"}}
 		stall.Offers = append(stall.Offers, l)
 	}
-	one := api.SellerOffers{Cluster: "a", Offers: []api.Envelope[api.Listing]{{ID: "a/1", Payload: api.Listing{Document: document}}}}
+	one := api.SellerOffers{Cluster: "a",
+		Offers: []api.Envelope[api.Listing]{{ID: "a/1", Payload: api.Listing{Document: document}}}}
 	for i := range api.MaxPlans {
-		one.Offers[0].Payload.Offer.Plans = append(one.Offers[0].Payload.Offer.Plans, api.Plan{Name: fmt.Sprint(i), Resources: resources})
+		one.Offers[0].Payload.Offer.Plans = append(one.Offers[0].Payload.Offer.Plans,
+			api.Plan{Name: fmt.Sprint(i), Resources: resources})
 	}
 	events := 0
-	for _, e := range []api.WatchEvent{{Type: api.WatchReservation, Object: &r}, {Type: api.WatchSeller, Seller: &stall}, {Type: api.WatchSeller, Seller: &one}} {
+	for _, e := range []api.WatchEvent{{Type: api.WatchReservation, Object: &r},
+		{Type: api.WatchSeller, Seller: &stall}, {Type: api.WatchSeller, Seller: &one}} {
 		err := answers(t, 200, answer(e)).Watch(ctx, "", func(api.WatchEvent) error { events++; return nil })
 		if api.CodeOf(err) != api.CodeUnavailable {
 			t.Errorf("%s: %v", e.Type, err)
@@ -127,12 +138,15 @@ func TestLargestHonestAnswers(t *testing.T) {
 	// 10,000 reservations, as one agent may have.
 	r.Payload.Change, r.Payload.Tried, r.Payload.Request.Where, r.Payload.Message, r.Payload.Request.Resources = nil, nil, "", "", nil
 	r.Payload.Resources = api.Resources{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}
-	for _, document := range []*string{&r.Payload.ConsumerCard, &r.Payload.ProviderCard, &r.Payload.Offer, &r.Payload.Assignment, &r.Payload.Acceptance, &r.Payload.End, &r.Payload.Reclaim} {
+	for _, document := range []*string{&r.Payload.ConsumerCard, &r.Payload.ProviderCard,
+		&r.Payload.Offer, &r.Payload.Assignment, &r.Payload.Acceptance, &r.Payload.End, &r.Payload.Reclaim} {
 		*document = ""
 	}
-	r.Payload.ProviderCard, r.Payload.Assignment, r.Payload.Acceptance = strings.Repeat("x", 1000), strings.Repeat("x", 800), strings.Repeat("x", 600)
+	r.Payload.ProviderCard, r.Payload.Assignment, r.Payload.Acceptance = strings.Repeat("x",
+		1000), strings.Repeat("x", 800), strings.Repeat("x", 600)
 	item := answer(r)
-	all, err := answers(t, 200, `{"items":[`+strings.Repeat(item+",", 9999)+item+`]}`).WithLists(48 << 20).Reservations(ctx)
+	all, err := answers(t, 200, `{"items":[`+strings.Repeat(item+",",
+		9999)+item+`]}`).WithLists(48 << 20).Reservations(ctx)
 	if err != nil || len(all) != 10_000 {
 		t.Errorf("%d reservations of %d bytes: %v", len(all), len(item), err)
 	}

@@ -56,7 +56,8 @@ func (c *Client) WatchCatalog(ctx context.Context, token, catalog string, handle
 	for lines.Scan() {
 		alive.Reset(silence)
 		if len(lines.Bytes()) > smallEvent && decoded.Cost(lines.Bytes()) > eventBound.memory {
-			return api.Errorf(api.CodeTooLarge, "the watch broke: an event of %d bytes would take more than %d bytes of memory", len(lines.Bytes()), eventBound.memory).
+			return api.Errorf(api.CodeTooLarge, "the watch broke: an event of %d bytes would take more than %d bytes of memory",
+				len(lines.Bytes()), eventBound.memory).
 				Fix("ask the operator of %s", c.name)
 		}
 		var e api.WatchEvent
@@ -66,7 +67,8 @@ func (c *Client) WatchCatalog(ctx context.Context, token, catalog string, handle
 		switch {
 		case e.Type == api.WatchEnd && e.Error != nil:
 			return understood(e.Error)
-		case e.Type == api.WatchReservation && e.Object == nil, e.Type == api.WatchStanding && e.Standing == nil, e.Type == api.WatchSeller && e.Seller == nil:
+		case e.Type == api.WatchReservation && e.Object == nil, e.Type == api.WatchStanding &&
+			e.Standing == nil, e.Type == api.WatchSeller && e.Seller == nil:
 			return api.Errorf(api.CodeUnavailable, "the watch broke: an event is empty")
 		}
 		if err := handle(e); err != nil {
@@ -74,7 +76,8 @@ func (c *Client) WatchCatalog(ctx context.Context, token, catalog string, handle
 		}
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return api.Errorf(api.CodeTooLarge, "the watch broke: an event has more than %d bytes", eventBound.bytes).Fix("ask the operator of %s", c.name)
+		return api.Errorf(api.CodeTooLarge, "the watch broke: an event has more than %d bytes", eventBound.bytes).
+			Fix("ask the operator of %s", c.name)
 	} else if err != nil {
 		return api.Errorf(api.CodeUnavailable, "the watch broke: %s", err)
 	}

@@ -1,13 +1,14 @@
-// Package agent wires an agent: our program in each member cluster. It lists the rooms that an agent consists of, in
-// order of dependency, and runs them. Each room is a package below this one: docs/adr/0001-rooms-of-the-agent.md.
+// Package agent wires an agent: our program in each member cluster. It lists the rooms that an
+// agent consists of, in order of dependency, and runs them. Each room is a package below this one:
+// docs/adr/0001-rooms-of-the-agent.md.
 //
 //	         ┌── reservations ──▶ gate, requests.Borrower ──▶ market ──▶ Ledger
 //	broker ──┤                                                   │
 //	         └── sharing ◀── inventory, SharingPolicy ◀──────────┘
 //	kubectl ──▶ requests.Controller      users ──▶ localapi
 //
-// Of several replicas the leader alone runs the rooms. Without a broker the agent starts, keeps what it has, and
-// catches up later.
+// Of several replicas the leader alone runs the rooms. Without a broker the agent starts, keeps
+// what it has, and catches up later.
 package agent
 
 import (
@@ -58,8 +59,9 @@ import (
 // SecretName is the Secret in which an agent keeps its identity, unless the settings name another store.
 const SecretName = "bourse-identity"
 
-// Run runs an agent until ctx ends, or until something fails that only a restart of the process can cure. When the
-// cluster gets a new key, the agent starts again by itself. Errors: Invalid with the flag; those of the rooms.
+// Run runs an agent until ctx ends, or until something fails that only a restart of the process can
+// cure. When the cluster gets a new key, the agent starts again by itself. Errors: Invalid with the
+// flag; those of the rooms.
 func Run(ctx context.Context, o settings.Options) error {
 	s, err := settings.Parse(o)
 	if err != nil {
@@ -73,7 +75,8 @@ func Run(ctx context.Context, o settings.Options) error {
 	}
 }
 
-// start runs one replica of an agent, with the key that the cluster has. The rooms run while the replica leads.
+// start runs one replica of an agent, with the key that the cluster has. The rooms run while the
+// replica leads.
 func start(ctx context.Context, s settings.Settings) error {
 	m, err := scheme.NewManager(s.Kubernetes, s.Namespace, s.LeaderElect, s.Log)
 	if err != nil {
@@ -95,8 +98,8 @@ func start(ctx context.Context, s settings.Settings) error {
 	return m.Start(ctx)
 }
 
-// makeRooms makes the rooms in order of dependency: each is made of those above it. What would lead back is a trigger
-// or the set of open sessions, which are made first.
+// makeRooms makes the rooms in order of dependency: each is made of those above it. What would lead
+// back is a trigger or the set of open sessions, which are made first.
 func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lifecycle.Stages, error) {
 	var peersChanged, peeringsChanged, offersChanged, brokersChanged, requestsChanged kubeobject.Trigger
 	c, reader, events := mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("bourse-agent")
@@ -245,13 +248,15 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 	// What users see.
 	finds := doctor.New(doctor.Options{
 		Liqo: liqos.Liqo, Show: advertiser.ShowHealth, Clock: now, Checks: append([]doctor.Check{
-			{About: "the main broker", Find: doctor.MainBroker{Cluster: cluster, Membership: member, Brokers: all, Clock: now}.Find},
+			{About: "the main broker", Find: doctor.MainBroker{Cluster: cluster,
+				Membership: member, Brokers: all, Clock: now}.Find},
 			{About: "the other brokers", Find: doctor.OtherBrokers{Brokers: all, Clock: now}.Find},
 			{About: "what works without a broker", Find: doctor.Offline{
 				Cluster: cluster, Ledger: market, Sessions: open, Sharing: policy.Sharing, Copy: catalog,
 				Connector: s.Listen.ConnectorURL, Clock: now,
 			}.Find},
-			{About: "what this cluster shares", Find: doctor.Sharing{Cluster: cluster, Ledger: market, Policy: policy.Sharing}.Find},
+			{About: "what this cluster shares", Find: doctor.Sharing{Cluster: cluster,
+				Ledger: market, Policy: policy.Sharing}.Find},
 			{About: "peers", Find: doctor.Peers{Client: c, Namespace: ns}.Find},
 			{About: "Ledgers", Find: ledgers.Find},
 		}, liqos.Checks...),

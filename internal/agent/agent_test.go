@@ -40,19 +40,24 @@ func kinds() []kubeapi.Type {
 		kind, resource     string
 		namespaced, status bool
 	}{
-		{"ResourceRequest", "resourcerequests", true, true}, {"ReservationInstruction", "reservationinstructions", true, true},
+		{"ResourceRequest", "resourcerequests", true, true}, {"ReservationInstruction",
+			"reservationinstructions", true, true},
 		{"ProviderInstruction", "providerinstructions", true, true}, {"SharingPolicy", "sharingpolicies", false, true},
-		{"Advertisement", "advertisements", true, true}, {"Ledger", "ledgers", true, false}, {"Peering", "peerings", true, true}, {"Peer", "peers", true, true}, {"Offer", "offers", true, true}, {"Contract", "contracts", true, true}, {"Broker", "brokers", true, true},
+		{"Advertisement", "advertisements", true, true}, {"Ledger", "ledgers", true, false}, {"Peering", "peerings", true,
+			true}, {"Peer", "peers", true, true}, {"Offer", "offers", true, true}, {"Contract", "contracts", true, true}, {"Broker", "brokers", true, true},
 	} {
-		types = append(types, kubeapi.Type{GroupVersion: api.GroupVersion, Kind: k.kind, Resource: k.resource, Namespaced: k.namespaced, Status: k.status})
+		types = append(types, kubeapi.Type{GroupVersion: api.GroupVersion,
+			Kind: k.kind, Resource: k.resource, Namespaced: k.namespaced, Status: k.status})
 	}
 	return types
 }
 
 func node(name string, cpu, memory string) *corev1.Node {
-	amounts := corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory), "pods": resource.MustParse("110")}
+	amounts := corev1.ResourceList{"cpu": resource.MustParse(cpu),
+		"memory": resource.MustParse(memory), "pods": resource.MustParse("110")}
 	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"topology.kubernetes.io/region": "eu", "kubernetes.io/arch": "amd64"}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"topology.kubernetes.io/region": "eu",
+			"kubernetes.io/arch": "amd64"}},
 		Status: corev1.NodeStatus{Allocatable: amounts, Capacity: amounts,
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 	}
@@ -69,7 +74,8 @@ func eventually(t *testing.T, what string, within time.Duration, ok func() bool)
 	}
 }
 
-// federation is a broker and the agents of rome and milan, of which milan shares 8 CPUs, over simulated API servers.
+// federation is a broker and the agents of rome and milan, of which milan shares 8 CPUs, over
+// simulated API servers.
 type federation struct {
 	dir    string
 	kube   map[string]client.Client
@@ -120,10 +126,12 @@ func TestProbes(t *testing.T) {
 // start runs them until ctx ends, and makes a request of rome's for half of what milan has.
 func start(ctx context.Context, t *testing.T) (*federation, *api.ResourceRequest) {
 	t.Helper()
-	f := &federation{dir: t.TempDir(), kube: map[string]client.Client{}, ended: make(chan error, 8), people: map[string]*bourse.Client{}, health: map[string]string{}, metrics: map[string]string{}}
+	f := &federation{dir: t.TempDir(), kube: map[string]client.Client{}, ended: make(chan error, 8),
+		people: map[string]*bourse.Client{}, health: map[string]string{}, metrics: map[string]string{}}
 	ready := make(chan string, 1)
 	go func() {
-		f.ended <- broker.Run(ctx, broker.Options{Dir: filepath.Join(f.dir, "broker"), Listen: "127.0.0.1:0", Log: logger(), Ready: func(url string) { ready <- url }})
+		f.ended <- broker.Run(ctx, broker.Options{Dir: filepath.Join(f.dir, "broker"),
+			Listen: "127.0.0.1:0", Log: logger(), Ready: func(url string) { ready <- url }})
 	}()
 	select {
 	case url := <-ready:
@@ -158,7 +166,8 @@ func start(ctx context.Context, t *testing.T) (*federation, *api.ResourceRequest
 			})
 		}()
 	}
-	policy := &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: api.Sharing{Pools: []api.PoolPolicy{{Name: "general"}}}}
+	policy := &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"},
+		Spec: api.Sharing{Pools: []api.PoolPolicy{{Name: "general"}}}}
 	if err := f.kube["milan"].Create(ctx, policy); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +187,8 @@ func start(ctx context.Context, t *testing.T) (*federation, *api.ResourceRequest
 		return false
 	})
 	request := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: "default"},
-		Spec: api.ResourceRequestSpec{Request: api.Request{Resources: api.Resources{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi")}, Where: `region == "eu"`}}}
+		Spec: api.ResourceRequestSpec{Request: api.Request{Resources: api.Resources{"cpu": resource.MustParse("4"),
+			"memory": resource.MustParse("8Gi")}, Where: `region == "eu"`}}}
 	if err := f.kube["rome"].Create(ctx, request); err != nil {
 		t.Fatal(err)
 	}
@@ -231,8 +241,8 @@ func TestSpine(t *testing.T) {
 	f.stopped(t)
 }
 
-// Both clusters get a new key while there is a reservation between them: their agents start again with it, both believe the
-// other's, what is reserved goes on, and ends.
+// Both clusters get a new key while there is a reservation between them: their agents start again
+// with it, both believe the other's, what is reserved goes on, and ends.
 func TestNewKeys(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	f, request := start(ctx, t)
@@ -282,7 +292,8 @@ func TestNewKeys(t *testing.T) {
 	for of, at := range map[string]string{"rome": "milan", "milan": "rome"} {
 		eventually(t, of+"'s new key is believed at "+at, 10*time.Second, func() bool {
 			var peer api.Peer
-			if err := f.kube[at].Get(ctx, client.ObjectKey{Namespace: "bourse", Name: of}, &peer); err != nil || len(peer.Status.Conditions) == 0 {
+			if err := f.kube[at].Get(ctx, client.ObjectKey{Namespace: "bourse", Name: of}, &peer); err != nil ||
+				len(peer.Status.Conditions) == 0 {
 				return false
 			}
 			return peer.Status.Fingerprint == fingerprint[of] && peer.Status.Conditions[0].Reason == "Rotated"

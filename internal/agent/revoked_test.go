@@ -21,7 +21,8 @@ import (
 // an Event; what is bound goes on, and ends when its consumer says so.
 func TestAPeerIsNoMember(t *testing.T) {
 	rome := &federations.Member{Options: sim.Options{Name: "rome", Nodes: 1}}
-	milan := &federations.Member{Options: sim.Options{Name: "milan", Nodes: 1}, Connector: true, Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
+	milan := &federations.Member{Options: sim.Options{Name: "milan", Nodes: 1},
+		Connector: true, Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
 	f, err := federations.Start(t.Context(), t.TempDir(), logger(), rome, milan)
 	if err != nil {
 		t.Fatal(err)
@@ -31,9 +32,10 @@ func TestAPeerIsNoMember(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	request := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "r"}, Spec: api.ResourceRequestSpec{
-		Request: api.Request{Resources: api.Resources{"cpu": resource.MustParse("1")}},
-	}}
+	request := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "r"},
+		Spec: api.ResourceRequestSpec{
+			Request: api.Request{Resources: api.Resources{"cpu": resource.MustParse("1")}},
+		}}
 	eventually(t, "rome sees milan", 20*time.Second, func() bool {
 		c, err := rome.People.Cluster(t.Context(), "milan")
 		return err == nil && len(c.Payload.Pools) > 0
@@ -82,11 +84,13 @@ func TestAPeerIsNoMember(t *testing.T) {
 				told[e.Reason] = e.Type
 			}
 		}
-		return len(told) == 3 && told["MemberSuspended"] == "Warning" && told["MemberActive"] == "Normal" && told["MemberRevoked"] == "Warning"
+		return len(told) == 3 && told["MemberSuspended"] == "Warning" &&
+			told["MemberActive"] == "Normal" && told["MemberRevoked"] == "Warning"
 	})
 	eventually(t, "what was bound is so still, on both sides", 20*time.Second, func() bool {
 		var bound api.ProviderInstruction
-		err := milan.Objects.Get(t.Context(), kube.ObjectKey{Namespace: api.Namespace, Name: request.Status.Reservation}, &bound)
+		err := milan.Objects.Get(t.Context(), kube.ObjectKey{Namespace: api.Namespace,
+			Name: request.Status.Reservation}, &bound)
 		return err == nil && bound.Status.State == api.Reserved && state() == api.Reserved
 	})
 	// The broker takes nothing of rome any more: it goes to milan's connector, where each known
@@ -96,7 +100,8 @@ func TestAPeerIsNoMember(t *testing.T) {
 	}
 	eventually(t, "milan is free of it", 20*time.Second, func() bool {
 		var bound api.ProviderInstruction
-		err := milan.Objects.Get(t.Context(), kube.ObjectKey{Namespace: api.Namespace, Name: request.Status.Reservation}, &bound)
+		err := milan.Objects.Get(t.Context(), kube.ObjectKey{Namespace: api.Namespace,
+			Name: request.Status.Reservation}, &bound)
 		return apierrors.IsNotFound(err)
 	})
 	shows(milan, "rome", metav1.ConditionFalse, "Revoked")

@@ -68,38 +68,59 @@ func (sh *shell) agentCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: KUBECONFIG, else the pod's own service account)")
+	f.StringVar(&kubeconfig, "kubeconfig", "",
+		"kubeconfig of the cluster (default: KUBECONFIG, else the pod's own service account)")
 	f.StringVar(&o.Member.ClusterID, "cluster-id", "", "name of the cluster (default: Liqo's cluster ID)")
-	f.BoolVar(&o.Liqo.Off, "without-liqo", false, "do not wait for Liqo; without --cluster-id, the UID of kube-system names the cluster")
+	f.BoolVar(&o.Liqo.Off, "without-liqo", false,
+		"do not wait for Liqo; without --cluster-id, the UID of kube-system names the cluster")
 	f.StringVar(&o.Liqo.Namespace, "liqo-namespace", "liqo", "namespace of Liqo")
-	f.StringVar(&o.Liqo.APIServer, "api-server-address-override", "", "URL of this cluster's API server on its card, for peers (default: the one that Liqo knows)")
-	f.StringVar(&o.Liqo.Gateway, "network-gateway", "none", "how this cluster takes part in Liqo's network: none, outbound (its gateway dials the other one), NodePort or LoadBalancer (others can dial its gateway)")
-	f.BoolVar(&o.Liqo.AllowUntested, "allow-untested-liqo", false, "peer with a Liqo version that Bourse was not tested with")
-	f.StringVar(&o.Namespace, "namespace", "", "namespace of the agent and its objects (default: POD_NAMESPACE, else "+api.Namespace+")")
+	f.StringVar(&o.Liqo.APIServer, "api-server-address-override",
+		"", "URL of this cluster's API server on its card, for peers (default: the one that Liqo knows)")
+	f.StringVar(&o.Liqo.Gateway, "network-gateway", "none",
+		"how this cluster takes part in Liqo's network: none, outbound (its gateway dials the other one), NodePort or LoadBalancer (others can dial its gateway)")
+	f.BoolVar(&o.Liqo.AllowUntested, "allow-untested-liqo", false,
+		"peer with a Liqo version that Bourse was not tested with")
+	f.StringVar(&o.Namespace, "namespace", "",
+		"namespace of the agent and its objects (default: POD_NAMESPACE, else "+api.Namespace+")")
 	spaces.add(f)
 	f.StringVar(&o.AdvertisementName, "advertisement-name", "cluster", "name of the Advertisement that the agent writes")
-	f.StringVar(&o.Member.Join, "join", "", "join token of a broker; ignored once the cluster has joined (also BOURSE_JOIN, which ps does not show)")
-	f.StringVar(&o.Member.BrokerURL, "broker-url", "", "URL of the broker, https://HOST:PORT (default: the one in the token)")
-	f.StringVar(&o.Member.CertDir, "broker-cert-path", "", "folder with tls.crt, tls.key and ca.crt, for a broker without its own CA; replaces --join")
+	f.StringVar(&o.Member.Join, "join", "",
+		"join token of a broker; ignored once the cluster has joined (also BOURSE_JOIN, which ps does not show)")
+	f.StringVar(&o.Member.BrokerURL, "broker-url", "",
+		"URL of the broker, https://HOST:PORT (default: the one in the token)")
+	f.StringVar(&o.Member.CertDir, "broker-cert-path", "",
+		"folder with tls.crt, tls.key and ca.crt, for a broker without its own CA; replaces --join")
 	way.add(f)
 	f.StringVar(&identity, "identity-dir", "", "folder for the agent's keys (default: Secret "+agent.SecretName+")")
-	f.StringSliceVar(&o.Peers.Roots, "trust-root", nil, "public key of a federation's root, as printed by bourse root create; keys that it endorses count as confirmed")
+	f.StringSliceVar(&o.Peers.Roots, "trust-root", nil,
+		"public key of a federation's root, as printed by bourse root create; keys that it endorses count as confirmed")
 	f.StringVar(&endorsement, "endorsement", "", "file with a root's endorsement of this cluster's key; the card shows it")
-	durationVar(f, &o.Times.Linger, "peering-linger", 10*time.Minute, "how long to keep a peering that no reservation uses; negative: do not keep it")
-	durationVar(f, &o.Times.Abandon, "peering-abandon", 2*time.Minute, "how long the end of a peering waits for the other cluster")
-	durationVar(f, &o.Times.Shrink, "shrink-grace", 30*time.Second, "how long pods may stay that no longer fit, because a reservation ended or became smaller")
+	durationVar(f, &o.Times.Linger, "peering-linger", 10*time.Minute,
+		"how long to keep a peering that no reservation uses; negative: do not keep it")
+	durationVar(f, &o.Times.Abandon, "peering-abandon", 2*time.Minute,
+		"how long the end of a peering waits for the other cluster")
+	durationVar(f, &o.Times.Shrink, "shrink-grace", 30*time.Second,
+		"how long pods may stay that no longer fit, because a reservation ended or became smaller")
 	durationVar(f, &o.Times.Excess, "excess-grace", time.Minute, "how long after --shrink-grace the provider deletes them")
-	durationVar(f, &o.Times.Advertise, "advertisement-requeue-interval", 30*time.Second, "how often to advertise when nothing changes")
-	f.BoolVar(&o.Times.Aligned, "publish-aligned", false, "advertise at the multiples of that interval on the clock, as all such agents do (default: clusters take turns)")
+	durationVar(f, &o.Times.Advertise, "advertisement-requeue-interval",
+		30*time.Second, "how often to advertise when nothing changes")
+	f.BoolVar(&o.Times.Aligned, "publish-aligned", false,
+		"advertise at the multiples of that interval on the clock, as all such agents do (default: clusters take turns)")
 	f.BoolVar(&o.LeaderElect, "leader-elect", false, "elect a leader among several replicas")
 	f.StringVar(&o.Listen.Socket, "socket", agentSocket(), "socket for users of the cluster")
-	f.StringVar(&o.Listen.Connector, "connector-listen", "", "address of the connector, where clusters that know this one deal with it without a broker, such as 0.0.0.0:7444 (default: off)")
-	f.StringVar(&o.Listen.ConnectorURL, "connector-url", "", "URL of the connector, shown on the card, such as https://bourse.milan.example:7444")
-	f.StringSliceVar(&o.Peers.Ranges, "allow-peer-range", nil, "CIDR that peers may name as their own, although it is loopback, link-local or used by this cluster's pods or services; may be repeated")
-	f.StringVar(&o.Listen.Loopback, "listen", "", "address for users who have the token, such as 127.0.0.1:7080, or 0.0.0.0:7080 behind a Service; without TLS (default: off)")
+	f.StringVar(&o.Listen.Connector, "connector-listen", "",
+		"address of the connector, where clusters that know this one deal with it without a broker, such as 0.0.0.0:7444 (default: off)")
+	f.StringVar(&o.Listen.ConnectorURL, "connector-url", "",
+		"URL of the connector, shown on the card, such as https://bourse.milan.example:7444")
+	f.StringSliceVar(&o.Peers.Ranges, "allow-peer-range", nil,
+		"CIDR that peers may name as their own, although it is loopback, link-local or used by this cluster's pods or services; may be repeated")
+	f.StringVar(&o.Listen.Loopback, "listen", "",
+		"address for users who have the token, such as 127.0.0.1:7080, or 0.0.0.0:7080 behind a Service; without TLS (default: off)")
 	f.StringVar(&o.Listen.TokenFile, "token-file", "", "file for that token; created if it does not exist")
-	f.BoolVar(&o.Listen.DistributedCatalog, "distributed-catalog", false, "at --socket and --listen, also serve the API of the Distributed Catalog's connector, under /api (docs/migrate-catalog.md)")
-	f.StringVar(&o.Listen.Health, "health-probe-bind-address", "", "address for /livez and /readyz, such as :8081 (default: off)")
+	f.BoolVar(&o.Listen.DistributedCatalog, "distributed-catalog", false,
+		"at --socket and --listen, also serve the API of the Distributed Catalog's connector, under /api (docs/migrate-catalog.md)")
+	f.StringVar(&o.Listen.Health, "health-probe-bind-address", "",
+		"address for /livez and /readyz, such as :8081 (default: off)")
 	f.StringVar(&o.Listen.Metrics, "metrics-bind-address", "", "address for /metrics, such as :8080 (default: off)")
 	log.add(f)
 	cmd.AddCommand(sh.fingerprintCommand(), sh.rotateKeyCommand())
@@ -110,13 +131,15 @@ func (sh *shell) agentCommand() *cobra.Command {
 type namespaceFlags struct{ advertisement, instruction string }
 
 func (n *namespaceFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&n.advertisement, "advertisement-namespace", "", "the same as --namespace, as the prototype's agent names it")
+	f.StringVar(&n.advertisement, "advertisement-namespace", "",
+		"the same as --namespace, as the prototype's agent names it")
 	f.StringVar(&n.instruction, "instruction-namespace", "", "the same as --namespace, as the prototype's agent names it")
 }
 
 // read finds the namespace of the agent. Errors: Invalid with the flag.
 func (n *namespaceFlags) read(o *settings.Options) error {
-	for _, given := range [][2]string{{"--advertisement-namespace", n.advertisement}, {"--instruction-namespace", n.instruction}} {
+	for _, given := range [][2]string{{"--advertisement-namespace", n.advertisement},
+		{"--instruction-namespace", n.instruction}} {
 		said := given[1]
 		if said == "" {
 			continue
@@ -177,7 +200,8 @@ func (sh *shell) rotateKeyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(sh.progress, "%s has a new key, which replaces %s. The agent restarts with it.\n", s.Cluster, s.Fingerprint)
+			fmt.Fprintf(sh.progress, "%s has a new key, which replaces %s. The agent restarts with it.\n",
+				s.Cluster, s.Fingerprint)
 			_, err = fmt.Fprintln(sh.out, rotated.Fingerprint)
 			return err
 		},

@@ -14,14 +14,18 @@ import (
 // await reads an object that a user wrote until the agent has answered it, for 20 s at most, and
 // returns the newest version. The first reads may return an older version or nothing. Errors: those
 // of reading, and of ctx.
-func await[T any](ctx context.Context, made api.Envelope[T], all func(context.Context) ([]api.Envelope[T], error), said func(api.Envelope[T]) bool) (api.Envelope[T], error) {
+func await[T any](ctx context.Context, made api.Envelope[T],
+	all func(context.Context) ([]api.Envelope[T], error), said func(api.Envelope[T]) bool) (api.Envelope[T], error) {
 	enough := time.After(20 * time.Second)
 	for now := made; ; {
 		items, err := all(ctx)
 		if err != nil {
 			return now, err
 		}
-		i := slices.IndexFunc(items, func(item api.Envelope[T]) bool { return item.ID == made.ID && item.Revision >= made.Revision })
+		i := slices.IndexFunc(items, func(item api.Envelope[T]) bool {
+			return item.ID == made.ID &&
+				item.Revision >= made.Revision
+		})
 		if i >= 0 {
 			if now = items[i]; said(now) {
 				return now, nil

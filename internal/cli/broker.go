@@ -52,7 +52,8 @@ func (sh *shell) brokerCommand() *cobra.Command {
 				return err
 			}
 			if o.Caps.Bytes = maxBytes.Value(); o.Caps.Bytes < 1 {
-				return api.Invalid("--max-bytes", "%s is not an amount of memory", maxBytes.String()).Fix("give an amount such as 16Mi")
+				return api.Invalid("--max-bytes", "%s is not an amount of memory", maxBytes.String()).
+					Fix("give an amount such as 16Mi")
 			}
 			if o.Prototypes, err = interfaces.Options(); err != nil {
 				return err
@@ -68,24 +69,33 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	f.StringVar(&o.Dir, "dir", "bourse-broker", "folder for the journal, the CA and the operator's certificate")
 	place.addStore(f)
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:7443", "address for members")
-	f.StringSliceVar(&o.Hosts, "host", nil, "names and addresses of this broker for its members; the first one goes into tokens (default: the host of --listen)")
-	f.StringVar(&o.TLSCertDir, "tls-cert-dir", "", "folder with tls.crt, tls.key and ca.crt to use instead of the built-in CA")
+	f.StringSliceVar(&o.Hosts, "host", nil,
+		"names and addresses of this broker for its members; the first one goes into tokens (default: the host of --listen)")
+	f.StringVar(&o.TLSCertDir, "tls-cert-dir", "",
+		"folder with tls.crt, tls.key and ca.crt to use instead of the built-in CA")
 	f.StringVar(&o.Socket, "socket", brokerSocket(), "socket for operators")
-	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "", "address for /metrics, /livez and /readyz, such as 127.0.0.1:8080 (default: off)")
-	durationVar(f, &o.AuditEvery, "audit-every", broker.DefaultAuditEvery, "how often to recompute the market's sums and compare them (bourse_market_imbalance)")
+	f.StringVar(&o.MetricsAddress, "metrics-bind-address", "",
+		"address for /metrics, /livez and /readyz, such as 127.0.0.1:8080 (default: off)")
+	durationVar(f, &o.AuditEvery, "audit-every", broker.DefaultAuditEvery,
+		"how often to recompute the market's sums and compare them (bourse_market_imbalance)")
 	f.Float64Var(&o.Rate, "rate-limit", 500, "how many calls a second one member may make")
 	caps.add(f, broker.DefaultReservations, broker.DefaultPending, "one member")
-	f.Var(&maxBytes, "max-bytes", "about how much of the broker's memory the pending, held and reserved requests of one member may use")
+	f.Var(&maxBytes, "max-bytes",
+		"about how much of the broker's memory the pending, held and reserved requests of one member may use")
 	interfaces.Add(f)
 	log.add(f)
-	cmd.PersistentFlags().StringVar(&sh.operatorCert, "operator-cert", "", "for the subcommands: folder with an operator's tls.crt, tls.key and ca.crt, such as the folder operator in the broker's --dir")
-	cmd.AddCommand(sh.brokerStatusCommand(), sh.tokenCommand(), sh.membersCommand(), sh.capCommand(), sh.operatorCommand(), sh.signCSRCommand(), sh.kubeconfigCommand(), sh.journalCommand(), sh.backupCommand(), sh.restoreCommand(), sh.verifyCommand())
+	cmd.PersistentFlags().StringVar(&sh.operatorCert, "operator-cert", "",
+		"for the subcommands: folder with an operator's tls.crt, tls.key and ca.crt, such as the folder operator in the broker's --dir")
+	cmd.AddCommand(sh.brokerStatusCommand(), sh.tokenCommand(), sh.membersCommand(), sh.capCommand(), sh.operatorCommand(),
+		sh.signCSRCommand(), sh.kubeconfigCommand(), sh.journalCommand(), sh.backupCommand(), sh.restoreCommand(), sh.verifyCommand())
 	for _, step := range []struct{ name, short, question string }{
 		{"approve", "Admit a cluster that asked to join; compare its fingerprint first", ""},
 		{"suspend", "Suspend a member: other members do not see it, and it makes no new reservations", ""},
 		{"resume", "End a member's suspension", ""},
-		{"revoke", "Revoke a member for good: the broker refuses its certificate", "Revoke %s for good? To come back, it must join again with a new token."},
-		{"remove", "Remove a member that will never come back, and end its reservations", "Remove %s for good? Its reservations end, on both sides."},
+		{"revoke", "Revoke a member for good: the broker refuses its certificate",
+			"Revoke %s for good? To come back, it must join again with a new token."},
+		{"remove", "Remove a member that will never come back, and end its reservations",
+			"Remove %s for good? Its reservations end, on both sides."},
 		{"end-certificates", "End a member's certificates after a theft; its agent gets a new one with its cluster key", ""},
 	} {
 		cmd.AddCommand(sh.stepCommand(step.name, step.short, step.question))
@@ -96,7 +106,8 @@ func (sh *shell) brokerCommand() *cobra.Command {
 // stepCommand changes the state of a member. It asks the question first, if there is one.
 func (sh *shell) stepCommand(step, short, question string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: step + " CLUSTER", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.operator, memberNames),
+		Use: step + " CLUSTER", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.operator,
+			memberNames),
 	}
 	run := func(ctx context.Context, c *client.Client, args []string) error {
 		m, err := c.SetMember(ctx, args[0], step)
@@ -165,8 +176,10 @@ func (sh *shell) brokerStatusCommand() *cobra.Command {
 				return sh.encode(s)
 			}
 			return sh.table([][]string{
-				{"url", s.URL}, {"serves since", s.Since.UTC().Format(time.RFC3339)}, {"lineage", s.Lineage}, {"revision", strconv.FormatUint(s.Revision, 10)},
-				{"members", countsText(s.Members)}, {"reservations", countsText(s.Reservations)}, {"join tokens", strconv.Itoa(s.Tokens)},
+				{"url", s.URL}, {"serves since", s.Since.UTC().Format(time.RFC3339)}, {"lineage",
+					s.Lineage}, {"revision", strconv.FormatUint(s.Revision, 10)},
+				{"members", countsText(s.Members)}, {"reservations", countsText(s.Reservations)}, {"join tokens",
+					strconv.Itoa(s.Tokens)},
 			})
 		}),
 	}
@@ -190,10 +203,12 @@ type capFlags struct {
 }
 
 func (c *capFlags) add(f *pflag.FlagSet, reservations, pending int64, who string) {
-	f.Int64Var(&c.reservations, "max-reservations", reservations, "how many reservations "+who+" may have pending, held and reserved")
+	f.Int64Var(&c.reservations, "max-reservations", reservations,
+		"how many reservations "+who+" may have pending, held and reserved")
 	f.Int64Var(&c.pending, "max-pending", pending, "how many requests of "+who+" may wait for capacity at the same time")
 	f.Int32Var(&c.priority, "max-priority", 0, "highest priority for requests of "+who+" (0: no bound)")
-	f.StringToStringVar(&c.resources, "max-resources", nil, "amounts that "+who+" may have pending, held and reserved: NAME=AMOUNT, may be repeated (default: no bound)")
+	f.StringToStringVar(&c.resources, "max-resources", nil,
+		"amounts that "+who+" may have pending, held and reserved: NAME=AMOUNT, may be repeated (default: no bound)")
 }
 
 // caps returns the bounds that the flags give. Errors: Invalid with the flag.
@@ -221,7 +236,8 @@ func (sh *shell) capCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(sh.progress, "%s may have at most: %s\n", m.ID, cmp.Or(capsOf(m.Payload.Caps), "what the broker allows every member"))
+			fmt.Fprintf(sh.progress, "%s may have at most: %s\n", m.ID,
+				cmp.Or(capsOf(m.Payload.Caps), "what the broker allows every member"))
 			return sh.showMembers([]api.Envelope[api.Member]{m})
 		},
 	}
@@ -264,7 +280,8 @@ func (sh *shell) tokenCommand() *cobra.Command {
 			if sh.output == "json" || sh.output == "yaml" {
 				return sh.encode(t)
 			}
-			fmt.Fprintf(sh.progress, "Valid until %s, for one cluster: bourse agent --join TOKEN\nTo make it void: bourse broker token delete %s\n",
+			fmt.Fprintf(sh.progress,
+				"Valid until %s, for one cluster: bourse agent --join TOKEN\nTo make it void: bourse broker token delete %s\n",
 				t.Expires.Format(time.RFC3339), t.ID)
 			_, err = fmt.Fprintln(sh.out, t.Token)
 			return err

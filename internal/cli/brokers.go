@@ -33,7 +33,8 @@ func (sh *shell) brokersCommand() *cobra.Command {
 		}),
 	}
 	cmd.AddCommand(sh.addBrokerCommand(), sh.switchBrokerCommand("enable", "Use a disabled broker again", false),
-		sh.switchBrokerCommand("disable", "Stop using a broker until it is enabled; existing reservations stay", true), sh.removeBrokerCommand())
+		sh.switchBrokerCommand("disable", "Stop using a broker until it is enabled; existing reservations stay",
+			true), sh.removeBrokerCommand())
 	return sh.watchable(cmd)
 }
 
@@ -70,9 +71,11 @@ func (sh *shell) showBrokers(all []knownBroker) error {
 	return show(sh, all, "",
 		column[api.KnownBroker]{"NAME", false, func(b knownBroker) string { return b.ID }},
 		column[api.KnownBroker]{"STATE", false, func(b knownBroker) string { return connected(b).Reason }},
-		column[api.KnownBroker]{"SINCE", false, func(b knownBroker) string { return since(connected(b).LastTransitionTime, "") }},
+		column[api.KnownBroker]{"SINCE", false,
+			func(b knownBroker) string { return since(connected(b).LastTransitionTime, "") }},
 		column[api.KnownBroker]{"HEARD", false, func(b knownBroker) string { return since(b.Payload.LastHeard, "never") }},
-		column[api.KnownBroker]{"RESERVATIONS", false, func(b knownBroker) string { return strconv.Itoa(b.Payload.Reservations) }},
+		column[api.KnownBroker]{"RESERVATIONS", false,
+			func(b knownBroker) string { return strconv.Itoa(b.Payload.Reservations) }},
 		column[api.KnownBroker]{"URL", false, func(b knownBroker) string { return b.Payload.Status.URL }},
 	)
 }
@@ -113,7 +116,8 @@ func (sh *shell) awaitBroker(ctx context.Context, c *client.Client, b knownBroke
 		return err
 	}
 	if said != nil && said.Reason == "NotJoined" {
-		return api.Errorf(api.CodeUnavailable, "could not join broker %s: %s", b.ID, said.Message).Fix("try another token: bourse brokers add %s --join TOKEN", b.ID)
+		return api.Errorf(api.CodeUnavailable, "could not join broker %s: %s", b.ID, said.Message).
+			Fix("try another token: bourse brokers add %s --join TOKEN", b.ID)
 	}
 	return sh.showBrokers([]knownBroker{b})
 }
@@ -145,7 +149,8 @@ func (sh *shell) removeBrokerCommand() *cobra.Command {
 		if err := c.DeleteBroker(ctx, args[0]); err != nil {
 			return err
 		}
-		fmt.Fprintf(sh.progress, "Broker %s is removed. Its operator still lists this cluster until they remove it.\n", args[0])
+		fmt.Fprintf(sh.progress, "Broker %s is removed. Its operator still lists this cluster until they remove it.\n",
+			args[0])
 		return nil
 	})
 }

@@ -67,12 +67,16 @@ func (sh *shell) catalogCommand() *cobra.Command {
 	f.StringVar(&q.Region, "region", "", "only offers of sellers in this region")
 	f.StringVar(&q.GPU, "gpu", "", "only plans with a GPU, of sellers that have a GPU whose name contains this")
 	f.StringVar(&q.Currency, "currency", "", "only plans in this currency, and free plans")
-	f.StringVar(&most, "max-price", "", "only plans whose smallest purchase costs at most this, such as 3EUR/hour, for the time of --for")
+	f.StringVar(&most, "max-price", "",
+		"only plans whose smallest purchase costs at most this, such as 3EUR/hour, for the time of --for")
 	f.BoolVar(&q.Available, "available", false, "only plans that are not sold out")
 	f.BoolVar(&q.Hidden, "hidden", false, "also offers of sellers that have been silent for more than a day")
-	durationVar(f, &q.For, "for", 0, "only plans that are sold for this long, with the cost for that time (default: the cost of one hour)")
-	f.Float64Var(&uptime, "uptime", 0, "only offers of sellers with at least this uptime over the last 30 days, such as 0.999")
-	f.StringVar(&sort, "sort", "", "order: name (default), price (free plans first, then by currency), region, or uptime (highest first)")
+	durationVar(f, &q.For, "for", 0,
+		"only plans that are sold for this long, with the cost for that time (default: the cost of one hour)")
+	f.Float64Var(&uptime, "uptime", 0,
+		"only offers of sellers with at least this uptime over the last 30 days, such as 0.999")
+	f.StringVar(&sort, "sort", "",
+		"order: name (default), price (free plans first, then by currency), region, or uptime (highest first)")
 	fixed(cmd, "sort", "name", string(api.ByPrice), string(api.ByRegion), string(api.ByUptime))
 	_ = cmd.RegisterFlagCompletionFunc("seller", sh.complete(sh.person, clusterNames))
 	return sh.watchable(cmd)
@@ -114,7 +118,8 @@ func (sh *shell) showCatalog(found []listing, d time.Duration) error {
 			if sh.output == "name" {
 				fmt.Fprintln(sh.out, id)
 			}
-			rows = append(rows, []string{id, sizes(p.Resources), priceText(p.Price), costText(left.Cost, p.Price), leftNow(l.Payload, left.Remaining), l.Payload.Properties.Region, percent(l.Payload.Uptime), l.Payload.Offer.Type})
+			rows = append(rows, []string{id, sizes(p.Resources), priceText(p.Price), costText(left.Cost, p.Price),
+				leftNow(l.Payload, left.Remaining), l.Payload.Properties.Region, percent(l.Payload.Uptime), l.Payload.Offer.Type})
 		}
 	}
 	switch {
@@ -156,7 +161,8 @@ func (sh *shell) remark(found []listing) {
 		}
 	}
 	if old > 0 {
-		fmt.Fprintf(sh.progress, "%d of %d offers are from this agent's copy of the catalog, up to %s old: neither a broker nor the seller answers now. See: bourse doctor\n",
+		fmt.Fprintf(sh.progress,
+			"%d of %d offers are from this agent's copy of the catalog, up to %s old: neither a broker nor the seller answers now. See: bourse doctor\n",
 			old, len(found), strings.TrimSuffix(ago(oldest.Time), " ago"))
 	}
 }
@@ -200,7 +206,8 @@ func (sh *shell) showOffer(l listing) error {
 		fmt.Fprintf(sh.out, "%s\n", o.Description)
 	}
 	for _, line := range [][2]string{
-		{"type", o.Type}, {"region", l.Payload.Properties.Region}, {"sold only if", o.Accept}, {"on sale until", timeText(o.ValidUntil)},
+		{"type", o.Type}, {"region", l.Payload.Properties.Region}, {"sold only if",
+			o.Accept}, {"on sale until", timeText(o.ValidUntil)},
 		{"the seller approves each sale within", approvalText(o.ApproveWithin)},
 	} {
 		if line[1] != "" {
@@ -209,9 +216,11 @@ func (sh *shell) showOffer(l listing) error {
 	}
 	switch {
 	case l.Payload.AsOf != nil:
-		fmt.Fprintf(sh.out, "a copy, %s old: neither a broker nor the seller answers now\n", strings.TrimSuffix(ago(l.Payload.AsOf.Time), " ago"))
+		fmt.Fprintf(sh.out, "a copy, %s old: neither a broker nor the seller answers now\n",
+			strings.TrimSuffix(ago(l.Payload.AsOf.Time), " ago"))
 	case l.Payload.SilentSince != nil:
-		fmt.Fprintf(sh.out, "the seller has been silent since about %s: you cannot buy from it\n", timeText(l.Payload.SilentSince))
+		fmt.Fprintf(sh.out, "the seller has been silent since about %s: you cannot buy from it\n",
+			timeText(l.Payload.SilentSince))
 	case !l.Payload.Fresh:
 		fmt.Fprintf(sh.out, "the seller is silent now: you cannot buy from it\n")
 	}
@@ -235,7 +244,8 @@ func (sh *shell) showOffer(l listing) error {
 		if p.Notice != nil {
 			length += " (the seller may take it back with " + approvalText(p.Notice) + " notice)"
 		}
-		rows = append(rows, []string{p.Name, sizes(p.Resources), priceText(p.Price), leftText(l.Payload.Plans[p.Name].Remaining), units, length, pool})
+		rows = append(rows, []string{p.Name, sizes(p.Resources), priceText(p.Price),
+			leftText(l.Payload.Plans[p.Name].Remaining), units, length, pool})
 	}
 	return sh.table(rows)
 }
@@ -269,7 +279,8 @@ func (sh *shell) buyCommand() *cobra.Command {
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, planNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("units") && units < 1 {
-				return api.Invalid("--units", "%d units are nothing to buy", units).Fix("buy 1 or more; without --units you buy as few as the plan sells")
+				return api.Invalid("--units", "%d units are nothing to buy", units).
+					Fix("buy 1 or more; without --units you buy as few as the plan sells")
 			}
 			if vias[w.via] == "" {
 				return api.Invalid("--via", "%.40q is no way to buy", w.via).Fix("use auto, direct or broker")
@@ -289,7 +300,8 @@ func (sh *shell) buyCommand() *cobra.Command {
 	durationVar(f, &w.duration, "for", 0, "how long (default "+api.DefaultDuration+")")
 	f.Int64Var(&units, "units", 0, "how many units of the plan (default: the smallest number that it sells)")
 	f.StringVar(&w.maxPrice, "max-price", "", "maximum price of all units together, such as 3EUR/hour")
-	f.StringVar(&w.via, "via", "auto", "where to buy: direct (at the seller's connector), broker, or auto (direct if the connector answers)")
+	f.StringVar(&w.via, "via", "auto",
+		"where to buy: direct (at the seller's connector), broker, or auto (direct if the connector answers)")
 	fixed(cmd, "via", "auto", "direct", "broker")
 	w.useFlags(cmd)
 	return cmd
@@ -302,7 +314,8 @@ var vias = map[string]api.Via{"auto": api.ViaAuto, "direct": api.ViaDirect, "bro
 func (sh *shell) purchase(ctx context.Context, c *client.Client, id string, units int64, w *wish) (api.Request, error) {
 	parts := strings.Split(id, "/")
 	if len(parts) != 3 {
-		return api.Request{}, api.Invalid("PLAN", "%q does not name a plan", id).Fix("write SELLER/OFFER/PLAN, as bourse catalog prints it")
+		return api.Request{}, api.Invalid("PLAN", "%q does not name a plan", id).
+			Fix("write SELLER/OFFER/PLAN, as bourse catalog prints it")
 	}
 	l, err := c.Offer(ctx, parts[0], parts[1])
 	if err != nil {
@@ -310,7 +323,8 @@ func (sh *shell) purchase(ctx context.Context, c *client.Client, id string, unit
 	}
 	plan := l.Payload.Offer.Plan(parts[2])
 	if plan == nil {
-		return api.Request{}, api.Errorf(api.CodeNotFound, "offer %s has no plan %q", l.ID, parts[2]).Fix("see: bourse catalog %s", l.ID)
+		return api.Request{}, api.Errorf(api.CodeNotFound, "offer %s has no plan %q", l.ID, parts[2]).
+			Fix("see: bourse catalog %s", l.ID)
 	}
 	r := api.Request{
 		Purchase: &api.Purchase{Seller: parts[0], Offer: parts[1], Plan: parts[2], Units: units, Digest: l.Payload.Digest},
@@ -340,6 +354,7 @@ func (sh *shell) purchase(ctx context.Context, c *client.Client, id string, unit
 		var cost *big.Rat = price.Cost(units, time.Now(), duration)
 		comes = fmt.Sprintf("at %s, that costs %s %s", price.Text(), money.Text(cost, price.Currency), price.Currency)
 	}
-	fmt.Fprintf(sh.progress, "%d of %s (%s a unit) for %s: %s\n", units, id, sizes(plan.Resources), shortly(duration), comes)
+	fmt.Fprintf(sh.progress, "%d of %s (%s a unit) for %s: %s\n",
+		units, id, sizes(plan.Resources), shortly(duration), comes)
 	return r, nil
 }

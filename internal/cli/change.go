@@ -32,7 +32,8 @@ func (sh *shell) resizeCommand() *cobra.Command {
 			if len(change.Resources) == 0 && units == 0 {
 				return api.Invalid("--cpu", "nothing is to change").Fix("name an amount: bourse resize %s --cpu 8", args[0])
 			}
-			return sh.change(cmd.Context(), args[0], w, func(client.RequestStatus) (api.ReservationChange, error) { return change, nil })
+			return sh.change(cmd.Context(), args[0], w,
+				func(client.RequestStatus) (api.ReservationChange, error) { return change, nil })
 		},
 	}
 	w.amountFlags(cmd.Flags())
@@ -64,7 +65,8 @@ func (sh *shell) extendCommand() *cobra.Command {
 				var err error
 				if end != "" {
 					if at, err = time.Parse(time.RFC3339, end); err != nil {
-						return api.ReservationChange{}, api.Invalid("--until", "%q is not a time", end).Fix("write it as %s", time.Now().UTC().Format(time.RFC3339))
+						return api.ReservationChange{}, api.Invalid("--until", "%q is not a time", end).
+							Fix("write it as %s", time.Now().UTC().Format(time.RFC3339))
 					}
 				}
 				return moveEnd(r, at, shorten)
@@ -80,8 +82,8 @@ func (sh *shell) extendCommand() *cobra.Command {
 	return cmd
 }
 
-// moveEnd returns the change that ends a reservation at a time. Errors: Invalid if it is past, or if it is earlier than the
-// present end and the user did not agree to that.
+// moveEnd returns the change that ends a reservation at a time. Errors: Invalid if it is past, or
+// if it is earlier than the present end and the user did not agree to that.
 func moveEnd(r client.RequestStatus, at time.Time, shorten bool) (api.ReservationChange, error) {
 	left, now := time.Until(at), metav1.NewTime(at)
 	if r.Payload.Status.Until != nil {
@@ -92,7 +94,8 @@ func moveEnd(r client.RequestStatus, at time.Time, shorten bool) (api.Reservatio
 		return api.ReservationChange{}, api.Invalid("--until", "%s is not in the future", at.UTC().Format(time.RFC3339)).
 			Fix("say how long from now, or end it: bourse release %s", r.Payload.Status.Reservation)
 	case earlier > time.Minute && !shorten:
-		return api.ReservationChange{}, api.Invalid("--shorten", "that would end it %s earlier: it lasts until %s", duration.HumanDuration(earlier), now.UTC().Format(time.RFC3339)).
+		return api.ReservationChange{}, api.Invalid("--shorten", "that would end it %s earlier: it lasts until %s",
+			duration.HumanDuration(earlier), now.UTC().Format(time.RFC3339)).
 			Fix("for more time: --by 1h; to end it earlier: --shorten")
 	}
 	return api.ReservationChange{For: &metav1.Duration{Duration: left}}, nil
@@ -104,8 +107,10 @@ func (w *wish) changeFlags(f *pflag.FlagSet) {
 	f.BoolVar(&w.keepAsking, "keep-asking", false, "if the provider refuses, ask again every minute instead of giving up")
 }
 
-// change edits the request behind a reservation and waits for the answer. If the provider refuses, it sets the request back.
-func (sh *shell) change(ctx context.Context, name string, w *wish, make func(client.RequestStatus) (api.ReservationChange, error)) error {
+// change edits the request behind a reservation and waits for the answer. If the provider refuses,
+// it sets the request back.
+func (sh *shell) change(ctx context.Context, name string, w *wish,
+	make func(client.RequestStatus) (api.ReservationChange, error)) error {
 	c, err := sh.person()
 	if err != nil {
 		return err
@@ -137,7 +142,8 @@ func (sh *shell) change(ctx context.Context, name string, w *wish, make func(cli
 	}
 	switch said := upToDate(now); {
 	case now.Payload.Status.State == api.Releasing || now.Payload.Status.State.Over():
-		return api.Errorf(api.CodeConflict, "reservation %s is %s", id, now.Payload.Status.State).Fix("see: bourse why %s", id)
+		return api.Errorf(api.CodeConflict, "reservation %s is %s", id, now.Payload.Status.State).
+			Fix("see: bourse why %s", id)
 	case said.Status == metav1.ConditionFalse:
 		e := api.Errorf(api.CodeConflict, "reservation %s stays as it was: %s", id, said.Message)
 		if w.keepAsking {

@@ -48,7 +48,8 @@ func (sh *shell) clustersCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringToStringVar(&fit, "fit", nil, "list how much of these amounts fits where: NAME=AMOUNT")
-	f.StringArrayVar(&pods, "pods", nil, "with --fit: count the pods with these requests that have room; may be repeated (NAME=AMOUNT,...)")
+	f.StringArrayVar(&pods, "pods", nil,
+		"with --fit: count the pods with these requests that have room; may be repeated (NAME=AMOUNT,...)")
 	f.StringVar(&w.where, "where", "", "with --fit: CEL expression over the properties of clusters")
 	f.StringVar(&w.pool, "pool", "", "with --fit: pool (default general)")
 	f.StringVar(&w.maxPrice, "max-price", "", "with --fit: also consider clusters that sell it, up to this price")
@@ -125,13 +126,17 @@ func (sh *shell) showClusters(items []clusterItem) error {
 		column[api.Cluster]{"CPU RESERVED", true, of(reserved, "cpu")},
 		column[api.Cluster]{"MEMORY FREE", false, of(available, "memory")},
 		column[api.Cluster]{"MEMORY RESERVED", true, of(reserved, "memory")},
-		column[api.Cluster]{"GPUS", false, func(c clusterItem) string { return strings.Join(c.Payload.Properties.GPUs, ",") }},
+		column[api.Cluster]{"GPUS", false,
+			func(c clusterItem) string { return strings.Join(c.Payload.Properties.GPUs, ",") }},
 		column[api.Cluster]{"UPTIME", false, func(c clusterItem) string { return percent(c.Payload.Uptime) }},
 		column[api.Cluster]{"HONOURED", true, func(c clusterItem) string { return percent(c.Payload.Honoured) }},
-		column[api.Cluster]{"POOLS", true, func(c clusterItem) string { return strings.Join(slices.Sorted(maps.Keys(c.Payload.Pools)), ",") }},
-		column[api.Cluster]{"ARCHITECTURES", true, func(c clusterItem) string { return strings.Join(c.Payload.Properties.Architectures, ",") }},
+		column[api.Cluster]{"POOLS", true,
+			func(c clusterItem) string { return strings.Join(slices.Sorted(maps.Keys(c.Payload.Pools)), ",") }},
+		column[api.Cluster]{"ARCHITECTURES", true,
+			func(c clusterItem) string { return strings.Join(c.Payload.Properties.Architectures, ",") }},
 		column[api.Cluster]{"KUBERNETES", true, func(c clusterItem) string { return c.Payload.Properties.Kubernetes }},
-		column[api.Cluster]{"ZONES", true, func(c clusterItem) string { return strings.Join(c.Payload.Properties.Zones, ",") }},
+		column[api.Cluster]{"ZONES", true,
+			func(c clusterItem) string { return strings.Join(c.Payload.Properties.Zones, ",") }},
 	)
 }
 
@@ -191,9 +196,11 @@ func (sh *shell) statusCommand() *cobra.Command {
 			if s.Sharing {
 				sharing = "shares what its SharingPolicy says"
 			}
-			err = sh.table([][]string{{"cluster", s.Cluster}, {"fingerprint", s.Fingerprint}, {"broker", s.Broker}, {"connection", connected}, {"sharing", sharing}})
+			err = sh.table([][]string{{"cluster", s.Cluster}, {"fingerprint", s.Fingerprint},
+				{"broker", s.Broker}, {"connection", connected}, {"sharing", sharing}})
 			if err == nil && !s.Connected {
-				err = api.Errorf(api.CodeUnavailable, "the agent is not connected to its broker").Fix("it tries again by itself, after 16 s at most; see: bourse doctor")
+				err = api.Errorf(api.CodeUnavailable, "the agent is not connected to its broker").
+					Fix("it tries again by itself, after 16 s at most; see: bourse doctor")
 			}
 			return err
 		},

@@ -34,29 +34,34 @@ func (sh *shell) operator() (*client.Client, error) {
 	case strings.HasPrefix(server, "unix://") && sh.operatorCert == "":
 		return client.New(server, nil), nil
 	case !strings.HasPrefix(server, "https://"):
-		return nil, api.Invalid("--operator-cert", "%s does not use TLS", server).Fix("give the URL of the broker: --server https://HOST:PORT")
+		return nil, api.Invalid("--operator-cert", "%s does not use TLS", server).
+			Fix("give the URL of the broker: --server https://HOST:PORT")
 	case sh.operatorCert == "":
 		return nil, api.Errorf(api.CodeUnauthenticated, "%s needs an operator's certificate", server).
 			Fix("give --operator-cert DIR, the folder `operator` in the broker's --dir or a copy of it; or use the broker's socket on its own machine")
 	}
 	certificate, err := tlsid.OpenClient(sh.operatorCert, time.Now, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return nil, api.Invalid("--operator-cert", "%s", err).Fix("name a folder with tls.crt, tls.key and ca.crt, such as `operator` in the broker's --dir")
+		return nil, api.Invalid("--operator-cert", "%s", err).
+			Fix("name a folder with tls.crt, tls.key and ca.crt, such as `operator` in the broker's --dir")
 	}
 	return client.New(server, &http.Client{Transport: &http.Transport{TLSClientConfig: certificate.Config()}}), nil
 }
 
 // asUser runs a command with a client of this cluster's agent.
-func (sh *shell) asUser(run func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+func (sh *shell) asUser(run func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command,
+	[]string) error {
 	return with(sh.person, run)
 }
 
 // asOperator runs a command with a client of the broker.
-func (sh *shell) asOperator(run func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+func (sh *shell) asOperator(run func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command,
+	[]string) error {
 	return with(sh.operator, run)
 }
 
-func with(connect func() (*client.Client, error), run func(context.Context, *client.Client, []string) error) func(*cobra.Command, []string) error {
+func with(connect func() (*client.Client, error),
+	run func(context.Context, *client.Client, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := connect()
 		if err != nil {
@@ -69,10 +74,12 @@ func with(connect func() (*client.Client, error), run func(context.Context, *cli
 // find returns the address of the server: --server, or the default socket of this user.
 func (sh *shell) find(what, socket, start string) (string, error) {
 	switch {
-	case strings.HasPrefix(sh.server, "unix://"), strings.HasPrefix(sh.server, "https://"), strings.HasPrefix(sh.server, "http://"):
+	case strings.HasPrefix(sh.server, "unix://"), strings.HasPrefix(sh.server,
+		"https://"), strings.HasPrefix(sh.server, "http://"):
 		return sh.server, nil
 	case sh.server != "":
-		return "", api.Invalid("--server", "%q is neither a URL nor a socket", sh.server).Fix("use https://HOST:PORT or unix:///SOCKET")
+		return "", api.Invalid("--server", "%q is neither a URL nor a socket", sh.server).
+			Fix("use https://HOST:PORT or unix:///SOCKET")
 	}
 	if _, err := os.Stat(socket); err != nil {
 		return "", api.Errorf(api.CodeUnavailable, "no %s listens at %s", what, socket).

@@ -27,21 +27,26 @@ func (sh *shell) contractsCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			items, self, err := sh.deals(cmd)
 			if err == nil {
-				err = sh.asUser(func(ctx context.Context, c *client.Client, _ []string) error { return sh.warnOfNodes(ctx, c) })(cmd, nil)
+				err = sh.asUser(func(ctx context.Context, c *client.Client,
+					_ []string) error {
+					return sh.warnOfNodes(ctx, c)
+				})(cmd, nil)
 			}
 			if err != nil {
 				return err
 			}
 			items = slices.DeleteFunc(items, func(d deal) bool {
 				t := d.Payload.Status.Terms
-				return !all && d.Payload.Status.State.Over() || bought && !sold && t.Buyer != self || sold && !bought && t.Seller != self
+				return !all && d.Payload.Status.State.Over() || bought && !sold && t.Buyer != self ||
+					sold && !bought && t.Seller != self
 			})
 			return show(sh, items, "No contract. See what is on sale: bourse catalog",
 				column[api.Deal]{"CONTRACT", false, func(d deal) string { return d.Payload.Spec.Reservation }},
 				column[api.Deal]{"STATE", false, func(d deal) string { return string(d.Payload.Status.State) }},
 				column[api.Deal]{"BUYER", false, func(d deal) string { return d.Payload.Status.Terms.Buyer }},
 				column[api.Deal]{"PLAN", false, func(d deal) string { return planOf(d.Payload.Status.Terms) }},
-				column[api.Deal]{"UNITS", false, func(d deal) string { return strconv.FormatInt(d.Payload.Status.Terms.Units, 10) }},
+				column[api.Deal]{"UNITS", false,
+					func(d deal) string { return strconv.FormatInt(d.Payload.Status.Terms.Units, 10) }},
 				column[api.Deal]{"RESOURCES", false, func(d deal) string { return sizes(d.Payload.Status.Terms.Resources) }},
 				column[api.Deal]{"PRICE", false, func(d deal) string { return priceText(d.Payload.Status.Terms.Price) }},
 				column[api.Deal]{"DUE", false, func(d deal) string { return d.Payload.Due }},
@@ -99,20 +104,23 @@ func (sh *shell) verifyContractCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, key := range []struct{ who, text, demanded string }{{"seller", spec.SellerKey, seller}, {"buyer", spec.BuyerKey, buyer}} {
+			for _, key := range []struct{ who, text, demanded string }{{"seller", spec.SellerKey, seller},
+				{"buyer", spec.BuyerKey, buyer}} {
 				public, err := clusterkey.ParsePublicKey(key.text)
 				if err != nil {
 					return err
 				}
 				if is := public.Fingerprint().String(); key.demanded != "" && is != key.demanded {
-					return api.Errorf(api.CodeBadSignature, "the %s's key is %s, not %s", key.who, is, key.demanded).Fix("another key signed this contract: do not rely on it")
+					return api.Errorf(api.CodeBadSignature, "the %s's key is %s, not %s", key.who, is, key.demanded).
+						Fix("another key signed this contract: do not rely on it")
 				}
 				fmt.Fprintf(sh.progress, "%s signed by %s\n", key.who, public.Fingerprint())
 			}
 			if sh.output == "json" || sh.output == "yaml" {
 				return sh.encode(terms)
 			}
-			fmt.Fprintf(sh.out, "valid: %s buys %d of %s (%s) from %s to %s, %s\n", terms.Buyer, terms.Units, planOf(terms), sizes(terms.Resources),
+			fmt.Fprintf(sh.out, "valid: %s buys %d of %s (%s) from %s to %s, %s\n",
+				terms.Buyer, terms.Units, planOf(terms), sizes(terms.Resources),
 				terms.Begins.UTC().Format(time.RFC3339), terms.Until.UTC().Format(time.RFC3339), priceText(terms.Price))
 			return nil
 		},
@@ -136,7 +144,8 @@ func (sh *shell) readContract(cmd *cobra.Command, name string) (api.ContractSpec
 				return d.Payload.Spec, nil
 			}
 		}
-		return api.ContractSpec{}, api.Errorf(api.CodeNotFound, "your cluster has no contract %q, and there is no file of that name", name).Fix("see: bourse contracts -A")
+		return api.ContractSpec{}, api.Errorf(api.CodeNotFound,
+			"your cluster has no contract %q, and there is no file of that name", name).Fix("see: bourse contracts -A")
 	}
 	data, err := readLimited(name, maxContract)
 	if err != nil {
@@ -145,7 +154,8 @@ func (sh *shell) readContract(cmd *cobra.Command, name string) (api.ContractSpec
 	var object api.Contract
 	if err := yaml.UnmarshalStrict(data, &object); err != nil || object.Spec.Assignment == "" {
 		if yaml.UnmarshalStrict(data, &object.Spec) != nil || object.Spec.Assignment == "" {
-			return api.ContractSpec{}, api.Invalid("FILE", "%s does not contain a Contract", name).Fix("write it with: kubectl get contract NAME -o yaml")
+			return api.ContractSpec{}, api.Invalid("FILE", "%s does not contain a Contract", name).
+				Fix("write it with: kubectl get contract NAME -o yaml")
 		}
 	}
 	return object.Spec, nil
@@ -168,7 +178,8 @@ func (sh *shell) usageCommand() *cobra.Command {
 			if !asCSV && sh.output != "table" && sh.output != "wide" {
 				return show(sh, items, "")
 			}
-			rows := [][]string{{"CONTRACT", "ROLE", "OTHER", "PLAN", "UNITS", "RESERVED", "USED", "BEGINS", "UNTIL", "STATE", "DUE", "IN ALL"}}
+			rows := [][]string{{"CONTRACT", "ROLE", "OTHER", "PLAN", "UNITS",
+				"RESERVED", "USED", "BEGINS", "UNTIL", "STATE", "DUE", "IN ALL"}}
 			for _, d := range items {
 				t, role, other := d.Payload.Status.Terms, "buyer", d.Payload.Status.Terms.Seller
 				if t.Seller == self {
@@ -178,7 +189,8 @@ func (sh *shell) usageCommand() *cobra.Command {
 				if d.Payload.Status.Ended != nil && d.Payload.Status.Ended.Before(&end) {
 					end = *d.Payload.Status.Ended
 				}
-				rows = append(rows, []string{d.Payload.Spec.Reservation, role, other, planOf(t), strconv.FormatInt(t.Units, 10), sizes(t.Resources), sizes(d.Payload.Used),
+				rows = append(rows, []string{d.Payload.Spec.Reservation,
+					role, other, planOf(t), strconv.FormatInt(t.Units, 10), sizes(t.Resources), sizes(d.Payload.Used),
 					t.Begins.UTC().Format(time.RFC3339), end.UTC().Format(time.RFC3339), string(d.Payload.Status.State), d.Payload.Due, d.Payload.Status.Cost})
 			}
 			if asCSV {

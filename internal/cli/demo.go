@@ -43,7 +43,8 @@ func (sh *shell) demoCommand() *cobra.Command {
 		},
 	}
 	durationVar(cmd.Flags(), &lasts, "for", 0, "how long the demo runs (default: until Ctrl-C)")
-	cmd.Flags().BoolVar(&still, "still", false, "simulate no events; without it, pods come and go each second, and nodes fail from time to time")
+	cmd.Flags().BoolVar(&still, "still", false,
+		"simulate no events; without it, pods come and go each second, and nodes fail from time to time")
 	log.add(cmd.Flags())
 	return cmd
 }
@@ -51,24 +52,32 @@ func (sh *shell) demoCommand() *cobra.Command {
 // demoMembers are rome, for which the commands act, and four providers. One of them is not visible to rome.
 func demoMembers(socket string) []*federation.Member {
 	share := func(terms api.Terms, percentage int32, labels map[string]string) *api.Sharing {
-		return &api.Sharing{Terms: terms, Labels: labels, Pools: []api.PoolPolicy{{Name: api.GeneralPool, Percentage: &percentage}}}
+		return &api.Sharing{Terms: terms, Labels: labels,
+			Pools: []api.PoolPolicy{{Name: api.GeneralPool, Percentage: &percentage}}}
 	}
 	small := api.Terms{MaxPerReservation: api.Resources{"cpu": resource.MustParse("32")}}
 	return []*federation.Member{
 		{Options: sim.Options{Name: "rome", Region: "eu", Nodes: 2, CPU: 8, Memory: 32, Pods: 12}, Socket: socket},
-		{Options: sim.Options{Name: "milan", Region: "eu", Nodes: 4, CPU: 32, Memory: 128, GPU: "NVIDIA-A100-SXM4-80GB", GPUs: 4, Pods: 30},
+		{Options: sim.Options{Name: "milan", Region: "eu", Nodes: 4,
+			CPU: 32, Memory: 128, GPU: "NVIDIA-A100-SXM4-80GB", GPUs: 4, Pods: 30},
 			Sharing: share(api.Terms{}, 80, map[string]string{"tier": "gold"}),
 			Offers: map[string]api.OfferSpec{
 				"web": {Type: "compute", Description: "Small machines for web services, by the hour.", Plans: []api.Plan{
-					demoPlan("small", "0.08", api.PeriodHour, "cpu", "2", "memory", "4Gi"), demoPlan("large", "49.90", api.PeriodMonth, "cpu", "8", "memory", "16Gi"),
+					demoPlan("small", "0.08", api.PeriodHour, "cpu", "2", "memory",
+						"4Gi"), demoPlan("large", "49.90", api.PeriodMonth, "cpu", "8", "memory", "16Gi"),
 				}},
-				"training": {Type: "gpu", Plans: []api.Plan{demoPlan("a100", "1.95", api.PeriodHour, "cpu", "8", "memory", "32Gi", "nvidia.com/gpu", "1")}},
+				"training": {Type: "gpu", Plans: []api.Plan{demoPlan("a100",
+					"1.95", api.PeriodHour, "cpu", "8", "memory", "32Gi", "nvidia.com/gpu", "1")}},
 			}},
-		{Options: sim.Options{Name: "paris", Region: "eu", Nodes: 6, Pods: 30}, Sharing: share(small, 60, map[string]string{"tier": "silver"}),
-			Offers: map[string]api.OfferSpec{"campus": {Type: "compute", Description: "Free for the federation, a day at most.", Plans: []api.Plan{
-				{Name: "day", Resources: demoResources("cpu", "2", "memory", "4Gi"), Quantity: 4, MaxDuration: &metav1.Duration{Duration: 24 * time.Hour}},
-			}}}},
-		{Options: sim.Options{Name: "austin", Region: "us", Nodes: 8, CPU: 64, Memory: 256, GPU: "NVIDIA-H100-80GB-HBM3", GPUs: 8, Pods: 60},
+		{Options: sim.Options{Name: "paris", Region: "eu", Nodes: 6, Pods: 30},
+			Sharing: share(small, 60, map[string]string{"tier": "silver"}),
+			Offers: map[string]api.OfferSpec{"campus": {Type: "compute",
+				Description: "Free for the federation, a day at most.", Plans: []api.Plan{
+					{Name: "day", Resources: demoResources("cpu", "2", "memory", "4Gi"),
+						Quantity: 4, MaxDuration: &metav1.Duration{Duration: 24 * time.Hour}},
+				}}}},
+		{Options: sim.Options{Name: "austin", Region: "us", Nodes: 8,
+			CPU: 64, Memory: 256, GPU: "NVIDIA-H100-80GB-HBM3", GPUs: 8, Pods: 60},
 			Sharing: share(api.Terms{}, 50, map[string]string{"tier": "gold"})},
 		{Options: sim.Options{Name: "geneva", Region: "eu", Nodes: 3, Pods: 10},
 			Sharing: share(api.Terms{VisibleTo: api.Audience{Clusters: []string{"paris"}}}, 50, nil)},
@@ -211,7 +220,8 @@ func (sh *shell) market(ctx context.Context, f *federation.Federation) error {
 			_ = view.showReservations(reservations)
 		}
 		if ctx.Err() == nil {
-			fmt.Fprintf(sh.out, "%s\nthe market as rome sees it, %s (Ctrl-C ends the demo)\n\n%s", clear, time.Now().Format(time.TimeOnly), page.String())
+			fmt.Fprintf(sh.out, "%s\nthe market as rome sees it, %s (Ctrl-C ends the demo)\n\n%s",
+				clear, time.Now().Format(time.TimeOnly), page.String())
 		}
 		if pause(ctx, every) {
 			return nil

@@ -37,7 +37,8 @@ func (sh *shell) describeCommand() *cobra.Command {
 	return sh.watchable(cmd)
 }
 
-// describeRequest returns the rows that describe a request. Conditions that hold are left out, except for steps.
+// describeRequest returns the rows that describe a request. Conditions that hold are left out,
+// except for steps.
 func describeRequest(r client.RequestStatus) [][]string {
 	request, status := r.Payload.Request, r.Payload.Status
 	rows := [][]string{

@@ -33,7 +33,8 @@ func (sh *shell) doctorCommand() *cobra.Command {
 					return doctor.Preflight(ctx, config, liqoNamespace)
 				}
 			} else if cmd.Flags().Changed("kubeconfig") {
-				return api.Invalid("--kubeconfig", "needs --preflight").Fix("add --preflight, or use --server for the agent's listener")
+				return api.Invalid("--kubeconfig", "needs --preflight").
+					Fix("add --preflight, or use --server for the agent's listener")
 			}
 			d, err := diagnose(cmd.Context())
 			if err != nil {
@@ -42,8 +43,10 @@ func (sh *shell) doctorCommand() *cobra.Command {
 			return sh.showDiagnosis(d)
 		},
 	}
-	cmd.Flags().BoolVar(&preflight, "preflight", false, "check a cluster through a kubeconfig, before anything is installed")
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig for --preflight (default: KUBECONFIG, else ~/.kube/config)")
+	cmd.Flags().BoolVar(&preflight, "preflight", false,
+		"check a cluster through a kubeconfig, before anything is installed")
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "",
+		"kubeconfig for --preflight (default: KUBECONFIG, else ~/.kube/config)")
 	cmd.Flags().StringVar(&liqoNamespace, "liqo-namespace", "liqo", "namespace of Liqo, for --preflight")
 	return cmd
 }
@@ -74,7 +77,8 @@ func (sh *shell) showDiagnosis(d api.Diagnosis) error {
 		}
 	}
 	if health.Worst(d.Problems) == api.SeverityError {
-		return api.Errorf(api.CodeConflict, "something that you asked for does not work").Fix("each code is explained in docs/reference/problems.md")
+		return api.Errorf(api.CodeConflict, "something that you asked for does not work").
+			Fix("each code is explained in docs/reference/problems.md")
 	}
 	return nil
 }

@@ -88,7 +88,8 @@ func (sh *shell) objects(w *wish, r api.Request, part api.Resources, consumer, p
 	}
 	instruction := api.Instruction{
 		Reservation: "<reservation>", Generation: 1, Consumer: consumer, Provider: provider, Pool: pool,
-		Slice: market.SliceName(consumer, provider, pool), Resources: part, Until: metav1.NewTime(time.Now().Add(length).UTC().Truncate(time.Second)),
+		Slice: market.SliceName(consumer, provider,
+			pool), Resources: part, Until: metav1.NewTime(time.Now().Add(length).UTC().Truncate(time.Second)),
 	}
 	type meta struct {
 		Name      string `json:"name"`
@@ -106,8 +107,10 @@ func (sh *shell) objects(w *wish, r api.Request, part api.Resources, consumer, p
 		object
 	}{
 		{"in " + consumer + " (yours)", object{version, "ResourceRequest", meta{name, w.namespace}, r}},
-		{"in " + consumer + " (yours), by your agent", object{version, "ReservationInstruction", meta{"<reservation>", w.namespace}, instruction}},
-		{"in " + provider + ", by its agent, if its gate accepts", object{version, "ProviderInstruction", meta{"<reservation>", api.Namespace}, instruction}},
+		{"in " + consumer + " (yours), by your agent",
+			object{version, "ReservationInstruction", meta{"<reservation>", w.namespace}, instruction}},
+		{"in " + provider + ", by its agent, if its gate accepts",
+			object{version, "ProviderInstruction", meta{"<reservation>", api.Namespace}, instruction}},
 	} {
 		data, err := yaml.Marshal(o.object)
 		if err != nil {

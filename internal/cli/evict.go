@@ -54,7 +54,8 @@ func (sh *shell) evictCommand() *cobra.Command {
 				return err
 			}
 			writeAudit(sh.progress, a)
-			if err := sure.ask(cmd, sh.progress, "Evict "+args[0]+"? Its pods here will be deleted, and its volumes with them."); err != nil {
+			if err := sure.ask(cmd, sh.progress,
+				"Evict "+args[0]+"? Its pods here will be deleted, and its volumes with them."); err != nil {
 				return err
 			}
 			e, err := c.Evict(cmd.Context(), args[0])
@@ -64,7 +65,8 @@ func (sh *shell) evictCommand() *cobra.Command {
 			for _, id := range e.Reservations {
 				fmt.Fprintln(sh.out, id)
 			}
-			fmt.Fprintf(sh.progress, "%s will end. To follow: bourse audit %s\n", count(len(e.Reservations), "reservation"), args[0])
+			fmt.Fprintf(sh.progress, "%s will end. To follow: bourse audit %s\n",
+				count(len(e.Reservations), "reservation"), args[0])
 			return nil
 		},
 	}
@@ -102,7 +104,8 @@ func writeAudit(out io.Writer, a api.Audit) {
 	list("network", a.Network)
 	lines = nil
 	for _, n := range a.Namespaces {
-		lines = append(lines, fmt.Sprintf("%s  %d pods, volumes: %s", n.Name, n.Pods, cmp.Or(strings.Join(n.Volumes, ", "), "none")))
+		lines = append(lines, fmt.Sprintf("%s  %d pods, volumes: %s",
+			n.Name, n.Pods, cmp.Or(strings.Join(n.Volumes, ", "), "none")))
 	}
 	list("namespaces", lines)
 }

@@ -35,16 +35,18 @@ func startFederation(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(os.Mkdir(dir, 0o700))
 	shared := &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}
 	plan := func(name, amount, currency string) api.Plan {
-		return api.Plan{Name: name, Resources: demoResources("cpu", "2", "memory", "4Gi"), Quantity: 3, Units: &api.Units{Min: 1, Max: 3},
+		return api.Plan{Name: name, Resources: demoResources("cpu", "2", "memory", "4Gi"),
+			Quantity: 3, Units: &api.Units{Min: 1, Max: 3},
 			Price: &api.Price{Amount: amount, Currency: currency, Period: api.PeriodDay}}
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	f, err := federation.Start(ctx, dir, slog.New(slog.DiscardHandler),
 		&federation.Member{Options: sim.Options{Name: "rome", Nodes: 1}},
-		&federation.Member{Options: sim.Options{Name: "milan", Nodes: 2, CPU: 8, Memory: 32}, Sharing: shared, Connector: true, Offers: map[string]api.OfferSpec{
-			"web": {Type: "compute", Plans: []api.Plan{plan("small", "0.11", "EUR")}},
-			"odd": {Type: "compute", Plans: []api.Plan{plan("yen", "100", "JPY"), plan("free", "0", "EUR")}},
-		}},
+		&federation.Member{Options: sim.Options{Name: "milan", Nodes: 2, CPU: 8, Memory: 32},
+			Sharing: shared, Connector: true, Offers: map[string]api.OfferSpec{
+				"web": {Type: "compute", Plans: []api.Plan{plan("small", "0.11", "EUR")}},
+				"odd": {Type: "compute", Plans: []api.Plan{plan("yen", "100", "JPY"), plan("free", "0", "EUR")}},
+			}},
 		&federation.Member{Options: sim.Options{Name: "paris", Nodes: 1}, Sharing: shared},
 		&federation.Member{Options: sim.Options{Name: "oslo", Nodes: 1}},
 	)
@@ -84,7 +86,8 @@ func usesPods(ts *testscript.TestScript, _ bool, args []string) {
 	rome, i := playedIn(ts).Members["rome"].Objects, &api.ReservationInstruction{}
 	ts.Check(rome.Get(context.Background(), kube.ObjectKey{Namespace: "default", Name: args[0]}, i))
 	before := i.DeepCopy()
-	i.Status.Namespaces = append(i.Status.Namespaces, api.NamespaceUse{Name: args[1], Used: api.Resources{"cpu": resource.MustParse(args[2])}, Shared: len(args) > 3})
+	i.Status.Namespaces = append(i.Status.Namespaces,
+		api.NamespaceUse{Name: args[1], Used: api.Resources{"cpu": resource.MustParse(args[2])}, Shared: len(args) > 3})
 	ts.Check(rome.Status().Patch(context.Background(), i, kube.MergeFrom(before)))
 }
 

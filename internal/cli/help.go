@@ -33,8 +33,8 @@ func width() int {
 	return 0
 }
 
-// reflow breaks the lines of a text so that none is longer than the help is wide. A line that ends near the right margin goes
-// on in the next one.
+// reflow breaks the lines of a text so that none is longer than the help is wide. A line that ends
+// near the right margin goes on in the next one.
 func reflow(text string) string {
 	most := width()
 	if most == 0 || most >= 130 {

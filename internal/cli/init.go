@@ -66,18 +66,24 @@ func (sh *shell) initCommand() *cobra.Command {
 // flags returns a flag for each question, and those for the installation itself.
 func (s *start) flags() *pflag.FlagSet {
 	f := pflag.NewFlagSet("init", pflag.ContinueOnError)
-	f.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster's admin (default: KUBECONFIG, else ~/.kube/config)")
+	f.StringVar(&s.kubeconfig, "kubeconfig", "",
+		"kubeconfig of the cluster's admin (default: KUBECONFIG, else ~/.kube/config)")
 	f.StringVar(&s.namespace, "namespace", api.Namespace, "namespace of the agent")
 	f.StringVar(&s.image, "image", install.DefaultImage, "image of the agent")
-	f.BoolVar(&s.withoutLiqo, "without-liqo", false, "do not wait for Liqo; without --cluster-id, the UID of kube-system names the cluster")
+	f.BoolVar(&s.withoutLiqo, "without-liqo", false,
+		"do not wait for Liqo; without --cluster-id, the UID of kube-system names the cluster")
 	f.StringVar(&s.clusterID, "cluster-id", "", "name of the cluster (default: Liqo's cluster ID)")
-	f.StringVar(&s.token, "join", os.Getenv("BOURSE_JOIN"), "join token of the broker's operator (also BOURSE_JOIN); empty if the cluster has already joined")
+	f.StringVar(&s.token, "join", os.Getenv("BOURSE_JOIN"),
+		"join token of the broker's operator (also BOURSE_JOIN); empty if the cluster has already joined")
 	f.StringVar(&s.brokerURL, "broker-url", "", "URL of the broker, https://HOST:PORT (default: the one in the token)")
-	f.IntVar(&s.share, "share", 0, "percentage of the nodes' allocatable resources that others may reserve, 0 to 100; 0: share nothing, and create no SharingPolicy")
+	f.IntVar(&s.share, "share", 0,
+		"percentage of the nodes' allocatable resources that others may reserve, 0 to 100; 0: share nothing, and create no SharingPolicy")
 	f.StringToStringVar(&s.caps, "cap", nil, "upper bound for a shared resource: NAME=AMOUNT, may be repeated")
 	f.StringSliceVar(&s.visibleTo, "visible-to", nil, "clusters that may see this one (default: every member)")
-	f.StringVar(&s.allow, "allow", "", "CEL expression over consumer and request that a reservation must satisfy, such as 'consumer.region == \"eu\"' (default: none)")
-	f.StringVar(&s.connector, "connector-url", "", "URL of the connector, where clusters that know this one deal with it without a broker (default: no connector)")
+	f.StringVar(&s.allow, "allow", "",
+		"CEL expression over consumer and request that a reservation must satisfy, such as 'consumer.region == \"eu\"' (default: none)")
+	f.StringVar(&s.connector, "connector-url", "",
+		"URL of the connector, where clusters that know this one deal with it without a broker (default: no connector)")
 	f.BoolVar(&s.dryRun, "dry-run", false, "print the objects and apply nothing")
 	f.BoolVar(&s.yes, "yes", false, "ask nothing and apply the objects")
 	return f
@@ -98,14 +104,21 @@ func (s *start) ask(ctx context.Context, in *bufio.Reader, out io.Writer, given 
 		answer         func(string) error
 	}{
 		{"without-liqo", "Does this cluster run Liqo? [Y/n]", nil, s.answerLiqo},
-		{"cluster-id", "What is its name in the federation? (empty: Liqo's cluster ID, or without Liqo the UID of kube-system)", nil, func(text string) error { s.clusterID = text; return s.checkName() }},
-		{"join", "What is the join token of the broker's operator? (empty: the cluster has already joined)", nil, func(text string) error { s.token = text; return s.checkToken() }},
-		{"broker-url", "What is the URL of the broker? (empty: the one in the token)", func() bool { return s.token == "" }, func(text string) error { s.brokerURL = text; return nil }},
+		{"cluster-id",
+			"What is its name in the federation? (empty: Liqo's cluster ID, or without Liqo the UID of kube-system)", nil, func(text string) error { s.clusterID = text; return s.checkName() }},
+		{"join", "What is the join token of the broker's operator? (empty: the cluster has already joined)",
+			nil, func(text string) error { s.token = text; return s.checkToken() }},
+		{"broker-url", "What is the URL of the broker? (empty: the one in the token)",
+			func() bool { return s.token == "" }, func(text string) error { s.brokerURL = text; return nil }},
 		{"share", "How many percent of its nodes may others reserve? (empty: nothing)", nil, s.answerShare},
-		{"cap", "Which upper bounds for single resources, such as cpu=16,memory=64Gi? (empty: none)", s.sharesNothing, s.answerCaps},
-		{"visible-to", "Which clusters may see it, such as rome,oslo? (empty: every member)", s.sharesNothing, func(text string) error { s.visibleTo = list(text); return s.check() }},
-		{"allow", "Which CEL expression over consumer and request must a reservation satisfy? (empty: none)", s.sharesNothing, func(text string) error { s.allow = text; return s.check() }},
-		{"connector-url", "At which URL can others reach it while the broker is away? (empty: none)", nil, func(text string) error { s.connector = text; return s.checkConnector() }},
+		{"cap", "Which upper bounds for single resources, such as cpu=16,memory=64Gi? (empty: none)",
+			s.sharesNothing, s.answerCaps},
+		{"visible-to", "Which clusters may see it, such as rome,oslo? (empty: every member)",
+			s.sharesNothing, func(text string) error { s.visibleTo = list(text); return s.check() }},
+		{"allow", "Which CEL expression over consumer and request must a reservation satisfy? (empty: none)",
+			s.sharesNothing, func(text string) error { s.allow = text; return s.check() }},
+		{"connector-url", "At which URL can others reach it while the broker is away? (empty: none)",
+			nil, func(text string) error { s.connector = text; return s.checkConnector() }},
 	} {
 		if given.Changed(q.flag) || q.moot != nil && q.moot() {
 			continue
@@ -115,7 +128,8 @@ func (s *start) ask(ctx context.Context, in *bufio.Reader, out io.Writer, given 
 			line, err := readLine(ctx, in)
 			if err != nil {
 				fmt.Fprintln(out)
-				return api.Errorf(api.CodeInvalid, "--%s has no answer; nothing was changed", q.flag).Fix("answer the question, or give the flag")
+				return api.Errorf(api.CodeInvalid, "--%s has no answer; nothing was changed", q.flag).
+					Fix("answer the question, or give the flag")
 			}
 			wrong := q.answer(line)
 			if wrong == nil {
@@ -192,7 +206,8 @@ func (s *start) checkToken() error {
 
 func (s *start) checkConnector() error {
 	if s.connector != "" && !strings.HasPrefix(s.connector, "https://") {
-		return api.Invalid("--connector-url", "%.80q is not an https URL", s.connector).Fix("write https://bourse.milan.example:7444")
+		return api.Invalid("--connector-url", "%.80q is not an https URL", s.connector).
+			Fix("write https://bourse.milan.example:7444")
 	}
 	return nil
 }
@@ -223,7 +238,8 @@ func (s *start) sharing() (*api.Sharing, error) {
 	}
 	if s.share == 0 {
 		if len(s.caps) > 0 || len(s.visibleTo) > 0 || s.allow != "" {
-			return nil, api.Invalid("--share", "nothing is shared, but --cap, --visible-to or --allow is given").Fix("say how much to share: --share 50")
+			return nil, api.Invalid("--share", "nothing is shared, but --cap, --visible-to or --allow is given").
+				Fix("say how much to share: --share 50")
 		}
 		return nil, nil
 	}
@@ -232,7 +248,8 @@ func (s *start) sharing() (*api.Sharing, error) {
 	if pool.Caps, err = amounts("--cap", s.caps); err != nil {
 		return nil, err
 	}
-	return &api.Sharing{Terms: api.Terms{VisibleTo: api.Audience{Clusters: s.visibleTo}, Allow: s.allow}, Pools: []api.PoolPolicy{pool}}, nil
+	return &api.Sharing{Terms: api.Terms{VisibleTo: api.Audience{Clusters: s.visibleTo}, Allow: s.allow},
+		Pools: []api.PoolPolicy{pool}}, nil
 }
 
 // installation makes the installation from the answers.
@@ -242,7 +259,8 @@ func (s *start) installation() (install.Installation, error) {
 	}
 	i := install.Installation{Namespace: s.namespace, Image: s.image, Join: s.token, Connector: s.connector != ""}
 	i.Sharing, _ = s.sharing()
-	for _, arg := range [][2]string{{"--cluster-id", s.clusterID}, {"--broker-url", s.brokerURL}, {"--connector-url", s.connector}} {
+	for _, arg := range [][2]string{{"--cluster-id", s.clusterID},
+		{"--broker-url", s.brokerURL}, {"--connector-url", s.connector}} {
 		if arg[1] != "" {
 			i.Args = append(i.Args, arg[0]+"="+arg[1])
 		}
@@ -285,12 +303,14 @@ func (sh *shell) start(ctx context.Context, s *start, agreed func(string) bool) 
 	case s.dryRun:
 		return nil
 	case config == nil || !s.yes && !agreed("Apply this to the cluster at "+config.Host+"?"):
-		fmt.Fprintln(sh.progress, "Nothing was applied. To apply the objects: bourse init ... --yes, or bourse init ... --dry-run | kubectl apply -f -")
+		fmt.Fprintln(sh.progress,
+			"Nothing was applied. To apply the objects: bourse init ... --yes, or bourse init ... --dry-run | kubectl apply -f -")
 		return nil
 	}
 	if err := i.Apply(ctx, config, func(done string) { fmt.Fprintln(sh.progress, done) }); err != nil {
 		return err
 	}
-	fmt.Fprintf(sh.progress, "The agent is starting. See: kubectl -n %s rollout status deployment bourse-agent; kubectl get sharingpolicy\n", s.namespace)
+	fmt.Fprintf(sh.progress,
+		"The agent is starting. See: kubectl -n %s rollout status deployment bourse-agent; kubectl get sharingpolicy\n", s.namespace)
 	return nil
 }

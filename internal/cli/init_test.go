@@ -24,15 +24,20 @@ func TestInitAsks(t *testing.T) {
 	}{
 		"all left empty": {answers: []string{"", "", "", "", ""}, asked: 5},
 		"all answered": {
-			answers: []string{"maybe", "n", "Rome!", "rome", "", "half", "120", "50%", "cpu", "cpu=16, memory=64Gi", "Oslo?", "oslo, milan", "consumer.", `consumer.region == "eu"`, "rome", "https://rome:7444"},
-			asked:   16, want: []string{"--cluster-id=rome", "--connector-url=https://rome:7444", "--without-liqo"},
-			sharing: &api.Sharing{Terms: api.Terms{VisibleTo: api.Audience{Clusters: []string{"oslo", "milan"}}, Allow: `consumer.region == "eu"`},
-				Pools: []api.PoolPolicy{{Name: api.GeneralPool, Percentage: new(int32(50)), Caps: api.Resources{"cpu": resource.MustParse("16"), "memory": resource.MustParse("64Gi")}}}},
+			answers: []string{"maybe", "n", "Rome!", "rome", "", "half", "120", "50%", "cpu",
+				"cpu=16, memory=64Gi", "Oslo?", "oslo, milan", "consumer.", `consumer.region == "eu"`, "rome", "https://rome:7444"},
+			asked: 16, want: []string{"--cluster-id=rome", "--connector-url=https://rome:7444", "--without-liqo"},
+			sharing: &api.Sharing{Terms: api.Terms{VisibleTo: api.Audience{Clusters: []string{"oslo", "milan"}},
+				Allow: `consumer.region == "eu"`},
+				Pools: []api.PoolPolicy{{Name: api.GeneralPool, Percentage: new(int32(50)),
+					Caps: api.Resources{"cpu": resource.MustParse("16"), "memory": resource.MustParse("64Gi")}}}},
 		},
 		"what no flag answers": {
-			flags: []string{"--without-liqo", "--cluster-id=rome", "--join=", "--share=10", "--cap=cpu=1"}, answers: []string{"", "", ""}, asked: 3,
-			want:    []string{"--cluster-id=rome", "--without-liqo"},
-			sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool, Percentage: new(int32(10)), Caps: api.Resources{"cpu": resource.MustParse("1")}}}},
+			flags: []string{"--without-liqo", "--cluster-id=rome", "--join=",
+				"--share=10", "--cap=cpu=1"}, answers: []string{"", "", ""}, asked: 3,
+			want: []string{"--cluster-id=rome", "--without-liqo"},
+			sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool,
+				Percentage: new(int32(10)), Caps: api.Resources{"cpu": resource.MustParse("1")}}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,7 +46,8 @@ func TestInitAsks(t *testing.T) {
 			if err := flags.Parse(c.flags); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.ask(t.Context(), bufio.NewReader(strings.NewReader(strings.Join(c.answers, "\n")+"\n")), out, flags); err != nil {
+			if err := s.ask(t.Context(), bufio.NewReader(strings.NewReader(strings.Join(c.answers, "\n")+"\n")),
+				out, flags); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			if got := strings.Count(out.String(), "? "); got != c.asked {
@@ -60,7 +66,8 @@ func TestInitAsks(t *testing.T) {
 		})
 	}
 	s := &start{}
-	if err := s.ask(t.Context(), bufio.NewReader(strings.NewReader("y\n")), &bytes.Buffer{}, s.flags()); api.CodeOf(err) != api.CodeInvalid {
+	if err := s.ask(t.Context(), bufio.NewReader(strings.NewReader("y\n")),
+		&bytes.Buffer{}, s.flags()); api.CodeOf(err) != api.CodeInvalid {
 		t.Errorf("an answer that never comes: %v", err)
 	}
 }

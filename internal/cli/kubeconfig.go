@@ -29,9 +29,12 @@ import (
 type transportFlags struct{ transport, kubeconfig, namespace string }
 
 func (t *transportFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&t.transport, "broker-transport", "", "how to reach the broker: http, or kubernetes (through objects in the broker's own cluster, docs/kubernetes.md) (default: kubernetes with --broker-kubeconfig, else http)")
-	f.StringVar(&t.kubeconfig, "broker-kubeconfig", "", "kubeconfig for the broker's cluster, from its operator: bourse broker kubeconfig CLUSTER")
-	f.StringVar(&t.namespace, "broker-namespace", "", "namespace of this cluster's objects there (default: the one in the kubeconfig)")
+	f.StringVar(&t.transport, "broker-transport", "",
+		"how to reach the broker: http, or kubernetes (through objects in the broker's own cluster, docs/kubernetes.md) (default: kubernetes with --broker-kubeconfig, else http)")
+	f.StringVar(&t.kubeconfig, "broker-kubeconfig", "",
+		"kubeconfig for the broker's cluster, from its operator: bourse broker kubeconfig CLUSTER")
+	f.StringVar(&t.namespace, "broker-namespace", "",
+		"namespace of this cluster's objects there (default: the one in the kubeconfig)")
 }
 
 // read checks the flags. Errors: Invalid with the flag.
@@ -40,17 +43,22 @@ func (t *transportFlags) read(o *settings.Member) (err error) {
 	case t.transport != "" && t.transport != "http" && t.transport != "kubernetes":
 		return api.Invalid("--broker-transport", "%.40q is not a transport", t.transport).Fix("use http or kubernetes")
 	case t.transport == "http" && t.kubeconfig != "":
-		return api.Invalid("--broker-kubeconfig", "--broker-transport is http").Fix("leave it out, or give --broker-transport kubernetes")
+		return api.Invalid("--broker-kubeconfig", "--broker-transport is http").
+			Fix("leave it out, or give --broker-transport kubernetes")
 	case t.transport == "kubernetes" && t.kubeconfig == "":
-		return api.Invalid("--broker-kubeconfig", "is missing").Fix("with --broker-transport kubernetes, name the file from the broker's operator: bourse broker kubeconfig CLUSTER")
+		return api.Invalid("--broker-kubeconfig", "is missing").
+			Fix("with --broker-transport kubernetes, name the file from the broker's operator: bourse broker kubeconfig CLUSTER")
 	case t.kubeconfig == "" && t.namespace != "":
-		return api.Invalid("--broker-namespace", "there is no --broker-kubeconfig").Fix("leave it out, or also give --broker-kubeconfig")
+		return api.Invalid("--broker-namespace", "there is no --broker-kubeconfig").
+			Fix("leave it out, or also give --broker-kubeconfig")
 	case t.kubeconfig == "":
 		return nil
 	case o.Join != "":
-		return api.Invalid("--join", "with --broker-kubeconfig there is nothing to join").Fix("leave out --join and BOURSE_JOIN: the kubeconfig identifies the cluster")
+		return api.Invalid("--join", "with --broker-kubeconfig there is nothing to join").
+			Fix("leave out --join and BOURSE_JOIN: the kubeconfig identifies the cluster")
 	case o.BrokerURL != "" || o.CertDir != "":
-		return api.Invalid("--broker-kubeconfig", "cannot be combined with --broker-url and --broker-cert-path").Fix("give one way to the broker")
+		return api.Invalid("--broker-kubeconfig", "cannot be combined with --broker-url and --broker-cert-path").
+			Fix("give one way to the broker")
 	}
 	o.Objects, err = objects.ReadAccess(t.kubeconfig, t.namespace)
 	return err
@@ -64,7 +72,8 @@ func (sh *shell) kubeconfigCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "kubeconfig CLUSTER", Short: "Print a kubeconfig with which a cluster reaches this broker through objects", Args: cobra.ExactArgs(1),
 		Long: "For agents with --broker-transport kubernetes. The command creates the cluster's namespace in the broker's own cluster and\n" +
-			"binds it to the cluster ID. It prints a kubeconfig with a token. The token has the rights of ClusterRole " + objects.Account + "\n" +
+			"binds it to the cluster ID. It prints a kubeconfig with a token. The token has the rights of ClusterRole " +
+			objects.Account + "\n" +
 			"(config/kubernetes) in that namespace, and no rights elsewhere. For an approved member the broker has created everything but\n" +
 			"the token: then you only need the right to create tokens there. The command uses your kubeconfig, not the broker.\n\n" +
 			"Anyone who has the printed kubeconfig can act as that cluster at the broker. Hand it over in private, and compare the\n" +
@@ -76,7 +85,8 @@ func (sh *shell) kubeconfigCommand() *cobra.Command {
 				return err
 			}
 			if ttl < shortestTTL || ttl > longestTTL {
-				return api.Invalid("--ttl", "%s is not between %s and %s", ttl, shortestTTL, longestTTL).Fix("give a duration such as 168h")
+				return api.Invalid("--ttl", "%s is not between %s and %s", ttl, shortestTTL, longestTTL).
+					Fix("give a duration such as 168h")
 			}
 			config, err := kubernetes(kubeconfig)
 			if err != nil {
@@ -97,13 +107,16 @@ func (sh *shell) kubeconfigCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(sh.progress, "Valid until %s, for cluster %s: bourse agent --broker-kubeconfig FILE\n", token.ExpirationTimestamp.UTC().Format(time.RFC3339), args[0])
+			fmt.Fprintf(sh.progress, "Valid until %s, for cluster %s: bourse agent --broker-kubeconfig FILE\n",
+				token.ExpirationTimestamp.UTC().Format(time.RFC3339), args[0])
 			_, err = sh.out.Write(text)
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of an admin of the broker's own cluster (default: KUBECONFIG, else the pod's own service account)")
-	cmd.Flags().StringVar(&server, "api-server", "", "URL of that cluster's API server for the member (default: the one in your kubeconfig)")
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "",
+		"kubeconfig of an admin of the broker's own cluster (default: KUBECONFIG, else the pod's own service account)")
+	cmd.Flags().StringVar(&server, "api-server", "",
+		"URL of that cluster's API server for the member (default: the one in your kubeconfig)")
 	durationVar(cmd.Flags(), &ttl, "ttl", 7*24*time.Hour, "how long the token is valid; the API server may shorten it")
 	return cmd
 }
@@ -111,15 +124,19 @@ func (sh *shell) kubeconfigCommand() *cobra.Command {
 // memberToken binds a cluster to its namespace, where that is to be done yet, and makes a token of
 // its account. The token ends by itself, and with the account. Errors: NotFound without
 // config/kubernetes, Conflict where the namespace is another's, Unavailable.
-func memberToken(ctx context.Context, c client.Client, cluster string, ttl time.Duration) (authenticationv1.TokenRequestStatus, error) {
+func memberToken(ctx context.Context, c client.Client, cluster string,
+	ttl time.Duration) (authenticationv1.TokenRequestStatus, error) {
 	if err := c.Get(ctx, client.ObjectKey{Name: objects.Account}, &rbacv1.ClusterRole{}); apierrors.IsNotFound(err) {
-		return authenticationv1.TokenRequestStatus{}, api.Errorf(api.CodeNotFound, "the broker's cluster has no ClusterRole %s: a token would have no rights", objects.Account).Fix("kubectl apply -k config/kubernetes")
+		return authenticationv1.TokenRequestStatus{}, api.Errorf(api.CodeNotFound,
+			"the broker's cluster has no ClusterRole %s: a token would have no rights", objects.Account).
+			Fix("kubectl apply -k config/kubernetes")
 	}
 	unbound := serve.Bind(ctx, c, cluster)
 	if unbound != nil && !apierrors.IsForbidden(unbound) {
 		return authenticationv1.TokenRequestStatus{}, asAdmin(unbound)
 	}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: objects.Namespace(cluster), Name: objects.Account}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: objects.Namespace(cluster),
+		Name: objects.Account}}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(ttl.Seconds()))}}
 	switch err := c.SubResource("token").Create(ctx, account, request); {
 	case err == nil:
@@ -137,7 +154,8 @@ func asAdmin(err error) error {
 	if _, ours := errors.AsType[*api.Error](err); ours {
 		return err
 	}
-	return api.Errorf(api.CodeUnavailable, "%s", err).Fix("use the kubeconfig of an admin of the broker's cluster: --kubeconfig")
+	return api.Errorf(api.CodeUnavailable, "%s", err).
+		Fix("use the kubeconfig of an admin of the broker's cluster: --kubeconfig")
 }
 
 // memberKubeconfig makes a kubeconfig. From config it takes only the API server's address and CA.
@@ -150,8 +168,9 @@ func memberKubeconfig(cluster string, config *rest.Config, token string) ([]byte
 		Clusters: map[string]*clientcmdapi.Cluster{name: {
 			Server: config.Host, CertificateAuthorityData: config.CAData, TLSServerName: config.ServerName,
 		}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{cluster: {Token: token}},
-		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: cluster, Namespace: objects.Namespace(cluster)}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{cluster: {Token: token}},
+		Contexts: map[string]*clientcmdapi.Context{name: {Cluster: name,
+			AuthInfo: cluster, Namespace: objects.Namespace(cluster)}},
 		CurrentContext: name,
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/bourse-dev/bourse/client"
 )
 
-// findRequest returns the ResourceRequest that a user means: by NAME, NAMESPACE/NAME or the ID of its reservation. Errors:
-// NotFound; Conflict if several namespaces have a request of that name.
+// findRequest returns the ResourceRequest that a user means: by NAME, NAMESPACE/NAME or the ID of
+// its reservation. Errors: NotFound; Conflict if several namespaces have a request of that name.
 func findRequest(ctx context.Context, c *client.Client, name string) (client.RequestStatus, error) {
 	all, err := c.Requests(ctx)
 	if err != nil {
@@ -28,12 +28,14 @@ func findRequest(ctx context.Context, c *client.Client, name string) (client.Req
 	}
 	switch len(found) {
 	case 0:
-		return client.RequestStatus{}, api.Errorf(api.CodeNotFound, "no request %.80q of yours: neither a name nor the ID of a reservation", name).
+		return client.RequestStatus{}, api.Errorf(api.CodeNotFound,
+			"no request %.80q of yours: neither a name nor the ID of a reservation", name).
 			Fix("see: bourse reservations -A")
 	case 1:
 		return found[0], nil
 	}
-	return client.RequestStatus{}, api.Errorf(api.CodeConflict, "%s are both named %s", strings.Join(ids(found), " and "), name).
+	return client.RequestStatus{}, api.Errorf(api.CodeConflict,
+		"%s are both named %s", strings.Join(ids(found), " and "), name).
 		Fix("give the namespace, too: NAMESPACE/%s", name)
 }
 
@@ -67,7 +69,8 @@ func reservationNames(ctx context.Context, c *client.Client) ([]string, error) {
 	return names, err
 }
 
-// checkClusters warns of names that no cluster known here has. Errors: NotFound with flag, if the flag must not be ignored.
+// checkClusters warns of names that no cluster known here has. Errors: NotFound with flag, if the
+// flag must not be ignored.
 func (sh *shell) checkClusters(ctx context.Context, c *client.Client, flag string, must bool, names ...string) error {
 	clusters, err := c.Clusters(ctx)
 	peers, otherErr := c.Peers(ctx)
@@ -84,14 +87,16 @@ func (sh *shell) checkClusters(ctx context.Context, c *client.Client, flag strin
 			text += "; did you mean " + strings.Join(alike, " or ") + "?"
 		}
 		if must {
-			return api.Errorf(api.CodeNotFound, "%s", text).At(flag).Fix("to name a cluster that may appear later, add --%s-unknown", strings.TrimPrefix(flag, "--"))
+			return api.Errorf(api.CodeNotFound, "%s", text).At(flag).
+				Fix("to name a cluster that may appear later, add --%s-unknown", strings.TrimPrefix(flag, "--"))
 		}
 		fmt.Fprintf(sh.progress, "warning: %s\n", strings.TrimSpace(flag+" "+text))
 	}
 	return nil
 }
 
-// similar returns the known names that differ from name by two letters at most. Commands find their own names in the same way.
+// similar returns the known names that differ from name by two letters at most. Commands find their
+// own names in the same way.
 func similar(name string, known []string) []string {
 	names := &cobra.Command{SuggestionsMinimumDistance: 2}
 	for _, one := range slices.Compact(slices.Sorted(slices.Values(known))) {

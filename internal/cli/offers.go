@@ -30,8 +30,10 @@ func (sh *shell) offerCommand() *cobra.Command {
 		Long: "An offer is an object (kind Offer) in the agent's namespace. These commands write it; kubectl and GitOps can write it too.\n" +
 			"The agent signs it with the cluster's key and publishes it. Existing contracts stay when their offer changes or ends.",
 	}
-	cmd.AddCommand(sh.offerListCommand(), sh.offerCreateCommand(), sh.offerEditCommand(), sh.offerDraftCommand("publish", "Put an offer on sale", false),
-		sh.offerDraftCommand("unpublish", "Take an offer off sale and keep it as a draft; existing contracts stay", true), sh.offerDeleteCommand())
+	cmd.AddCommand(sh.offerListCommand(), sh.offerCreateCommand(),
+		sh.offerEditCommand(), sh.offerDraftCommand("publish", "Put an offer on sale", false),
+		sh.offerDraftCommand("unpublish", "Take an offer off sale and keep it as a draft; existing contracts stay",
+			true), sh.offerDeleteCommand())
 	return cmd
 }
 
@@ -49,7 +51,8 @@ func (sh *shell) offerListCommand() *cobra.Command {
 }
 
 func (sh *shell) showOwnOffers(items []ownOffer) error {
-	return show(sh, items, "Your cluster sells nothing. Create an offer: bourse offer create NAME --plan small:cpu=2,memory=4Gi,price=0.10EUR/hour",
+	return show(sh, items,
+		"Your cluster sells nothing. Create an offer: bourse offer create NAME --plan small:cpu=2,memory=4Gi,price=0.10EUR/hour",
 		column[api.OwnOffer]{"OFFER", false, func(o ownOffer) string { return o.ID }},
 		column[api.OwnOffer]{"ON SALE", false, func(o ownOffer) string { return onSale(o.Payload) }},
 		column[api.OwnOffer]{"TYPE", false, func(o ownOffer) string { return o.Payload.Spec.Type }},
@@ -131,7 +134,8 @@ func (sh *shell) offerCreateCommand() *cobra.Command {
 					return err
 				}
 			case len(plans) == 0:
-				return api.Invalid("--plan", "an offer needs a plan").Fix("give for example --plan small:cpu=2,memory=4Gi,price=0.10EUR/hour, or a file: -f")
+				return api.Invalid("--plan", "an offer needs a plan").
+					Fix("give for example --plan small:cpu=2,memory=4Gi,price=0.10EUR/hour, or a file: -f")
 			}
 			return sh.putOffer(cmd.Context(), c, args[0], spec)
 		},
@@ -142,9 +146,12 @@ func (sh *shell) offerCreateCommand() *cobra.Command {
 	f.StringVar(&spec.Description, "description", "", "description for buyers")
 	f.StringToStringVar(&spec.Labels, "label", nil, "label that buyers can search for: NAME=VALUE, may be repeated")
 	f.StringVar(&spec.Accept, "accept", "", "CEL expression over consumer and request that must be true for a sale")
-	durationVar(f, &within, "approve-within", 0, "require your approval of each sale (bourse approve), within this time, such as 8h")
-	f.StringSliceVar(&spec.VisibleTo.Clusters, "to", nil, "the only clusters that may see the offer (default: all that may see this cluster)")
-	f.StringArrayVar(&plans, "plan", nil, "plan, such as small:cpu=2,memory=4Gi,price=0.10EUR/hour,quantity=5; may be repeated")
+	durationVar(f, &within, "approve-within", 0,
+		"require your approval of each sale (bourse approve), within this time, such as 8h")
+	f.StringSliceVar(&spec.VisibleTo.Clusters, "to", nil,
+		"the only clusters that may see the offer (default: all that may see this cluster)")
+	f.StringArrayVar(&plans, "plan", nil,
+		"plan, such as small:cpu=2,memory=4Gi,price=0.10EUR/hour,quantity=5; may be repeated")
 	f.BoolVar(&spec.Draft, "draft", false, "do not put the offer on sale yet")
 	return cmd
 }
@@ -330,7 +337,8 @@ var resourceKeys = []string{"cpu", "memory", "pods", "storage", "ephemeral-stora
 func parsePlan(text string) (api.Plan, error) {
 	name, rest, ok := strings.Cut(text, ":")
 	wrong := func(what string) error {
-		return api.Invalid("--plan", "%s: %s", text, what).Fix("write small:cpu=2,memory=4Gi,price=0.10EUR/hour,quantity=5,units=1-8,min=1h,max=720h,pool=general")
+		return api.Invalid("--plan", "%s: %s", text, what).
+			Fix("write small:cpu=2,memory=4Gi,price=0.10EUR/hour,quantity=5,units=1-8,min=1h,max=720h,pool=general")
 	}
 	if !ok || name == "" {
 		return api.Plan{}, wrong("it has no name")
@@ -361,7 +369,8 @@ func parsePlan(text string) (api.Plan, error) {
 			p.Pool = value
 		default:
 			var q resource.Quantity
-			if alike := similar(key, planKeys); len(alike) > 0 && !slices.Contains(resourceKeys, key) && !strings.Contains(key, "/") {
+			if alike := similar(key, planKeys); len(alike) > 0 && !slices.Contains(resourceKeys, key) &&
+				!strings.Contains(key, "/") {
 				return p, wrong(key + " is no key; did you mean " + strings.Join(alike, " or ") + "?")
 			}
 			q, err = readAmount("--plan", key, key+"=", value)

@@ -41,7 +41,8 @@ func (sh *shell) operatorCommand() *cobra.Command {
 					return err
 				}
 			}
-			_, err = fmt.Fprintf(sh.out, "The operators' certificates issued before %s have ended.\n", made.From.Format(time.RFC3339))
+			_, err = fmt.Fprintf(sh.out, "The operators' certificates issued before %s have ended.\n",
+				made.From.Format(time.RFC3339))
 			return err
 		}),
 	}
@@ -51,7 +52,8 @@ func (sh *shell) operatorCommand() *cobra.Command {
 
 // writeOperator writes a certificate into a folder with the same layout as the broker's own.
 func writeOperator(dir string, key []byte, made api.OperatorCertificateCreated) error {
-	for _, file := range []struct{ name, data string }{{"tls.key", string(key)}, {"ca.crt", made.CA}, {"tls.crt", made.Certificate}} {
+	for _, file := range []struct{ name, data string }{{"tls.key", string(key)},
+		{"ca.crt", made.CA}, {"tls.crt", made.Certificate}} {
 		if err := atomicfile.Write(filepath.Join(dir, file.name), []byte(file.data)); err != nil {
 			return err
 		}

@@ -30,7 +30,8 @@ func (c *consent) ask(cmd *cobra.Command, out io.Writer, question string) error 
 }
 
 // askFirst makes cmd ask a question, with the flag --yes, and then run with a client.
-func (sh *shell) askFirst(connect func() (*client.Client, error), question func(args []string) string, cmd *cobra.Command,
+func (sh *shell) askFirst(connect func() (*client.Client, error),
+	question func(args []string) string, cmd *cobra.Command,
 	run func(context.Context, *client.Client, []string) error) *cobra.Command {
 	var sure consent
 	sure.add(cmd)
@@ -58,8 +59,8 @@ func agrees(ctx context.Context, in *bufio.Reader, out io.Writer, question strin
 	return answer == "y" || answer == "yes"
 }
 
-// readLine reads a line without the space around it. It does not wait for one that never comes once ctx ends: a signal ends a
-// command that asks.
+// readLine reads a line without the space around it. It does not wait for one that never comes once
+// ctx ends: a signal ends a command that asks.
 func readLine(ctx context.Context, in *bufio.Reader) (string, error) {
 	type read struct {
 		line string

@@ -35,7 +35,8 @@ func exitCodes() string {
 		}
 		text += fmt.Sprintf("- %d: %s (%s)\n", exit, meanings[exit], strings.Join(codes, ", "))
 	}
-	return text + "\n## Output\n\nResults are on standard output, everything else on standard error. With `-o json` and `-o yaml`, a list is an array of\n" +
+	return text +
+		"\n## Output\n\nResults are on standard output, everything else on standard error. With `-o json` and `-o yaml`, a list is an array of\n" +
 		"objects with `id`, `revision` and `payload`. [openapi.yaml](../openapi.yaml) and [openapi-agent.yaml](../openapi-agent.yaml)\n" +
 		"describe each payload. `card`, `assignment`, `acceptance`, `offer` and `end` in it are signed documents (JWS). `status`,\n" +
 		"`doctor`, `audit` and `why` print one object.\n\n"

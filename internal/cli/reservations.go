@@ -59,12 +59,14 @@ func (sh *shell) reservationsCommand() *cobra.Command {
 	return sh.watchable(cmd)
 }
 
-// warnOfNodes names, above a list, the Active reservations that run no pod because their virtual node is not Ready.
+// warnOfNodes names, above a list, the Active reservations that run no pod because their virtual
+// node is not Ready.
 func (sh *shell) warnOfNodes(ctx context.Context, c *client.Client) error {
 	items, err := c.Requests(ctx)
 	for _, r := range items {
 		s := r.Payload.Status
-		if ready := meta.FindStatusCondition(s.Conditions, api.ConditionReady); ready != nil && ready.Reason == api.NodeNotReady {
+		if ready := meta.FindStatusCondition(s.Conditions, api.ConditionReady); ready != nil &&
+			ready.Reason == api.NodeNotReady {
 			fmt.Fprintf(sh.progress, "reservation %s (%s) on %s is NOT READY: %s\n", s.Reservation, r.ID, s.Provider, s.Message)
 		}
 	}
@@ -146,7 +148,8 @@ func (sh *shell) whyCommand() *cobra.Command {
 			}
 			d := r.Payload.Decision
 			if d == nil {
-				return api.Errorf(api.CodeNotFound, "this cluster has no explanation for reservation %s", args[0]).Fix("only the consumer can read the explanation")
+				return api.Errorf(api.CodeNotFound, "this cluster has no explanation for reservation %s", args[0]).
+					Fix("only the consumer can read the explanation")
 			}
 			if sh.output == "json" || sh.output == "yaml" {
 				return sh.encode(d)
@@ -161,12 +164,14 @@ func (sh *shell) whyCommand() *cobra.Command {
 				fmt.Fprintln(sh.out, request.Payload.Status.Message)
 			}
 			if w := p.Waiting; w != nil && p.State == api.Pending {
-				fmt.Fprintf(sh.out, "%s, with priority %d, at the latest until %s\n", place(p), w.Priority, w.Until.Format(time.RFC3339))
+				fmt.Fprintf(sh.out, "%s, with priority %d, at the latest until %s\n",
+					place(p), w.Priority, w.Until.Format(time.RFC3339))
 			} else if w != nil && w.Since.Before(&p.Created) {
 				fmt.Fprintf(sh.out, "it waited for %s\n", p.Created.Sub(w.Since.Time).Round(time.Second))
 			}
 			if len(p.Group) > 0 {
-				fmt.Fprintf(sh.out, "it is one of %d parts of a request; releasing one releases all: %s\n", len(p.Group), strings.Join(p.Group, ", "))
+				fmt.Fprintf(sh.out, "it is one of %d parts of a request; releasing one releases all: %s\n",
+					len(p.Group), strings.Join(p.Group, ", "))
 			}
 			explain(sh.out, *d)
 			for _, t := range p.Tried {
@@ -220,7 +225,8 @@ func explain(out io.Writer, d api.Decision) {
 		fmt.Fprintf(out, "  %d. %s  %s  (%s)%s\n", i+1, s.Cluster, points(s.Score), strings.Join(parts, ", "), mark)
 	}
 	if d.NearestMiss != nil {
-		fmt.Fprintf(out, "  nearest miss: %s, by %s: %s\n", d.NearestMiss.Cluster, d.NearestMiss.Filter, d.NearestMiss.Message)
+		fmt.Fprintf(out, "  nearest miss: %s, by %s: %s\n", d.NearestMiss.Cluster,
+			d.NearestMiss.Filter, d.NearestMiss.Message)
 	}
 }
 
@@ -243,7 +249,8 @@ func (sh *shell) releaseCommand() *cobra.Command {
 			c, self, err := sh.ownStatus(ctx)
 			if err == nil && all {
 				if args, err = ownReservations(ctx, c, self.Cluster); err == nil {
-					err = sure.ask(cmd, sh.progress, fmt.Sprintf("Release %s: %s?", count(len(args), "reservation"), strings.Join(args, ", ")))
+					err = sure.ask(cmd, sh.progress, fmt.Sprintf("Release %s: %s?",
+						count(len(args), "reservation"), strings.Join(args, ", ")))
 				}
 			}
 			if err != nil {
@@ -265,7 +272,8 @@ func (sh *shell) releaseCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "release all reservations that your cluster made")
-	cmd.Flags().StringSliceVar(&given, "volumes-die", nil, "digest of a list of volumes, from the refusal to delete them: deletes these volumes; may be repeated")
+	cmd.Flags().StringSliceVar(&given, "volumes-die", nil,
+		"digest of a list of volumes, from the refusal to delete them: deletes these volumes; may be repeated")
 	sure.add(cmd)
 	return cmd
 }
@@ -281,7 +289,8 @@ func ownReservations(ctx context.Context, c *client.Client, self string) (own []
 	return own, err
 }
 
-// release releases a reservation. It gives up the volumes whose digest the user gave, or those that the user agrees to.
+// release releases a reservation. It gives up the volumes whose digest the user gave, or those that
+// the user agrees to.
 func (sh *shell) release(cmd *cobra.Command, c *client.Client, id string, given []string) error {
 	ctx, in := cmd.Context(), cmd.InOrStdin()
 	err := c.ReleaseLocally(ctx, id, api.Release{})

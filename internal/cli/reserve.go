@@ -54,18 +54,22 @@ func (sh *shell) reserveCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	w.amountFlags(f)
-	f.StringToStringVar(&w.podShape, "pod-shape", nil, "largest pod that will run there, such as cpu=4,memory=16Gi; one node must have that much free")
+	f.StringToStringVar(&w.podShape, "pod-shape", nil,
+		"largest pod that will run there, such as cpu=4,memory=16Gi; one node must have that much free")
 	durationVar(f, &w.duration, "for", 0, "how long the reservation lasts (default "+api.DefaultDuration+")")
 	f.StringVar(&w.pool, "pool", "", "pool of the provider (default "+api.GeneralPool+")")
-	f.StringVar(&w.where, "where", "", "CEL expression over the provider's properties, such as 'region == \"eu\" && uptime >= 0.99'")
+	f.StringVar(&w.where, "where", "",
+		"CEL expression over the provider's properties, such as 'region == \"eu\" && uptime >= 0.99'")
 	f.StringToStringVar(&w.properties, "property", nil, "label that the provider must have: NAME=VALUE, may be repeated")
 	f.StringVar(&w.target, "target", "", "the only provider to consider")
 	f.StringSliceVar(&w.exclude, "exclude", nil, "providers not to consider")
 	f.BoolVar(&w.excludeUnknown, "exclude-unknown", false, "accept names in --exclude that no visible cluster has")
 	f.StringSliceVar(&w.prefer, "prefer", nil, "providers to prefer, best first")
 	f.StringVar(&w.strategy, "strategy", "", "how to choose: balance (default), pack, reliable, or with --max-price cheap")
-	f.StringVar(&w.maxPrice, "max-price", "", "also consider providers that lend only by offers, up to this price for all of it, such as 3EUR/hour (default: do not buy)")
-	f.Int32Var(&w.split, "split", 0, "largest number of clusters, with equal parts; all parts are reserved or none (default: one cluster)")
+	f.StringVar(&w.maxPrice, "max-price", "",
+		"also consider providers that lend only by offers, up to this price for all of it, such as 3EUR/hour (default: do not buy)")
+	f.Int32Var(&w.split, "split", 0,
+		"largest number of clusters, with equal parts; all parts are reserved or none (default: one cluster)")
 	w.useFlags(cmd)
 	fixed(cmd, "strategy", string(api.Balance), string(api.Pack), string(api.Reliable), string(api.Cheap))
 	fixed(cmd, "pool", api.GeneralPool)
@@ -78,15 +82,21 @@ func (sh *shell) reserveCommand() *cobra.Command {
 // useFlags adds the flags for the request itself, and for the use of the reservation in this cluster.
 func (w *wish) useFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVar(&w.offload, "offload", nil, "namespaces whose pods may run there: the request's own, or those with the label "+api.RequestsFromLabel)
-	f.StringToStringVar(&w.reflect, "reflect", nil, "what Liqo copies to the provider besides pods: secrets, configMaps or services = All, AllowList or None (default secrets=AllowList, the others All)")
-	f.StringVar(&w.data, "data", "", "for offloaded namespaces with volumes at a provider: Stay (default: no other provider), or Move (the volumes stay behind)")
-	f.StringVar(&w.network, "network", "", "wireguard: pods of both clusters reach each other through Liqo's network; none (default)")
-	durationVar(f, &w.wait, "wait", 0, "how long to wait if no cluster can serve the request now, such as 2h (default: the request is Rejected at once)")
+	f.StringSliceVar(&w.offload, "offload", nil,
+		"namespaces whose pods may run there: the request's own, or those with the label "+api.RequestsFromLabel)
+	f.StringToStringVar(&w.reflect, "reflect", nil,
+		"what Liqo copies to the provider besides pods: secrets, configMaps or services = All, AllowList or None (default secrets=AllowList, the others All)")
+	f.StringVar(&w.data, "data", "",
+		"for offloaded namespaces with volumes at a provider: Stay (default: no other provider), or Move (the volumes stay behind)")
+	f.StringVar(&w.network, "network", "",
+		"wireguard: pods of both clusters reach each other through Liqo's network; none (default)")
+	durationVar(f, &w.wait, "wait", 0,
+		"how long to wait if no cluster can serve the request now, such as 2h (default: the request is Rejected at once)")
 	f.Int32Var(&w.priority, "priority", 0, "priority among waiting requests, -100 to 100; the highest is served first")
 	f.StringVarP(&w.namespace, "namespace", "n", "default", "namespace of the ResourceRequest")
 	f.StringVar(&w.name, "name", "", "name of the ResourceRequest (default: generated)")
-	f.StringVar(&w.broker, "broker", "", "broker to ask, one of bourse brokers (default: the first that is enabled and answers)")
+	f.StringVar(&w.broker, "broker", "",
+		"broker to ask, one of bourse brokers (default: the first that is enabled and answers)")
 	f.BoolVar(&w.confirm, "confirm", false, "only hold the capacity, until you confirm it (bourse confirm)")
 	f.BoolVar(&w.dryRun, "dry-run", false, "decide and explain, but create nothing")
 	fixed(cmd, "network", string(api.NetworkNone), string(api.NetworkWireGuard))
@@ -105,7 +115,8 @@ func (w *wish) amountFlags(f *pflag.FlagSet) {
 // waitFlags adds the flags for how long to wait for an answer.
 func (w *wish) waitFlags(f *pflag.FlagSet) {
 	f.BoolVar(&w.noWait, "no-wait", false, "return as soon as the request is created")
-	durationVar(f, &w.timeout, "timeout", 6*time.Minute, "how long to wait until both clusters are bound, once a cluster can serve the request")
+	durationVar(f, &w.timeout, "timeout", 6*time.Minute,
+		"how long to wait until both clusters are bound, once a cluster can serve the request")
 }
 
 // request makes a request from the flags. Errors: Invalid with the flag.
@@ -166,8 +177,8 @@ func amounts(flag string, texts map[string]string) (api.Resources, error) {
 	return out, nil
 }
 
-// readAmount reads the amount of one resource. Errors: Invalid with the flag, also for less than 1Mi of memory or storage: its
-// unit is missing. label stands before the amount in the error.
+// readAmount reads the amount of one resource. Errors: Invalid with the flag, also for less than
+// 1Mi of memory or storage: its unit is missing. label stands before the amount in the error.
 func readAmount(flag, name, label, text string) (resource.Quantity, error) {
 	q, err := resource.ParseQuantity(text)
 	if err != nil || q.Sign() < 0 {
@@ -181,7 +192,8 @@ func readAmount(flag, name, label, text string) (resource.Quantity, error) {
 	}
 	inBytes := name == "memory" || name == "ephemeral-storage" || strings.HasSuffix(name, "storage")
 	if inBytes && q.Sign() > 0 && q.Value() < 1<<20 {
-		return q, api.Invalid(flag, "%s%q is %s bytes", label, text, q.String()).Fix("did you mean %sGi?", strings.TrimRightFunc(text, unicode.IsLetter))
+		return q, api.Invalid(flag, "%s%q is %s bytes", label, text, q.String()).
+			Fix("did you mean %sGi?", strings.TrimRightFunc(text, unicode.IsLetter))
 	}
 	return q, nil
 }
@@ -214,9 +226,12 @@ func (w *wish) offloading() (*api.Offload, error) {
 		if o.Reflect == nil {
 			o.Reflect = &api.Reflect{}
 		}
-		to, known := map[string]*api.ReflectPolicy{"secrets": &o.Reflect.Secrets, "configMaps": &o.Reflect.ConfigMaps, "services": &o.Reflect.Services}[kind]
-		if !known || !slices.Contains([]api.ReflectPolicy{api.ReflectAll, api.ReflectAllowList, api.ReflectNone}, api.ReflectPolicy(policy)) {
-			return nil, api.Invalid("--reflect", "%s=%s is not a policy", kind, policy).Fix("use secrets, configMaps or services = All, AllowList or None")
+		to, known := map[string]*api.ReflectPolicy{"secrets": &o.Reflect.Secrets,
+			"configMaps": &o.Reflect.ConfigMaps, "services": &o.Reflect.Services}[kind]
+		if !known || !slices.Contains([]api.ReflectPolicy{api.ReflectAll, api.ReflectAllowList, api.ReflectNone},
+			api.ReflectPolicy(policy)) {
+			return nil, api.Invalid("--reflect", "%s=%s is not a policy", kind, policy).
+				Fix("use secrets, configMaps or services = All, AllowList or None")
 		}
 		*to = api.ReflectPolicy(policy)
 	}
@@ -227,7 +242,8 @@ func (w *wish) offloading() (*api.Offload, error) {
 type asked struct{ flag, resource, amount string }
 
 func (w *wish) amounts() (out []asked) {
-	for _, a := range []asked{{"--cpu", "cpu", w.cpu}, {"--memory", "memory", w.memory}, {"--gpu", "nvidia.com/gpu", w.gpu}} {
+	for _, a := range []asked{{"--cpu", "cpu", w.cpu}, {"--memory", "memory", w.memory},
+		{"--gpu", "nvidia.com/gpu", w.gpu}} {
 		if a.amount != "" {
 			out = append(out, a)
 		}
@@ -260,17 +276,20 @@ func (sh *shell) place(ctx context.Context, c *client.Client, w *wish, r api.Req
 		flag string
 		must bool
 		all  []string
-	}{{"--exclude", !w.excludeUnknown, w.exclude}, {"--prefer", false, w.prefer}, {"--target", false, []string{w.target}}} {
+	}{{"--exclude", !w.excludeUnknown, w.exclude}, {"--prefer",
+		false, w.prefer}, {"--target", false, []string{w.target}}} {
 		if err := sh.checkClusters(ctx, c, names.flag, names.must, names.all...); err != nil {
 			return err
 		}
 	}
-	create := api.RequestCreate{Namespace: w.namespace, Name: w.name, Request: r, Offload: offload, Broker: w.broker, Via: vias[w.via]}
+	create := api.RequestCreate{Namespace: w.namespace, Name: w.name,
+		Request: r, Offload: offload, Broker: w.broker, Via: vias[w.via]}
 	e, err := c.DryRun(ctx, create)
 	switch {
 	case err == nil && w.dryRun:
 		return sh.dryRun(ctx, c, w, r, e)
-	case w.dryRun, hopeless(api.CodeOf(err)): // a request that can never be served is not created; a broker that is away may answer later
+	// a request that can never be served is not created; a broker that is away may answer later
+	case w.dryRun, hopeless(api.CodeOf(err)):
 		return err
 	}
 	made, err := c.MakeRequest(ctx, create)
@@ -291,7 +310,8 @@ func (sh *shell) place(ctx context.Context, c *client.Client, w *wish, r api.Req
 	case s.State == api.Rejected && s.Reservation != "":
 		return sh.rejected(ctx, c, s.Reservation)
 	case s.State.Over():
-		return api.Errorf(api.CodeInsufficient, "request %s failed: %s", done.ID, s.Message).Fix("to remove it: bourse release %s", done.ID)
+		return api.Errorf(api.CodeInsufficient, "request %s failed: %s", done.ID, s.Message).
+			Fix("to remove it: bourse release %s", done.ID)
 	default:
 		return sh.showRequest(done)
 	}
@@ -320,7 +340,8 @@ func (w *wish) done(r client.RequestStatus) bool {
 }
 
 // follow prints each step of a request until done.
-func (sh *shell) follow(ctx context.Context, c *client.Client, made client.RequestStatus, done func(client.RequestStatus) bool) (client.RequestStatus, error) {
+func (sh *shell) follow(ctx context.Context, c *client.Client,
+	made client.RequestStatus, done func(client.RequestStatus) bool) (client.RequestStatus, error) {
 	namespace, name, _ := strings.Cut(made.ID, "/")
 	told := map[string]string{}
 	tell := func(of, now string) {

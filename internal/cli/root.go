@@ -61,10 +61,12 @@ func Root(out, progress io.Writer) *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetOut(out)
 	root.SetErr(progress)
-	root.PersistentFlags().StringVar(&sh.server, "server", os.Getenv("BOURSE_SERVER"), "agent or broker to talk to: https://HOST:PORT or unix:///SOCKET (also BOURSE_SERVER)")
+	root.PersistentFlags().StringVar(&sh.server, "server", os.Getenv("BOURSE_SERVER"),
+		"agent or broker to talk to: https://HOST:PORT or unix:///SOCKET (also BOURSE_SERVER)")
 	root.PersistentFlags().StringVarP(&sh.output, "output", "o", "table", "output format: table, wide, json, yaml or name")
 	fixed(root, "output", forms...)
-	root.AddGroup(&cobra.Group{ID: "use", Title: "Use resources of other clusters:"}, &cobra.Group{ID: "run", Title: "Run a federation:"})
+	root.AddGroup(&cobra.Group{ID: "use", Title: "Use resources of other clusters:"},
+		&cobra.Group{ID: "run", Title: "Run a federation:"})
 	root.AddCommand(
 		sh.clustersCommand(), sh.catalogCommand(), sh.buyCommand(), sh.offerCommand(), sh.contractsCommand(), sh.contractCommand(), sh.usageCommand(), sh.reserveCommand(), sh.reservationsCommand(), sh.describeCommand(), sh.whyCommand(), sh.confirmCommand(), sh.approvalsCommand(), sh.approveCommand(), sh.refuseCommand(), sh.reclaimCommand(), sh.resizeCommand(), sh.extendCommand(), sh.releaseCommand(), sh.statusCommand(), sh.trustCommand(), sh.brokersCommand(), sh.doctorCommand(), sh.auditCommand(), sh.evictCommand(), sh.suspendCommand(), sh.resumeCommand(),
 		sh.brokerCommand(), sh.initCommand(), sh.agentCommand(), sh.demoCommand(), sh.rootCommand(), sh.uninstallCommand(), sh.versionCommand(),
@@ -75,10 +77,11 @@ func Root(out, progress io.Writer) *cobra.Command {
 }
 
 func (sh *shell) versionCommand() *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "Print the version and the protocol", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		_, err := fmt.Fprintln(sh.out, version())
-		return err
-	}}
+	return &cobra.Command{Use: "version", Short: "Print the version and the protocol",
+		Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(sh.out, version())
+			return err
+		}}
 }
 
 func version() string {
@@ -105,7 +108,8 @@ func agentSocket() string  { return filepath.Join(RuntimeDir(), "agent.sock") }
 func brokerSocket() string { return filepath.Join(RuntimeDir(), "broker.sock") }
 
 // complete completes the first argument with the names that list returns.
-func (sh *shell) complete(connect func() (*client.Client, error), list func(context.Context, *client.Client) ([]string, error)) cobra.CompletionFunc {
+func (sh *shell) complete(connect func() (*client.Client, error),
+	list func(context.Context, *client.Client) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		c, err := connect()
 		if err != nil || len(args) > 0 {

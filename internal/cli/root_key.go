@@ -33,7 +33,8 @@ func (sh *shell) rootCreateCommand() *cobra.Command {
 		Use: "create FILE", Short: "Create a root's key in a file, and print its public key", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if _, err := os.Lstat(args[0]); !errors.Is(err, fs.ErrNotExist) {
-				return api.Errorf(api.CodeConflict, "%s already exists", args[0]).Fix("name another file: the key of a root is not replaced")
+				return api.Errorf(api.CodeConflict, "%s already exists", args[0]).
+					Fix("name another file: the key of a root is not replaced")
 			}
 			key, err := clusterkey.New(rand.Reader)
 			if err != nil {
@@ -46,7 +47,8 @@ func (sh *shell) rootCreateCommand() *cobra.Command {
 			if err := atomicfile.Write(args[0], text); err != nil {
 				return err
 			}
-			fmt.Fprintf(sh.progress, "%s contains the root's private key: keep it offline. Agents trust it with --trust-root:\n", args[0])
+			fmt.Fprintf(sh.progress, "%s contains the root's private key: keep it offline. Agents trust it with --trust-root:\n",
+				args[0])
 			_, err = fmt.Fprintln(sh.out, key.Public())
 			return err
 		},

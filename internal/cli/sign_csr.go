@@ -29,7 +29,8 @@ func (sh *shell) signCSRCommand() *cobra.Command {
 			"  here   bourse broker sign-csr cluster-1.csr --cluster cluster-1 --duration 720h -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cluster == "" {
-				return api.Invalid("--cluster", "the certificate must name a cluster").Fix("give its ID: the --cluster-id of its agent")
+				return api.Invalid("--cluster", "the certificate must name a cluster").
+					Fix("give its ID: the --cluster-id of its agent")
 			}
 			request, err := readSmall(args[0])
 			if err != nil {
@@ -46,7 +47,8 @@ func (sh *shell) signCSRCommand() *cobra.Command {
 			if sh.output == "json" || sh.output == "yaml" {
 				return sh.encode(made)
 			}
-			fmt.Fprintf(sh.progress, "Valid until %s, for %s. The second certificate is the CA's: the agent's ca.crt.\n", made.Expires.Format(time.RFC3339), cluster)
+			fmt.Fprintf(sh.progress, "Valid until %s, for %s. The second certificate is the CA's: the agent's ca.crt.\n",
+				made.Expires.Format(time.RFC3339), cluster)
 			_, err = fmt.Fprint(sh.out, made.Certificate)
 			return err
 		},

@@ -22,7 +22,8 @@ import (
 type storeFlags struct{ dir, store string }
 
 func (s *storeFlags) addStore(f *pflag.FlagSet) {
-	f.StringVar(&s.store, "store", "", "where to store the market: sqlite (a file in --dir), or postgres://USER@HOST/DATABASE (also BOURSE_STORE, which ps does not show; default: sqlite)")
+	f.StringVar(&s.store, "store", "",
+		"where to store the market: sqlite (a file in --dir), or postgres://USER@HOST/DATABASE (also BOURSE_STORE, which ps does not show; default: sqlite)")
 }
 
 func (s *storeFlags) add(f *pflag.FlagSet) {
@@ -66,7 +67,8 @@ func (sh *shell) backupCommand() *cobra.Command {
 			}
 			backup, state, err := broker.DecodeBackup(data) // a backup that cannot be restored is worth nothing
 			if err != nil {
-				return api.Errorf(api.CodeInternal, "the backup is not usable: %s", err).Fix("check the store: bourse broker verify")
+				return api.Errorf(api.CodeInternal, "the backup is not usable: %s", err).
+					Fix("check the store: bourse broker verify")
 			}
 			if args[0] == "-" {
 				_, err = sh.out.Write(data)
@@ -76,12 +78,14 @@ func (sh *shell) backupCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(sh.progress, "backed up: %s of %s, at %v\n", count(reservationsIn(state), "reservation"), count(len(state.Members()), "member"), backup.Head)
+			fmt.Fprintf(sh.progress, "backed up: %s of %s, at %v\n", count(reservationsIn(state), "reservation"),
+				count(len(state.Members()), "member"), backup.Head)
 			if len(backup.CA) > 0 {
 				fmt.Fprintln(sh.progress, "The backup contains the CA's private key: encrypt it.")
 			}
 			if len(backup.CA) == 0 {
-				fmt.Fprintln(sh.progress, "The backup contains no CA, because the broker's folder has none. Back up its --tls-cert-dir, or give its --dir.")
+				fmt.Fprintln(sh.progress,
+					"The backup contains no CA, because the broker's folder has none. Back up its --tls-cert-dir, or give its --dir.")
 			}
 			return nil
 		},
@@ -106,7 +110,8 @@ func (s *storeFlags) backup(ctx context.Context) ([]byte, error) {
 
 func (sh *shell) askBackup(ctx context.Context) ([]byte, error) {
 	if strings.HasPrefix(sh.server, "https://") || strings.HasPrefix(sh.server, "http://") {
-		return nil, api.Invalid("--server", "a backup contains the CA's private key, which must not cross a network").Fix("run the command on the broker's machine")
+		return nil, api.Invalid("--server", "a backup contains the CA's private key, which must not cross a network").
+			Fix("run the command on the broker's machine")
 	}
 	c, err := sh.operator()
 	if err != nil {
@@ -157,7 +162,8 @@ const sinceForm = "2006-01-02 15:04:05 MST"
 func (sh *shell) showResumed(r broker.Resumed) error {
 	since := r.Since.UTC().Format(sinceForm)
 	if r.Void > 0 {
-		fmt.Fprintf(sh.out, "join tokens that nobody had used by then are void (%d): create new ones (bourse broker token create)\n", r.Void)
+		fmt.Fprintf(sh.out,
+			"join tokens that nobody had used by then are void (%d): create new ones (bourse broker token create)\n", r.Void)
 	}
 	if len(r.Members) == 0 {
 		return nil
@@ -169,7 +175,8 @@ func (sh *shell) showResumed(r broker.Resumed) error {
 	if err := sh.table(rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(sh.out, "suspend, revoke or remove again the members that you suspended, revoked or removed after that: bourse broker revoke CLUSTER")
+	_, err := fmt.Fprintln(sh.out,
+		"suspend, revoke or remove again the members that you suspended, revoked or removed after that: bourse broker revoke CLUSTER")
 	return err
 }
 
@@ -221,13 +228,16 @@ func (sh *shell) verifyCommand() *cobra.Command {
 				return err
 			}
 			if wrong := state.Imbalance(); wrong > 0 {
-				return api.Errorf(api.CodeInternal, "the sums of %d pools do not match their reservations", wrong).Fix("report it; restore a backup that verifies")
+				return api.Errorf(api.CodeInternal, "the sums of %d pools do not match their reservations", wrong).
+					Fix("report it; restore a backup that verifies")
 			}
-			v := verified{head.Lineage, head.Revision, head.Hash, len(state.Members()), len(state.Tokens()), reservationsIn(state)}
+			v := verified{head.Lineage, head.Revision, head.Hash, len(state.Members()),
+				len(state.Tokens()), reservationsIn(state)}
 			if sh.output == "json" || sh.output == "yaml" {
 				return sh.encode(v)
 			}
-			_, err = fmt.Fprintf(sh.out, "lineage       %s\nrevision      %d\nhash          %v\nmembers       %d\ntokens        %d\nreservations  %d\n",
+			_, err = fmt.Fprintf(sh.out,
+				"lineage       %s\nrevision      %d\nhash          %v\nmembers       %d\ntokens        %d\nreservations  %d\n",
 				v.Lineage, v.Revision, v.Hash, v.Members, v.Tokens, v.Reservations)
 			return err
 		},

@@ -34,7 +34,8 @@ func (sh *shell) trustCommand() *cobra.Command {
 				}
 				return sh.showPeers(all)
 			case len(args) == 1 && !forget, len(args) == 2 && forget:
-				return api.Errorf(api.CodeInvalid, "the command needs a cluster, and either its fingerprint or --forget").Fix("usage: bourse trust CLUSTER FINGERPRINT")
+				return api.Errorf(api.CodeInvalid, "the command needs a cluster, and either its fingerprint or --forget").
+					Fix("usage: bourse trust CLUSTER FINGERPRINT")
 			}
 			fingerprint := ""
 			if len(args) == 2 {

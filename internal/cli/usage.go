@@ -70,7 +70,8 @@ func noSuchCommand(cmd *cobra.Command, name string, more ...string) error {
 		if len(more) > 0 {
 			thing = more[0]
 		}
-		return api.Errorf(api.CodeInvalid, "bourse has no command %s", name).Fix("use: %s; %s", strings.ReplaceAll(ours, "THING", thing), remedy)
+		return api.Errorf(api.CodeInvalid, "bourse has no command %s", name).
+			Fix("use: %s; %s", strings.ReplaceAll(ours, "THING", thing), remedy)
 	}
 	if alike := cmd.SuggestionsFor(name); len(alike) > 0 {
 		remedy = "did you mean " + strings.Join(alike, " or ") + "? " + remedy

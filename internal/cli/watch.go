@@ -11,8 +11,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// watchable gives a command that lists something the flag --watch. It then runs again each second until it is interrupted,
-// and prints the rows that are new. JSON and YAML are printed whole after each change.
+// watchable gives a command that lists something the flag --watch. It then runs again each second
+// until it is interrupted, and prints the rows that are new. JSON and YAML are printed whole after
+// each change.
 func (sh *shell) watchable(cmd *cobra.Command) *cobra.Command {
 	watch := false
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "keep running, and print what changes")

@@ -1,5 +1,6 @@
-// Package compat answers calls in the shapes of the prototypes that came before Bourse. Its packages each serve one of
-// their interfaces over the broker's one market: resourceagent, liqobroker, distributedcatalog, and objects.
+// Package compat answers calls in the shapes of the prototypes that came before Bourse. Its
+// packages each serve one of their interfaces over the broker's one market: resourceagent,
+// liqobroker, distributedcatalog, and objects.
 package compat
 
 import (
@@ -68,7 +69,8 @@ func readBody(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// Decode decodes the body of a call. It ignores fields that it does not know, because clients differ. Errors: Invalid.
+// Decode decodes the body of a call. It ignores fields that it does not know, because clients
+// differ. Errors: Invalid.
 func Decode(r *http.Request, into any) error {
 	data, err := io.ReadAll(r.Body)
 	if err == nil {

@@ -34,9 +34,11 @@ func BenchmarkExchangeHoldMemory(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	decision := api.Decision{Considered: 100, Candidates: 90, Eliminated: []api.Elimination{{Filter: "fits", Reason: "TooSmall", Count: 10}}}
+	decision := api.Decision{Considered: 100, Candidates: 90,
+		Eliminated: []api.Elimination{{Filter: "fits", Reason: "TooSmall", Count: 10}}}
 	for i := range 5 {
-		decision.Top = append(decision.Top, api.Scored{Cluster: providers[i], Score: 900_000, Scores: []api.Score{{Scorer: "headroom", Value: 900_000}, {Scorer: "preference"}}})
+		decision.Top = append(decision.Top, api.Scored{Cluster: providers[i],
+			Score: 900_000, Scores: []api.Score{{Scorer: "headroom", Value: 900_000}, {Scorer: "preference"}}})
 	}
 	var n atomic.Int64
 	b.ReportAllocs()
@@ -63,7 +65,8 @@ func BenchmarkExchangeHoldMemory(b *testing.B) {
 	b.ReportMetric(float64(x.Stats().Events)/float64(x.Stats().Batches), "events/batch")
 }
 
-// cpuTime is what the process has used, of all cores: it says more than the clock on a machine that others use, too.
+// cpuTime is what the process has used, of all cores: it says more than the clock on a machine that
+// others use, too.
 func cpuTime(b *testing.B) time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
@@ -72,8 +75,9 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// BenchmarkObserve is advertisements as they come in: 100 providers with 50 commitments each, of which something
-// small has changed since the last, as what their own pods take; every fifth time only the lease is renewed.
+// BenchmarkObserve is advertisements as they come in: 100 providers with 50 commitments each, of
+// which something small has changed since the last, as what their own pods take; every fifth time
+// only the lease is renewed.
 func BenchmarkObserve(b *testing.B) {
 	x := start(b, newMemory(), exchange.Options{})
 	var mu [100]sync.Mutex
@@ -96,7 +100,8 @@ func BenchmarkObserve(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	allocated := []api.Resources{resources("cpu", "20", "memory", "40Gi", "pods", "300"), resources("cpu", "21", "memory", "42Gi", "pods", "301")}
+	allocated := []api.Resources{resources("cpu", "20", "memory", "40Gi", "pods", "300"),
+		resources("cpu", "21", "memory", "42Gi", "pods", "301")}
 	var n atomic.Int64
 	b.ReportAllocs()
 	b.SetParallelism(32)

@@ -17,7 +17,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// bounded is a journal that refuses batches of more bytes than most, as MaxBatch makes every journal do, and notes the largest.
+// bounded is a journal that refuses batches of more bytes than most, as MaxBatch makes every
+// journal do, and notes the largest.
 type bounded struct {
 	journal.Journal
 	mu            sync.Mutex
@@ -88,8 +89,9 @@ func (x *running) states() map[string]int {
 	return out
 }
 
-// What one command about a member leads to for all of its reservations, and what a long silence brings, is appended in pieces. The
-// pieces follow each other without a caller. Killed between two of them, the next start does the rest, and a replay gives the same.
+// What one command about a member leads to for all of its reservations, and what a long silence
+// brings, is appended in pieces. The pieces follow each other without a caller. Killed between two
+// of them, the next start does the rest, and a replay gives the same.
 func TestWhatConcernsManyIsAppendedInPieces(t *testing.T) {
 	const n, piece = 200, 32 << 10
 	pass := func(c *clock) { c.pass(20*time.Second, 20*time.Second) }
@@ -100,7 +102,8 @@ func TestWhatConcernsManyIsAppendedInPieces(t *testing.T) {
 	}{
 		"the consumer's next key": {
 			func(x *running, _ *clock) {
-				x.try(market.PutCard{Card: api.Card{Cluster: "paris", Key: "k2", Number: 1}, Signed: "s", Former: []market.Former{{Key: "k-paris"}}})
+				x.try(market.PutCard{Card: api.Card{Cluster: "paris", Key: "k2", Number: 1},
+					Signed: "s", Former: []market.Former{{Key: "k-paris"}}})
 			},
 			map[string]int{"Held  2": n, "Reserved  1": n}, 0,
 		},
@@ -164,12 +167,14 @@ func TestWhatConcernsManyIsAppendedInPieces(t *testing.T) {
 	}
 }
 
-// An order whose events a journal could not keep is refused before anything of it is true; others of its batch are not concerned.
+// An order whose events a journal could not keep is refused before anything of it is true; others
+// of its batch are not concerned.
 func TestAnOrderThatIsTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &faulty{Journal: newMemory()}
 		x := founded(t, j, exchange.Options{})
-		answers := x.batch(j, fault{}, x.order(hold("a", 1)), x.order(market.Enroll{Cluster: "oslo", Key: "k", Source: strings.Repeat("x", 40<<20)}), x.order(hold("b", 1)))
+		answers := x.batch(j, fault{}, x.order(hold("a", 1)),
+			x.order(market.Enroll{Cluster: "oslo", Key: "k", Source: strings.Repeat("x", 40<<20)}), x.order(hold("b", 1)))
 		if answers[0] != nil || api.CodeOf(answers[1]) != api.CodeTooLarge || answers[2] != nil {
 			t.Errorf("answered %v", answers)
 		}
@@ -184,7 +189,8 @@ func TestAnOrderThatIsTooLarge(t *testing.T) {
 	})
 }
 
-// A batch that a journal refuses, having written nothing, fails only the orders that it would refuse alone. The exchange goes on.
+// A batch that a journal refuses, having written nothing, fails only the orders that it would
+// refuse alone. The exchange goes on.
 func TestARefusedAppend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &bounded{Journal: newMemory(), left: -1}
@@ -207,7 +213,8 @@ func TestARefusedAppend(t *testing.T) {
 		synctest.Wait()
 		for i := range answers {
 			order := hold(fmt.Sprint("r", i), 0)
-			order.Size, order.Request = market.Amounts{{Resource: "cpu", Value: 100}}, &api.Request{Where: strings.Repeat("x", 500)}
+			order.Size, order.Request = market.Amounts{{Resource: "cpu",
+				Value: 100}}, &api.Request{Where: strings.Repeat("x", 500)}
 			switch i {
 			case 5:
 				order = guilty
@@ -234,7 +241,8 @@ func TestARefusedAppend(t *testing.T) {
 			t.Errorf("%d left", got)
 		}
 		told, _, err := w.Next(t.Context())
-		if err != nil || slices.ContainsFunc(told, func(r *market.Reservation) bool { return r.ID == "guilty" }) || len(told) < 12 {
+		if err != nil || slices.ContainsFunc(told, func(r *market.Reservation) bool { return r.ID == "guilty" }) ||
+			len(told) < 12 {
 			t.Errorf("a watch tells %d, %v", len(told), err)
 		}
 		want := x.snapshot()

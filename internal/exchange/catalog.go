@@ -49,8 +49,9 @@ func (c *catalog) begin(revision uint64) {
 	c.began, c.log = revision, nil
 }
 
-// after returns the cursor of a reader that has read everything up to a revision. The changes at that revision
-// come again, because advertisements have no revision of their own. not ok: the log does not go back so far.
+// after returns the cursor of a reader that has read everything up to a revision. The changes at
+// that revision come again, because advertisements have no revision of their own. not ok: the log
+// does not go back so far.
 func (c *catalog) after(revision uint64) (number uint64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,8 +93,8 @@ func (c *catalog) since(number uint64) (changes []CatalogChange, next uint64, ok
 	return changes, next, true
 }
 
-// FollowCatalog adds the catalog to the watch: the changes since a revision of a lineage. complete reports that
-// these are not known, so that the reader must list everything. Errors: Unavailable.
+// FollowCatalog adds the catalog to the watch: the changes since a revision of a lineage. complete
+// reports that these are not known, so that the reader must list everything. Errors: Unavailable.
 func (w *Watch) FollowCatalog(ctx context.Context, lineage string, after uint64) (complete bool, err error) {
 	x := w.exchange
 	err = x.Read(ctx, func(s *market.State) {
@@ -109,9 +110,9 @@ func (w *Watch) FollowCatalog(ctx context.Context, lineage string, after uint64)
 	return complete, err
 }
 
-// Catalog returns the sellers that changed since the last call. everything reports that the reader must list the
-// whole catalog again: its cluster may see other offers now, or it is too far behind. Next returns for changes of
-// the catalog, too. Call Catalog before you read the view.
+// Catalog returns the sellers that changed since the last call. everything reports that the reader
+// must list the whole catalog again: its cluster may see other offers now, or it is too far behind.
+// Next returns for changes of the catalog, too. Call Catalog before you read the view.
 func (w *Watch) Catalog() (changes []CatalogChange, everything bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,8 +137,8 @@ func (w *Watch) restartCatalog() {
 	}
 }
 
-// notifyCatalog logs the sellers that events and advertisements changed, and wakes the watches that follow the
-// catalog. The view with these changes must be published before.
+// notifyCatalog logs the sellers that events and advertisements changed, and wakes the watches that
+// follow the catalog. The view with these changes must be published before.
 func (x *Exchange) notifyCatalog(events []market.Event) {
 	if x.options.Self != "" { // only a broker has a catalog
 		return

@@ -37,7 +37,8 @@ func (x *running) follows(cluster string, lineage string, after uint64) (*exchan
 	return w, complete
 }
 
-// Who follows the catalog is told which sellers changed, each once; a token holds over a restart as far as the journal goes back.
+// Who follows the catalog is told which sellers changed, each once; a token holds over a restart as
+// far as the journal goes back.
 func TestWhoChangedInTheCatalog(t *testing.T) {
 	j := newMemory()
 	x := founded(t, j, exchange.Options{})

@@ -37,7 +37,8 @@ func (c *clock) pass(passed, wall time.Duration) {
 
 const day = 24 * time.Hour
 
-// What a clock may do, and what an exchange makes of it. Before it: a hold of paris on rome, which advertised.
+// What a clock may do, and what an exchange makes of it. Before it: a hold of paris on rome, which
+// advertised.
 func TestClock(t *testing.T) {
 	for name, c := range map[string]struct {
 		passed, wall time.Duration
@@ -94,11 +95,13 @@ func TestExpiryPausesForOneLease(t *testing.T) {
 			step := func() { clock.pass(10*time.Second, 10*time.Second); x.look() }
 			for x.Now() < upsetAt+market.Time(market.Lease.Milliseconds()) {
 				if r := x.reservation("r"); r.State != api.Held || !x.View().Listing("rome").Fresh(x.Now()) {
-					t.Fatalf("after %d ms it is %s, rome fresh until %d", x.Now()-upsetAt, r.State, x.View().Listing("rome").FreshUntil-upsetAt)
+					t.Fatalf("after %d ms it is %s, rome fresh until %d", x.Now()-upsetAt,
+						r.State, x.View().Listing("rome").FreshUntil-upsetAt)
 				}
 				step()
 			}
-			if r := x.reservation("r"); r.State != api.Expired || r.Changed != x.Now() || x.View().Listing("rome").Fresh(x.Now()) {
+			if r := x.reservation("r"); r.State != api.Expired || r.Changed != x.Now() ||
+				x.View().Listing("rome").Fresh(x.Now()) {
 				t.Errorf("a lease later it is %s", r.State)
 			}
 			step()
@@ -113,7 +116,8 @@ func TestExpiryPausesForOneLease(t *testing.T) {
 func TestNoJumpedTimeIsJournalled(t *testing.T) {
 	clock, j := newClock(), newMemory()
 	x := founded(t, j, exchange.Options{Clock: clock})
-	for i, jump := range []time.Duration{day, -2 * day, 3 * time.Second, 40 * day, -1500 * time.Millisecond, 1500 * time.Millisecond} {
+	for i, jump := range []time.Duration{day, -2 * day, 3 * time.Second,
+		40 * day, -1500 * time.Millisecond, 1500 * time.Millisecond} {
 		clock.pass(time.Second, time.Second+jump)
 		r := x.must(hold(string(rune('a'+i)), 1)).Reservation
 		if passed := r.Created - noon; passed < market.Time(i)*1000 || passed > market.Time(i+1)*1000 {
@@ -143,7 +147,8 @@ func TestDriftIsFollowed(t *testing.T) {
 
 // A start on a wall that shows less than the journal knows goes on from the journal's time; expiry waits.
 func TestStartBeforeTheNewestTime(t *testing.T) {
-	for name, wall := range map[string]time.Duration{"a day back": -day, "a second back": -time.Second, "the same": 0, "a day ahead": day} {
+	for name, wall := range map[string]time.Duration{"a day back": -day,
+		"a second back": -time.Second, "the same": 0, "a day ahead": day} {
 		t.Run(name, func(t *testing.T) {
 			j := newMemory()
 			x := founded(t, j, exchange.Options{Clock: newClock()})
@@ -179,7 +184,8 @@ func TestAgentsDoNotPause(t *testing.T) {
 	clock, j := newClock(), newMemory()
 	x := start(t, j, exchange.Options{Self: "rome", Clock: clock})
 	x.advertise("rome", 1, "8")
-	x.must(market.Admit{Assignment: api.Assignment{Reservation: "r", Generation: 1, Consumer: "paris", Provider: "rome", Pool: api.GeneralPool, Until: (noon + 1_000_000).Meta()},
+	x.must(market.Admit{Assignment: api.Assignment{Reservation: "r",
+		Generation: 1, Consumer: "paris", Provider: "rome", Pool: api.GeneralPool, Until: (noon + 1_000_000).Meta()},
 		Size: market.Amounts{{Resource: "cpu", Value: 1000}}, Document: "doc", BindsUntil: noon + 90_000})
 	if err := x.stop(); err != nil {
 		t.Fatal(err)

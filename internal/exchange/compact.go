@@ -13,9 +13,10 @@ import (
 
 const (
 	snapshotEvery = 20_000
-	// A journal without a bound is also compacted by the bytes of its events: when they take four times as much
-	// as the snapshot, at least compactBytes and at most maxCompactBytes, or a quarter of the snapshot if that
-	// is more. Each snapshot writes the whole market, so a larger market is compacted less often.
+	// A journal without a bound is also compacted by the bytes of its events: when they take four
+	// times as much as the snapshot, at least compactBytes and at most maxCompactBytes, or a
+	// quarter of the snapshot if that is more. Each snapshot writes the whole market, so a larger
+	// market is compacted less often.
 	compactBytes, maxCompactBytes = 64 << 20, 512 << 20
 	// mostTail is how many bytes of events may be added while a snapshot is written. Then events wait for it.
 	mostTail = 768 << 20
@@ -90,9 +91,10 @@ func (c *counting) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// compactionDue reports whether enough happened since the last snapshot. A snapshot writes the whole market. So
-// in a journal with a bound, the events must also take a quarter of the snapshot's size. Where space is scarce,
-// a small part is enough, and after compactRest any event: a short one may say that much is forgotten.
+// compactionDue reports whether enough happened since the last snapshot. A snapshot writes the
+// whole market. So in a journal with a bound, the events must also take a quarter of the snapshot's
+// size. Where space is scarce, a small part is enough, and after compactRest any event: a short one
+// may say that much is forgotten.
 func (x *Exchange) compactionDue() bool {
 	every := x.options.SnapshotEvery
 	if every == 0 {
@@ -113,8 +115,8 @@ func (x *Exchange) compactionDue() bool {
 	}
 }
 
-// A journal with little space is not compacted for compactPause after a failure, and for compactRest if little was
-// written since the last time.
+// A journal with little space is not compacted for compactPause after a failure, and for
+// compactRest if little was written since the last time.
 const compactPause, compactRest = 5 * time.Second, time.Minute
 
 // Crowded is the share of its space at which a journal accepts nothing new. The rest is for ends, and for
@@ -134,8 +136,8 @@ func (x *Exchange) checkSpace(o *order) error {
 		Fix("release or evict reservations, or wait until some have ended and been forgotten")
 }
 
-// maxShare is the largest share of the space for one consumer, with what ended within the last hour. If others
-// have some of it, a consumer gets at most half of what they leave.
+// maxShare is the largest share of the space for one consumer, with what ended within the last
+// hour. If others have some of it, a consumer gets at most half of what they leave.
 const maxShare = Crowded / 2
 
 // checkShare reports why the journal accepts nothing more of a consumer, or nil. A consumer's share, by the
@@ -169,7 +171,8 @@ func (x *Exchange) compactNow(ctx context.Context) {
 	x.compacted(x.store(ctx)())
 }
 
-// compacted records the result of a snapshot. After a failure the journal is longer, which harms nothing else.
+// compacted records the result of a snapshot. After a failure the journal is longer, which harms
+// nothing else.
 func (x *Exchange) compacted(err error) {
 	c := &x.compaction
 	c.running, c.tried, c.next = nil, x.head.Revision, x.clock.now
@@ -183,8 +186,8 @@ func (x *Exchange) compacted(err error) {
 	x.tail = tail{bytes: x.tail.bytes - x.tail.included, snapshot: c.size.Load()}
 }
 
-// awaitCompaction waits for the snapshot that is being written. A slow disk may take long: meanwhile the owner
-// shows that it runs.
+// awaitCompaction waits for the snapshot that is being written. A slow disk may take long:
+// meanwhile the owner shows that it runs.
 func (x *Exchange) awaitCompaction() {
 	for x.compaction.running != nil {
 		select {

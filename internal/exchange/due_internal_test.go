@@ -2,8 +2,8 @@ package exchange
 
 import "testing"
 
-// A journal without a bound is compacted when the events since its snapshot take four times as much, within bounds; after a snapshot that was not
-// stored, later.
+// A journal without a bound is compacted when the events since its snapshot take four times as
+// much, within bounds; after a snapshot that was not stored, later.
 func TestWhenAJournalIsCompacted(t *testing.T) {
 	const MiB = 1 << 20
 	for _, c := range []struct {

@@ -23,11 +23,11 @@ type Options struct {
 	// Clock defaults to SystemClock, Log to slog.Default.
 	Clock Clock
 	Log   *slog.Logger
-	// Resume loads the journal again after an append with an unknown outcome. Set it for a journal that is not a
-	// file. Default: Run ends.
+	// Resume loads the journal again after an append with an unknown outcome. Set it for a journal
+	// that is not a file. Default: Run ends.
 	Resume bool
-	// SnapshotEvery is the number of events between two snapshots. Default: 20,000, or the number of the market's
-	// records if that is larger, because a snapshot writes all of them.
+	// SnapshotEvery is the number of events between two snapshots. Default: 20,000, or the number
+	// of the market's records if that is larger, because a snapshot writes all of them.
 	SnapshotEvery uint64
 	// TickEvery is the longest time between two looks at the clock. Default 250 ms.
 	TickEvery time.Duration
@@ -73,7 +73,8 @@ const (
 	appendBytes = 8 << 20
 	// maxOrder is how many bytes the events of one order may take. So an append stays below journal.MaxBatch.
 	maxOrder = journal.MaxBatch / 2
-	// noticeEvery is how often a broker compares its members' leases. Each comparison makes at most one event.
+	// noticeEvery is how often a broker compares its members' leases. Each comparison makes at most
+	// one event.
 	noticeEvery = time.Second
 )
 
@@ -265,8 +266,8 @@ func (x *Exchange) Run(ctx context.Context) error {
 	}
 }
 
-// gather returns the orders that wait. It yields the processor while the queue grows, so that callers about to
-// enqueue join this commit instead of each paying for their own.
+// gather returns the orders that wait. It yields the processor while the queue grows, so that
+// callers about to enqueue join this commit instead of each paying for their own.
 func (x *Exchange) gather(first *order) []*order {
 	for waiting := -1; waiting < len(x.orders); runtime.Gosched() {
 		waiting = len(x.orders)
@@ -337,7 +338,8 @@ func (x *Exchange) run(ctx context.Context, batch []*order) (rest []*order, err 
 	return rest, nil
 }
 
-// carryOut decides an order. It applies the events only if the journal can take them. Otherwise the order fails.
+// carryOut decides an order. It applies the events only if the journal can take them. Otherwise the
+// order fails.
 func (x *Exchange) carryOut(w *writing, o *order, now market.Time) {
 	switch {
 	case o.command != nil:

@@ -145,7 +145,8 @@ func (x *running) reservation(id string) market.Reservation {
 
 // hold is paris asking for cores of rome for an hour.
 func hold(id string, cores int64) *market.Hold {
-	return &market.Hold{ID: id, Key: "key of " + id, Request: &api.Request{}, Consumer: "paris", Pool: api.GeneralPool, Size: market.Amounts{{Resource: "cpu", Value: cores * 1000}},
+	return &market.Hold{ID: id, Key: "key of " + id, Request: &api.Request{},
+		Consumer: "paris", Pool: api.GeneralPool, Size: market.Amounts{{Resource: "cpu", Value: cores * 1000}},
 		Duration: time.Hour, Candidates: []string{"rome"}, Decision: &api.Decision{Considered: 1, Candidates: 1}}
 }
 
@@ -204,7 +205,8 @@ func TestCallersThatGoAway(t *testing.T) {
 	cancel()
 	for i := range 200 {
 		looked := false
-		if err := x.Read(gone, func(*market.State) { looked = true }); err == nil != looked || err != nil && !errors.Is(err, context.Canceled) {
+		if err := x.Read(gone, func(*market.State) { looked = true }); err == nil != looked ||
+			err != nil && !errors.Is(err, context.Canceled) {
 			t.Fatalf("looked: %v, but %v", looked, err)
 		}
 		if out, err := x.Do(gone, hold("r", 1)); err != nil && out.Reservation != nil {

@@ -52,7 +52,8 @@ func (j *faulty) Append(ctx context.Context, at journal.Head, events [][]byte) (
 	return head, errors.Join(err, f.after)
 }
 
-func (j *faulty) Load(ctx context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error) {
+func (j *faulty) Load(ctx context.Context, onSnapshot func(journal.Head, []byte) error,
+	onRecord func(journal.Record) error) (journal.Head, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if len(j.loads) > 0 {
@@ -185,12 +186,14 @@ func TestLooksWaitForNoCommitOfTheirOwn(t *testing.T) {
 			}
 			close(disk.wait)
 		})
-		x.batch(j, disk, x.order(hold("a", 2)), func() error { return x.Read(t.Context(), func(*market.State) { looked.Store(true) }) })
+		x.batch(j, disk, x.order(hold("a", 2)),
+			func() error { return x.Read(t.Context(), func(*market.State) { looked.Store(true) }) })
 	})
 }
 
-// Over a journal that others write to, too, an exchange that lost the race takes in what they wrote and goes on:
-// what was measured is kept, those who watch are told everything again, and the time is still its own.
+// Over a journal that others write to, too, an exchange that lost the race takes in what they wrote
+// and goes on: what was measured is kept, those who watch are told everything again, and the time
+// is still its own.
 func TestResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, clock := newMemory(), newClock()
@@ -214,11 +217,13 @@ func TestResume(t *testing.T) {
 		if x.Now() != noon+1000 {
 			t.Errorf("time went on by %v", x.Now().Go().Sub(noon.Go()))
 		}
-		if x.available("rome") != 5000 || !x.View().Listing("rome").Fresh(x.Now()) || x.reservation("others").State != api.Held {
+		if x.available("rome") != 5000 || !x.View().Listing("rome").Fresh(x.Now()) ||
+			x.reservation("others").State != api.Held {
 			t.Errorf("%d left, fresh until %v", x.available("rome"), x.View().Listing("rome").FreshUntil.Go())
 		}
 		changes, revision, err := w.Next(t.Context())
-		if err != nil || len(changes) != 2 || changes[0].ID != "before" || changes[1].ID != "others" || revision != x.View().Revision {
+		if err != nil || len(changes) != 2 || changes[0].ID != "before" ||
+			changes[1].ID != "others" || revision != x.View().Revision {
 			t.Errorf("the watch tells %v up to %d, %v", changes, revision, err)
 		}
 		x.must(hold("mine", 4))
@@ -257,8 +262,10 @@ func TestResumeTriesAgain(t *testing.T) {
 		x := founded(t, j, exchange.Options{Resume: true})
 		j.loads = []error{errDisk, errDisk, errDisk}
 		before := time.Now()
-		answers := x.batch(j, fault{before: errDisk}, x.order(hold("a", 2)), func() error { return x.Try(t.Context(), "a", &api.Decision{}) })
-		if waited := time.Since(before); api.CodeOf(answers[0]) != api.CodeUnavailable || answers[1] != nil || waited != 700*time.Millisecond {
+		answers := x.batch(j, fault{before: errDisk}, x.order(hold("a", 2)),
+			func() error { return x.Try(t.Context(), "a", &api.Decision{}) })
+		if waited := time.Since(before); api.CodeOf(answers[0]) != api.CodeUnavailable ||
+			answers[1] != nil || waited != 700*time.Millisecond {
 			t.Errorf("answered %v after %v", answers, waited)
 		}
 		x.must(hold("a", 2))
@@ -307,8 +314,8 @@ func TestStopWhileAppending(t *testing.T) {
 	})
 }
 
-// An append for which there is no space compacts the journal and is tried once more; where that does not help, its commands fail, and
-// what comes next is decided as if they had never been.
+// An append for which there is no space compacts the journal and is tried once more; where that
+// does not help, its commands fail, and what comes next is decided as if they had never been.
 func TestFullLedger(t *testing.T) {
 	full := fault{before: fmt.Errorf("1 MiB: %w", journal.ErrFull)}
 	for times, want := range []api.Code{"", "", api.CodeLedgerFull} {
@@ -339,7 +346,8 @@ func TestFullLedger(t *testing.T) {
 	}
 }
 
-// A journal that is full although it is compacted, and one that cannot be compacted, fail what is asked of them and nothing else.
+// A journal that is full although it is compacted, and one that cannot be compacted, fail what is
+// asked of them and nothing else.
 func TestFullLedgerThatCannotBeCompacted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &faulty{Journal: newMemory(), snapshot: errDisk}

@@ -5,8 +5,8 @@ import "time"
 const (
 	// minAppend is the least size of an append, in bytes: a few events.
 	minAppend = 4 << 10
-	// Ticks pause for fullPause after a full journal refused the smallest append, and twice as long after each
-	// further time, up to maxFullPause. Each try loads and compacts the whole journal.
+	// Ticks pause for fullPause after a full journal refused the smallest append, and twice as long
+	// after each further time, up to maxFullPause. Each try loads and compacts the whole journal.
 	fullPause, maxFullPause = time.Second, time.Minute
 )
 

@@ -19,8 +19,8 @@ import (
 	"github.com/bourse-dev/bourse/test/raced"
 )
 
-// However many reservations end in the same second, their ends have space in the Ledger: while the agent runs, and when it comes
-// back after they all have ended.
+// However many reservations end in the same second, their ends have space in the Ledger: while the
+// agent runs, and when it comes back after they all have ended.
 func TestManyEndInOneSecond(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		for _, many := range []int{400, 900, 5000} {
@@ -91,8 +91,9 @@ func TestLedgerThatCameToAStop(t *testing.T) {
 	g.binds("rome", time.Hour, "next")
 }
 
-// A consumer that asks for a year and releases at once, again and again, takes no more space than one that does so a few times, and
-// nothing of what it released comes back: of the older ones the gate only knows up to when they could be accepted.
+// A consumer that asks for a year and releases at once, again and again, takes no more space than
+// one that does so a few times, and nothing of what it released comes back: of the older ones the
+// gate only knows up to when they could be accepted.
 func TestReleasedEarlyAgainAndAgain(t *testing.T) {
 	raced.Skip(t)
 	g := newGate(t)
@@ -165,7 +166,8 @@ func TestReleasedEarlyAgainAndAgain(t *testing.T) {
 	}
 }
 
-// No consumer takes the whole Ledger: of each the gate remembers so many reservations, with those that ended within the last hour.
+// No consumer takes the whole Ledger: of each the gate remembers so many reservations, with those
+// that ended within the last hour.
 func TestReservationsOfOneConsumer(t *testing.T) {
 	takesLong(t)
 	g := newGate(t)
@@ -181,8 +183,9 @@ func TestReservationsOfOneConsumer(t *testing.T) {
 	g.binds("rome", time.Hour, "later")
 }
 
-// Long before a Ledger is full its agent takes in nothing new: neither reservations nor changes of them, nor clusters. What it knows is
-// committed, ends, is freed and is forgotten, all at once, and then there is space again.
+// Long before a Ledger is full its agent takes in nothing new: neither reservations nor changes of
+// them, nor clusters. What it knows is committed, ends, is freed and is forgotten, all at once, and
+// then there is space again.
 func TestNothingNewInACrowdedLedger(t *testing.T) {
 	takesLong(t)
 	g := newGate(t)
@@ -244,7 +247,8 @@ type stuck struct {
 	loads, tries atomic.Int64
 }
 
-func (j *stuck) Load(ctx context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error) {
+func (j *stuck) Load(ctx context.Context, onSnapshot func(journal.Head, []byte) error,
+	onRecord func(journal.Record) error) (journal.Head, error) {
 	j.loads.Add(1)
 	return j.Journal.Load(ctx, onSnapshot, onRecord)
 }
@@ -291,7 +295,8 @@ func TestEndsInSmallPiecesWhereSpaceIsScarce(t *testing.T) {
 	}
 }
 
-// A Ledger that takes nothing of what is due is not loaded and compacted each time the agent looks, and goes on once it has space.
+// A Ledger that takes nothing of what is due is not loaded and compacted each time the agent looks,
+// and goes on once it has space.
 func TestAFullLedgerIsTriedLessAndLess(t *testing.T) {
 	j := &stuck{Journal: newMemory()}
 	g := j.opens(t, 20)
@@ -352,7 +357,8 @@ func TestWhatPacksWellFillsALedger(t *testing.T) {
 	}
 }
 
-// Much is forgotten by a short event. A crowded Ledger takes in something new after it, although nothing else happens.
+// Much is forgotten by a short event. A crowded Ledger takes in something new after it, although
+// nothing else happens.
 func TestForgottenByOneShortEvent(t *testing.T) {
 	raced.Skip(t)
 	g := newGate(t)

@@ -53,7 +53,8 @@ type gate struct {
 func newLedgers() client.WithWatch {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(ledgerKind, &unstructured.Unstructured{})
-	tracker := testtracker.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder()) // not the default: it looks at each field
+	// not the default: it looks at each field
+	tracker := testtracker.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).Build()
 }
 
@@ -81,7 +82,8 @@ func (g *gate) opens(t testing.TB, j journal.Journal) {
 	g.running = start(t, j, agentOptions(g.clock))
 	m, err := market.Measure(api.Measurement{
 		Sequence: api.Sequence{Incarnation: int64(g.clock.Wall().UnixMilli()), Number: 1}, Terms: &api.Terms{},
-		Pools: map[string]api.Pool{api.GeneralPool: {Capacity: resources("cpu", "1k"), Allocatable: resources("cpu", "1k"), Shared: resources("cpu", "1k")}},
+		Pools: map[string]api.Pool{api.GeneralPool: {Capacity: resources("cpu", "1k"),
+			Allocatable: resources("cpu", "1k"), Shared: resources("cpu", "1k")}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +119,8 @@ func (g *gate) admission(id, consumer string, lasts time.Duration) market.Admit 
 	a := api.Assignment{
 		Protocol: api.Protocol, Reservation: id, Generation: 1, Consumer: consumer, ConsumerKey: g.key(consumer).Public().Fingerprint().String(),
 		Provider: "milan", ProviderKey: g.key("milan").Public().Fingerprint().String(), Pool: api.GeneralPool, Slice: market.SliceName(consumer, "milan", api.GeneralPool),
-		Resources: resources("cpu", "1m"), Until: market.At(now.Add(lasts)).Meta(), Expires: market.At(now.Add(time.Minute)).Meta(),
+		Resources: resources("cpu",
+			"1m"), Until: market.At(now.Add(lasts)).Meta(), Expires: market.At(now.Add(time.Minute)).Meta(),
 	}
 	size, err := market.ParseRequest("resources", a.Resources)
 	if err != nil {
@@ -180,7 +183,8 @@ func (g *gate) compacts() {
 	}
 }
 
-// hasSpace waits until a Ledger whose reservations were forgotten takes in something new, while nothing happens but that minutes pass.
+// hasSpace waits until a Ledger whose reservations were forgotten takes in something new, while
+// nothing happens but that minutes pass.
 func (g *gate) hasSpace() {
 	g.t.Helper()
 	for begin := time.Now(); g.Size().Use() >= exchange.Crowded*3/4; time.Sleep(time.Millisecond) {
@@ -200,8 +204,9 @@ func takesLong(t *testing.T) {
 	}
 }
 
-// compactsAll waits until all that has happened is compacted, and returns the size then. A fold that began before is not enough: so a consumer
-// binds more, which ends afterwards, until a later one is stored.
+// compactsAll waits until all that has happened is compacted, and returns the size then. A fold
+// that began before is not enough: so a consumer binds more, which ends afterwards, until a later
+// one is stored.
 func (g *gate) compactsAll(consumer, prefix string) journal.Size {
 	g.t.Helper()
 	var ids []string
@@ -263,8 +268,8 @@ func numbered(prefix string, from, to int) (ids []string) {
 	return ids
 }
 
-// What any version ever wrote must be read for ever, to the same state, and written on. When a Ledger looks otherwise, record
-// others; never change those that are there.
+// What any version ever wrote must be read for ever, to the same state, and written on. When a
+// Ledger looks otherwise, record others; never change those that are there.
 func TestLedgersOfOlderVersions(t *testing.T) {
 	if *recordLedger != "" {
 		writeLedgers(t)
@@ -315,7 +320,8 @@ func TestLedgersOfOlderVersions(t *testing.T) {
 	}
 }
 
-// writeLedgers records a Ledger at several moments of its life: new, with a tail only, with a snapshot, with both.
+// writeLedgers records a Ledger at several moments of its life: new, with a tail only, with a
+// snapshot, with both.
 func writeLedgers(t *testing.T) {
 	if err := os.MkdirAll("testdata", 0o755); err != nil {
 		t.Fatal(err)
@@ -332,7 +338,8 @@ func writeLedgers(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, ledger := range all.Items {
-			object := map[string]any{"apiVersion": ledger.GetAPIVersion(), "kind": ledger.GetKind(), "spec": ledger.Object["spec"],
+			object := map[string]any{"apiVersion": ledger.GetAPIVersion(),
+				"kind": ledger.GetKind(), "spec": ledger.Object["spec"],
 				"metadata": map[string]any{"namespace": ledger.GetNamespace(), "name": ledger.GetName()}}
 			encoded, err := json.Marshal(object)
 			if err != nil {
@@ -350,7 +357,8 @@ func writeLedgers(t *testing.T) {
 	record("tail")
 	g.must(market.Note{Reservation: &market.Reservation{
 		ID: "own", Consumer: "milan", Provider: "rome", State: api.Held, Pool: api.GeneralPool, Size: market.Amounts{{Resource: "cpu", Value: 1000}}, Generation: 1,
-		Created: noon, Until: noon + 3_600_000, HeldUntil: noon + 60_000, Assignment: "document", Object: &market.Object{Namespace: "demo", Name: "own", UID: "uid"},
+		Created: noon, Until: noon + 3_600_000, HeldUntil: noon +
+			60_000, Assignment: "document", Object: &market.Object{Namespace: "demo", Name: "own", UID: "uid"},
 	}})
 	g.must(market.Release{ID: "early-00000", By: "milan", Reason: api.ReasonReleased, Document: "end"})
 	g.frees()

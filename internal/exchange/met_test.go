@@ -9,8 +9,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// A watch names those with whom its cluster has reservations: all at first, also where it resumes, and then those of whom there is
-// news. A hold that is not signed makes nobody a party.
+// A watch names those with whom its cluster has reservations: all at first, also where it resumes,
+// and then those of whom there is news. A hold that is not signed makes nobody a party.
 func TestWatchMeets(t *testing.T) {
 	x := founded(t, newMemory(), exchange.Options{})
 	met := func(w *exchange.Watch) string { return strings.Join(w.Met(), ", ") }
@@ -42,7 +42,8 @@ func TestWatchMeets(t *testing.T) {
 	silent(t, paris)
 }
 
-// News of a member is for those who have something with it that is not over. The market looks through nothing else.
+// News of a member is for those who have something with it that is not over. The market looks
+// through nothing else.
 func TestNewsOfAMemberIsForItsLiveParties(t *testing.T) {
 	x := founded(t, newMemory(), exchange.Options{})
 	x.must(hold("a", 1))

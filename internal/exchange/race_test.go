@@ -85,12 +85,14 @@ func TestTwoExchangesOverOneJournal(t *testing.T) {
 	}
 	first.must(hold("c", 3))
 	third := start(t, j, exchange.Options{})
-	if a, b, c := third.reservation("a"), third.reservation("b"), third.reservation("c"); a.State != api.Held || b.State != "" || c.State != api.Held {
+	if a, b, c := third.reservation("a"), third.reservation("b"), third.reservation("c"); a.State != api.Held ||
+		b.State != "" || c.State != api.Held {
 		t.Errorf("the journal has a %s, b %s, c %s", a.State, b.State, c.State)
 	}
 }
 
-// Two live agents stand at one gate, over one Ledger, and what is left is enough for one promise: they give one.
+// Two live agents stand at one gate, over one Ledger, and what is left is enough for one promise:
+// they give one.
 func TestTwoAgentsAtOneGate(t *testing.T) {
 	j, clock := newMemory(), newClock()
 	var agents []*running
@@ -104,8 +106,10 @@ func TestTwoAgentsAtOneGate(t *testing.T) {
 		var all sync.WaitGroup
 		for n, x := range agents {
 			all.Go(func() {
-				admit := market.Admit{Size: market.Amounts{{Resource: "cpu", Value: 5000}}, Document: "doc", BindsUntil: noon + 90_000, Assignment: api.Assignment{
-					Reservation: fmt.Sprintf("r%d-%d", round, n), Generation: 1, Consumer: "paris", Provider: "rome", Pool: api.GeneralPool, Until: (noon + 1_000_000).Meta()}}
+				admit := market.Admit{Size: market.Amounts{{Resource: "cpu", Value: 5000}},
+					Document: "doc", BindsUntil: noon + 90_000, Assignment: api.Assignment{
+						Reservation: fmt.Sprintf("r%d-%d", round,
+							n), Generation: 1, Consumer: "paris", Provider: "rome", Pool: api.GeneralPool, Until: (noon + 1_000_000).Meta()}}
 				for {
 					_, err := x.Do(t.Context(), admit)
 					switch api.CodeOf(err) {
@@ -128,7 +132,8 @@ func TestTwoAgentsAtOneGate(t *testing.T) {
 		}
 		for n := range agents { // whoever knows of it takes it back
 			for _, c := range []market.Command{
-				market.Release{ID: fmt.Sprintf("r%d-%d", round, n), By: "rome"}, market.Free{ID: fmt.Sprintf("r%d-%d", round, n), Provider: "rome"}} {
+				market.Release{ID: fmt.Sprintf("r%d-%d", round, n), By: "rome"}, market.Free{ID: fmt.Sprintf("r%d-%d", round, n),
+					Provider: "rome"}} {
 				for {
 					if _, err := agents[0].Do(t.Context(), c); api.CodeOf(err) != api.CodeUnavailable {
 						break

@@ -15,7 +15,8 @@ import (
 	"github.com/bourse-dev/bourse/test/raced"
 )
 
-// One consumer takes at most half of what a Ledger takes in, however large its documents are: others find space.
+// One consumer takes at most half of what a Ledger takes in, however large its documents are:
+// others find space.
 func TestOneConsumerKeepsNobodyOut(t *testing.T) {
 	raced.Skip(t)
 	g := newGate(t)
@@ -97,7 +98,8 @@ func TestOneConsumerLeavesHalfOfWhatIsLeft(t *testing.T) {
 
 // The books of a connector are a Ledger, too: requests of one known cluster leave space for those of others.
 func TestOneClusterDoesNotFillAConnectorsBooks(t *testing.T) {
-	x := founded(t, kube.New(newLedgers(), ledgerKey, kube.Parts/3), exchange.Options{Resume: true, SnapshotEvery: 200, AppendBytes: 256 << 10, Clock: newClock()})
+	x := founded(t, kube.New(newLedgers(), ledgerKey, kube.Parts/3),
+		exchange.Options{Resume: true, SnapshotEvery: 200, AppendBytes: 256 << 10, Clock: newClock()})
 	x.join("oslo")
 	ask := func(id, consumer string) error {
 		h := hold(id, 0)

@@ -25,7 +25,8 @@ func (x *running) lives(clock *clock, number *int64, during time.Duration, there
 	}
 }
 
-// What a broker did not see is for or against nobody: neither while it was down, nor while it stood still or the clock jumped.
+// What a broker did not see is for or against nobody: neither while it was down, nor while it stood
+// still or the clock jumped.
 func TestUptimeIsOfWhatTheBrokerSaw(t *testing.T) {
 	for name, upset := range map[string]func(*clock, *memorytest.Journal, *running) *running{
 		"nothing": func(_ *clock, _ *memorytest.Journal, x *running) *running { return x },
@@ -48,8 +49,18 @@ func TestUptimeIsOfWhatTheBrokerSaw(t *testing.T) {
 			}
 			return x
 		},
-		"it stood still":    func(c *clock, j *memorytest.Journal, x *running) *running { c.pass(10*day, 10*day); x.look(); return x },
-		"the machine slept": func(c *clock, j *memorytest.Journal, x *running) *running { c.pass(0, 10*day); x.look(); return x },
+		"it stood still": func(c *clock, j *memorytest.Journal,
+			x *running) *running {
+			c.pass(10*day, 10*day)
+			x.look()
+			return x
+		},
+		"the machine slept": func(c *clock, j *memorytest.Journal,
+			x *running) *running {
+			c.pass(0, 10*day)
+			x.look()
+			return x
+		},
 		"the wall jumped ahead": func(c *clock, j *memorytest.Journal, x *running) *running {
 			c.pass(time.Second, 10*day)
 			x.look()

@@ -23,8 +23,8 @@ var ErrClosed = errors.New("the watch was closed")
 // ErrGivesWay ends a watch because the same member opened a newer one than it may have beside it.
 var ErrGivesWay = errors.New("the watch gives way to a newer one of the same member")
 
-// Watch receives the changes of one cluster's reservations. If a reservation changes several times between two
-// calls of Next, the reader gets the newest record only.
+// Watch receives the changes of one cluster's reservations. If a reservation changes several times
+// between two calls of Next, the reader gets the newest record only.
 type Watch struct {
 	// Lineage and Revision say where the snapshot was taken.
 	Lineage  string
@@ -45,14 +45,15 @@ type Watch struct {
 	// endCut ends cut: see Cut.
 	cut    context.Context
 	endCut context.CancelFunc
-	// follows says that the watch includes the catalog, read is its cursor. restart says that the reader must list
-	// everything again.
+	// follows says that the watch includes the catalog, read is its cursor. restart says that the
+	// reader must list everything again.
 	follows, restart bool
 	read             uint64
 }
 
-// Watch opens a watch of the reservations of a cluster that changed after a revision of a lineage. If the lineage
-// or the revision is unknown, the snapshot has all. The caller must close the watch. Errors: Unavailable.
+// Watch opens a watch of the reservations of a cluster that changed after a revision of a lineage.
+// If the lineage or the revision is unknown, the snapshot has all. The caller must close the watch.
+// Errors: Unavailable.
 func (x *Exchange) Watch(ctx context.Context, cluster string, lineage string, after uint64) (*Watch, error) {
 	w := &Watch{
 		exchange: x, cluster: cluster, wake: make(chan struct{}, 1),
@@ -103,8 +104,8 @@ func (w *Watch) meet(parties ...string) {
 	}
 }
 
-// Next waits for changes. It returns them, oldest first, and the revision up to which the reader then knows all.
-// Errors: ErrBehind, ErrClosed, ErrGivesWay, ctx's.
+// Next waits for changes. It returns them, oldest first, and the revision up to which the reader
+// then knows all. Errors: ErrBehind, ErrClosed, ErrGivesWay, ctx's.
 func (w *Watch) Next(ctx context.Context) ([]*market.Reservation, uint64, error) {
 	for {
 		w.mu.Lock()
@@ -227,7 +228,8 @@ func (x *Exchange) notify(events []market.Event) {
 	}
 }
 
-// notifyPartners tells the clusters that have live reservations with a cluster that its member record changed.
+// notifyPartners tells the clusters that have live reservations with a cluster that its member
+// record changed.
 func (x *Exchange) notifyPartners(cluster string) {
 	notified := map[string]struct{}{cluster: {}}
 	for _, r := range x.state.Live(cluster) {

@@ -64,7 +64,8 @@ func TestWatch(t *testing.T) {
 	x.must(hold("b", 1))
 	x.confirm("a")
 	paris, rome, stranger := x.watch("paris", "", 0), x.watch("rome", "", 0), x.watch("oslo", "", 0)
-	if got := words(paris.Snapshot); got != "b Held, a Held" || paris.Lineage != x.Lineage() || paris.Revision != x.View().Revision {
+	if got := words(paris.Snapshot); got != "b Held, a Held" ||
+		paris.Lineage != x.Lineage() || paris.Revision != x.View().Revision {
 		t.Errorf("paris begins with %s at %d", got, paris.Revision)
 	}
 	if got := words(rome.Snapshot); got != "a Held" || rome.Snapshot[0].Assignment == "" {
@@ -254,7 +255,8 @@ func TestWhatIsCut(t *testing.T) {
 		end  func(*exchange.Watch)
 		cuts bool
 	}{
-		"gives way": {(*exchange.Watch).GiveWay, true}, "suspended": {func(*exchange.Watch) { x.CloseWatches(t.Context(), "rome") }, true},
+		"gives way": {(*exchange.Watch).GiveWay,
+			true}, "suspended": {func(*exchange.Watch) { x.CloseWatches(t.Context(), "rome") }, true},
 		"closed": {(*exchange.Watch).Close, false}, "the end of all": {func(*exchange.Watch) { x.EndWatches() }, false},
 	} {
 		w := x.watch("rome", "", 0)

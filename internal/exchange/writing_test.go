@@ -11,7 +11,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Many large orders at once become several appends: one that is too large for the journal would end the exchange.
+// Many large orders at once become several appends: one that is too large for the journal would end
+// the exchange.
 func TestLargeOrdersAreAppendedInParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &faulty{Journal: newMemory()}

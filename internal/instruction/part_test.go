@@ -23,7 +23,8 @@ func TestParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
-		{GroupVersion: api.GroupVersion, Kind: "ProviderInstruction", Resource: "providerinstructions", Namespaced: true, Status: true},
+		{GroupVersion: api.GroupVersion, Kind: "ProviderInstruction",
+			Resource: "providerinstructions", Namespaced: true, Status: true},
 	}})
 	c, err := client.New(k.Config(), client.Options{Scheme: kinds})
 	if err != nil {
@@ -46,7 +47,8 @@ func TestParts(t *testing.T) {
 	show := func(state api.State) {
 		t.Helper()
 		old := object.DeepCopy()
-		if err := instruction.Show(t.Context(), c, old, &old.Status, &market.Reservation{ID: "r-1", State: state}); err != nil {
+		if err := instruction.Show(t.Context(), c, old, &old.Status,
+			&market.Reservation{ID: "r-1", State: state}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -59,7 +61,8 @@ func TestParts(t *testing.T) {
 	}
 	write(api.InstructionStatus{Granted: one, Used: one, SharedBy: 1, Conditions: []metav1.Condition{suspended}})
 	show(api.Reserved) // from a copy that lacks the amounts
-	if s := read(); s.State != api.Reserved || s.SharedBy != 1 || !meta.IsStatusConditionTrue(s.Conditions, api.ConditionReady) || !meta.IsStatusConditionTrue(s.Conditions, api.ConditionSuspended) {
+	if s := read(); s.State != api.Reserved || s.SharedBy != 1 || !meta.IsStatusConditionTrue(s.Conditions,
+		api.ConditionReady) || !meta.IsStatusConditionTrue(s.Conditions, api.ConditionSuspended) {
 		t.Errorf("after both it is %+v", s)
 	}
 	version := object.ResourceVersion
@@ -68,7 +71,8 @@ func TestParts(t *testing.T) {
 		t.Error("it is written again")
 	}
 	write(api.InstructionStatus{Granted: one, Used: one, SharedBy: 2})
-	if s := read(); s.SharedBy != 2 || len(s.Conditions) != 1 || !meta.IsStatusConditionTrue(s.Conditions, api.ConditionReady) {
+	if s := read(); s.SharedBy != 2 || len(s.Conditions) != 1 ||
+		!meta.IsStatusConditionTrue(s.Conditions, api.ConditionReady) {
 		t.Errorf("without the suspension it is %+v", s)
 	}
 	if err := c.Delete(t.Context(), object); err != nil {

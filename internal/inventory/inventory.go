@@ -31,9 +31,9 @@ import (
 
 // Options depend on the agent. Each has a default.
 type Options struct {
-	// Owner returns the creator of a pod as a name that does not change during the pod's life, such as the user
-	// of a Liqo slice; "" is this cluster. It is called once per change of a pod, from one goroutine at a time.
-	// Default: every pod belongs to this cluster.
+	// Owner returns the creator of a pod as a name that does not change during the pod's life, such
+	// as the user of a Liqo slice; "" is this cluster. It is called once per change of a pod, from
+	// one goroutine at a time. Default: every pod belongs to this cluster.
 	Owner func(pod *metav1.ObjectMeta) string
 	// Consumer returns the consumer to whose account an owner's pods belong; "" is none, so they are
 	// allocated like the cluster's own. Each Measure calls it again, because grants change while pods stay.

@@ -110,7 +110,8 @@ func (s Size) Use() (use float64) {
 
 // String says what is scarcer: what is packed, or what it unpacks to.
 func (s Size) String() string {
-	if s.MaxPlain > 0 && (s.Space == 0 || float64(s.Plain)/float64(s.MaxPlain) > float64(s.Snapshot+s.Tail)/float64(s.Space)) {
+	if s.MaxPlain > 0 && (s.Space == 0 ||
+		float64(s.Plain)/float64(s.MaxPlain) > float64(s.Snapshot+s.Tail)/float64(s.Space)) {
 		return fmt.Sprintf("%d of %d KiB of its space, before it is packed", s.Plain>>10, s.MaxPlain>>10)
 	}
 	return fmt.Sprintf("%d of %d KiB of its space", (s.Snapshot+s.Tail)>>10, s.Space>>10)

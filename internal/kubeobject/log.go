@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// QuietLog returns a handler for the log lines of the Kubernetes libraries: what they call Info is Debug here, so that an
-// agent's own lines stand out.
+// QuietLog returns a handler for the log lines of the Kubernetes libraries: what they call Info is
+// Debug here, so that an agent's own lines stand out.
 func QuietLog(h slog.Handler) slog.Handler { return quiet{h} }
 
 type quiet struct{ slog.Handler }

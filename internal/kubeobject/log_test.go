@@ -12,7 +12,8 @@ import (
 // Info lines of the libraries are Debug lines. Warnings and errors stay what they are.
 func TestQuietLog(t *testing.T) {
 	var out bytes.Buffer
-	log := slog.New(kubeobject.QuietLog(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo}))).With("a", 1).WithGroup("g")
+	log := slog.New(kubeobject.QuietLog(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo}))).With("a",
+		1).WithGroup("g")
 	log.Info("Starting EventSource")
 	log.Warn("slow")
 	if got := out.String(); strings.Contains(got, "EventSource") || !strings.Contains(got, "level=WARN msg=slow a=1") {

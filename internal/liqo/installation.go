@@ -51,7 +51,8 @@ func ReadInstallation(ctx context.Context, r client.Reader, namespace string) (I
 	if _, err := version.ParseSemantic(out.Version); err != nil {
 		out.Version = ""
 	}
-	out.APIServer, out.LimitsEnforcement = argument(args, "api-server-address-override"), argument(args, "default-limits-enforcement")
+	out.APIServer, out.LimitsEnforcement = argument(args, "api-server-address-override"), argument(args,
+		"default-limits-enforcement")
 	out.Networking = argument(args, "networking-enabled") != "false"
 	for _, module := range []string{"authentication", "offloading"} {
 		if argument(args, module+"-enabled") == "false" {
@@ -84,7 +85,8 @@ func argument(args []string, name string) string {
 // controlPlane returns Liqo's default address: port 6443 of the first control plane node. A managed
 // control plane has no such node, so an admin must configure the address.
 func controlPlane(ctx context.Context, r client.Reader) (string, error) {
-	for _, label := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master", "node-role.kubernetes.io/controlplane"} {
+	for _, label := range []string{"node-role.kubernetes.io/control-plane",
+		"node-role.kubernetes.io/master", "node-role.kubernetes.io/controlplane"} {
 		var nodes corev1.NodeList
 		if err := r.List(ctx, &nodes, client.HasLabels{label}); err != nil {
 			if apierrors.IsForbidden(err) {

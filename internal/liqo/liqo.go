@@ -74,7 +74,8 @@ func VirtualNodes() labels.Set { return labels.Set{consts.TypeLabel: consts.Type
 
 // Installed reports whether a cluster has Liqo.
 func Installed(mapper meta.RESTMapper) (bool, error) {
-	_, err := mapper.RESTMapping(authv1beta1.GroupVersion.WithKind(authv1beta1.ResourceSliceKind).GroupKind(), authv1beta1.GroupVersion.Version)
+	_, err := mapper.RESTMapping(authv1beta1.GroupVersion.WithKind(authv1beta1.ResourceSliceKind).GroupKind(),
+		authv1beta1.GroupVersion.Version)
 	if meta.IsNoMatchError(err) {
 		return false, nil
 	}
@@ -95,7 +96,8 @@ func Lists() []client.ObjectList {
 
 // Change lists objects and writes those for which change returns true. It ignores objects that are
 // gone by then. Errors: those of the API server, also for an unknown kind.
-func Change(ctx context.Context, c client.Client, list client.ObjectList, change func(client.Object) bool, which ...client.ListOption) error {
+func Change(ctx context.Context, c client.Client, list client.ObjectList,
+	change func(client.Object) bool, which ...client.ListOption) error {
 	if err := c.List(ctx, list, which...); err != nil {
 		return err
 	}
@@ -121,7 +123,8 @@ const touched = api.Group + "/touched"
 
 // Touch changes an object so that its controllers reconcile it: once per interval, first one interval
 // after since. It returns the time until the next change. It ignores an object that is gone.
-func Touch(ctx context.Context, c client.Client, o client.Object, since time.Time, every time.Duration) (wait time.Duration, err error) {
+func Touch(ctx context.Context, c client.Client, o client.Object,
+	since time.Time, every time.Duration) (wait time.Duration, err error) {
 	if last, err := time.Parse(time.RFC3339, o.GetAnnotations()[touched]); err == nil && last.After(since) {
 		since = last
 	}
@@ -187,7 +190,8 @@ func TenantNamespace(ctx context.Context, r client.Reader, peer string) (string,
 		}
 	}
 	if len(list.Items) > 0 {
-		return "", api.Errorf(api.CodeUnavailable, "namespace %s is being deleted", list.Items[0].Name).Fix("wait until it is gone")
+		return "", api.Errorf(api.CodeUnavailable, "namespace %s is being deleted", list.Items[0].Name).
+			Fix("wait until it is gone")
 	}
 	return "", nil
 }

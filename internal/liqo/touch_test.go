@@ -27,7 +27,8 @@ func TestTouch(t *testing.T) {
 		if err != nil || wait <= 0 || wait > time.Hour {
 			t.Errorf("the next time is in %s, %v", wait, err)
 		}
-		if err := c.Get(t.Context(), client.ObjectKeyFromObject(ns), ns); err != nil || (ns.ResourceVersion != before) != changes || ns.Annotations["kept"] != "yes" {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(ns), ns); err != nil ||
+			(ns.ResourceVersion != before) != changes || ns.Annotations["kept"] != "yes" {
 			t.Errorf("version %s was %s, %v, %v", ns.ResourceVersion, before, ns.Annotations, err)
 		}
 	}

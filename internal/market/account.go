@@ -34,8 +34,8 @@ func (a *account) hold(id string, before, size Amounts) {
 	a.change(before, size, a.listed[id])
 }
 
-// list replaces what the provider lists for the account. held returns a reservation's size in our own records.
-// Use of resources that are not offered does not count.
+// list replaces what the provider lists for the account. held returns a reservation's size in our
+// own records. Use of resources that are not offered does not count.
 func (a *account) list(m *MeasuredAccount, offered Amounts, held func(id string) Amounts) {
 	for id, before := range a.listed {
 		if _, still := m.Commitments[id]; !still {

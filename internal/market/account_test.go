@@ -43,7 +43,8 @@ func TestAccount(t *testing.T) {
 			}
 			d.reports("rome", 2, resources("cpu", "8"), c.accounts)
 			pool := d.pool("rome")
-			if got := pool.Reserved.Of("cpu"); got != c.reserved || pool.Available.Of("cpu") != 8000-c.reserved || pool.Reserved.Of("pods") != 0 {
+			if got := pool.Reserved.Of("cpu"); got != c.reserved || pool.Available.Of("cpu") != 8000-c.reserved ||
+				pool.Reserved.Of("pods") != 0 {
 				t.Errorf("listed as %s, want %d reserved", dump(pool), c.reserved)
 			}
 			d.reports("rome", 3, resources("cpu", "8"), nil)
@@ -62,7 +63,8 @@ func TestAccount(t *testing.T) {
 func TestListedCountsUntilItIsListedNoMore(t *testing.T) {
 	d := newDesk(t)
 	d.reserved("r", 5)
-	d.reports("rome", 2, resources("cpu", "8"), map[string]api.AccountUse{"paris": {Commitments: map[string]api.Resources{"r": resources("cpu", "5")}}})
+	d.reports("rome", 2, resources("cpu", "8"),
+		map[string]api.AccountUse{"paris": {Commitments: map[string]api.Resources{"r": resources("cpu", "5")}}})
 	d.must(market.Release{ID: "r", By: "paris", Generation: 1, Document: "end"})
 	d.must(market.Free{ID: "r", Provider: "rome"})
 	d.want("r", api.Released, "", "rome", 3000)

@@ -46,7 +46,8 @@ func (s *State) checkRemembered(consumer string) error {
 	if n := s.consumed(consumer).count; n[borrowed]+n[lent]+n[ended] < maxOfConsumer {
 		return nil
 	}
-	return api.Errorf(api.CodeLedgerFull, "cluster %s remembers %d reservations of %s, with those that ended within the last %s, and accepts no more",
+	return api.Errorf(api.CodeLedgerFull,
+		"cluster %s remembers %d reservations of %s, with those that ended within the last %s, and accepts no more",
 		s.Self, maxOfConsumer, consumer, s.retention()).
 		Fix("ask for fewer, larger ones, or wait until some have been forgotten")
 }

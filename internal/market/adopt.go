@@ -7,15 +7,17 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Adopt records, at a broker, a reservation that both parties signed and this broker does not know: it was made
-// through another broker or a connector, or a restored journal lost it. Its signatures were verified. It is
-// bound, so capacity is not checked. Beyond the consumer's caps it counts, with a message, and the consumer can
-// hold nothing new. Errors: Conflict if it is over or known with other parties; NotMember and Suspended for its
-// parties; Invalid for amounts that no cluster has; CapReached beyond twice the caps on number and bytes.
+// Adopt records, at a broker, a reservation that both parties signed and this broker does not know:
+// it was made through another broker or a connector, or a restored journal lost it. Its signatures
+// were verified. It is bound, so capacity is not checked. Beyond the consumer's caps it counts,
+// with a message, and the consumer can hold nothing new. Errors: Conflict if it is over or known
+// with other parties; NotMember and Suspended for its parties; Invalid for amounts that no cluster
+// has; CapReached beyond twice the caps on number and bytes.
 type Adopt struct {
 	Assignment api.Assignment
 	Size       Amounts
-	// Document is the assignment's JWS, Acceptance the provider's. Offer is the purchased one; nil: no purchase.
+	// Document is the assignment's JWS, Acceptance the provider's. Offer is the purchased one; nil:
+	// no purchase.
 	Document, Acceptance string
 	Offer                *Offer
 	// Caps bound every consumer.
@@ -80,7 +82,8 @@ func (s *State) checkAdopted(r *Reservation, all Caps) error {
 	for _, has := range []Amounts{has.size, reserved} {
 		sum := has.Plus(r.Size)
 		if len(sum) > maxTaken || slices.ContainsFunc(sum, func(x Amount) bool { return x.Value > maxAmount }) {
-			return api.Invalid("assignment.resources", "with what is reserved already that is more than any cluster has, or more than %d resources", maxTaken).
+			return api.Invalid("assignment.resources",
+				"with what is reserved already that is more than any cluster has, or more than %d resources", maxTaken).
 				Fix("end what nobody needs")
 		}
 	}

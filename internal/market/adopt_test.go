@@ -15,16 +15,19 @@ import (
 func agreed(id, provider, pool string, size market.Amounts, caps market.Caps) market.Adopt {
 	r := &market.Reservation{ID: id, Consumer: "paris", Provider: provider, Pool: pool, Size: size, Generation: 1,
 		Created: noon, Until: noon + 86_400_000, HeldUntil: noon + 60_000}
-	return market.Adopt{Assignment: market.AssignmentOf(r, "ck", "pk"), Size: size, Document: "assignment " + id, Acceptance: "acceptance", Caps: caps}
+	return market.Adopt{Assignment: market.AssignmentOf(r, "ck", "pk"),
+		Size: size, Document: "assignment " + id, Acceptance: "acceptance", Caps: caps}
 }
 
-// What a consumer agreed with an accomplice counts against its caps, however much it is: it is held nothing of an honest provider.
+// What a consumer agreed with an accomplice counts against its caps, however much it is: it is held
+// nothing of an honest provider.
 func TestWhatIsAdoptedCountsAgainstCaps(t *testing.T) {
 	d := newDesk(t)
 	four := market.Caps{Resources: cpu(4)}
 	refused := 0
 	for i := range 9 { // eight of them add up to 2^63
-		if _, err := d.do(agreed(fmt.Sprint("a", i), "milan", "general", market.Amounts{{Resource: "cpu", Value: 1 << 60}}, four), d.now); err != nil {
+		if _, err := d.do(agreed(fmt.Sprint("a", i), "milan", "general",
+			market.Amounts{{Resource: "cpu", Value: 1 << 60}}, four), d.now); err != nil {
 			if api.CodeOf(err) != api.CodeInvalid {
 				t.Fatal(err)
 			}
@@ -50,13 +53,15 @@ func TestAdoptedBelowTheLargestCaps(t *testing.T) {
 	for _, most := range []int64{1 << 62, math.MaxInt64} {
 		d := newDesk(t)
 		caps := market.Caps{Reservations: most, Bytes: most}
-		if out := d.must(agreed("a", "milan", "general", cpu(1), caps)); out.Reservation.State != api.Reserved || out.Reservation.Message != "" {
+		if out := d.must(agreed("a", "milan", "general", cpu(1), caps)); out.Reservation.State != api.Reserved ||
+			out.Reservation.Message != "" {
 			t.Errorf("with caps of %d: %s", most, dump(out.Reservation))
 		}
 	}
 }
 
-// Within the caps nothing is said; beyond them it is taken in, and said; nothing new is held until the consumer is below them again.
+// Within the caps nothing is said; beyond them it is taken in, and said; nothing new is held until
+// the consumer is below them again.
 func TestAdoptedBeyondTheCaps(t *testing.T) {
 	d := newDesk(t)
 	two := market.Caps{Reservations: 2, Resources: cpu(4)}
@@ -91,7 +96,8 @@ func TestAdoptedNamesAreBounded(t *testing.T) {
 	}())
 	failed := 0
 	for i := range 100 {
-		if _, err := d.do(agreed(fmt.Sprint("p", i), "milan", fmt.Sprint("pool-", i), cpu(1), market.Caps{}), d.now); api.CodeOf(err) == api.CodeInvalid {
+		if _, err := d.do(agreed(fmt.Sprint("p", i), "milan", fmt.Sprint("pool-", i), cpu(1), market.Caps{}),
+			d.now); api.CodeOf(err) == api.CodeInvalid {
 			failed++
 		}
 	}

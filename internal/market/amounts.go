@@ -31,13 +31,13 @@ const (
 	maxAmount = 1 << 60
 	// maxResources bounds how many resources one set of amounts names.
 	maxResources = 64
-	// maxNames bounds how many bytes the names of resources take that are asked for together: an assignment of
-	// them has at most [api.MaxAssignment] bytes.
+	// maxNames bounds how many bytes the names of resources take that are asked for together: an
+	// assignment of them has at most [api.MaxAssignment] bytes.
 	maxNames = 3 << 10
 )
 
-// ParseRequest converts requested resources, rounded up. Errors: Invalid at field if an amount is negative, or
-// none is positive.
+// ParseRequest converts requested resources, rounded up. Errors: Invalid at field if an amount is
+// negative, or none is positive.
 func ParseRequest(field string, r api.Resources) (Amounts, error) {
 	out, err := convert(field, r, func(q resource.Quantity, scale resource.Scale) int64 { return q.ScaledValue(scale) })
 	if err != nil {
@@ -132,8 +132,8 @@ func (a Amounts) Resources() api.Resources {
 	return out
 }
 
-// Quantity is the amount as Kubernetes writes it, and writes it again after it has read it: what is signed has
-// one spelling.
+// Quantity is the amount as Kubernetes writes it, and writes it again after it has read it: what is
+// signed has one spelling.
 func (x Amount) Quantity() resource.Quantity {
 	switch x.Resource {
 	case "cpu":

@@ -114,7 +114,8 @@ func TestResourcesAreWhatTheyWere(t *testing.T) {
 // An amount that was sent is spelled as before it was sent.
 func TestAnAmountHasOneSpelling(t *testing.T) {
 	for _, name := range []string{"cpu", "memory", "nvidia.com/gpu"} {
-		for _, value := range []int64{1, 7, 1000, 1024, 2000, 2048, 2_000_000, 1 << 20, 3 << 19, 1000 << 10, 1_500_000_000, 1 << 50, 1_000_000_007} {
+		for _, value := range []int64{1, 7, 1000, 1024, 2000, 2048,
+			2_000_000, 1 << 20, 3 << 19, 1000 << 10, 1_500_000_000, 1 << 50, 1_000_000_007} {
 			sent := market.Amount{Resource: name, Value: value}.Quantity()
 			text, err := json.Marshal(sent)
 			var got resource.Quantity

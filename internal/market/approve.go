@@ -24,9 +24,9 @@ func (r *Reservation) answerBy() Time {
 	return r.HeldUntil
 }
 
-// approveBy returns the deadline for an admin's approval of r, 0 if none is needed. The offer sets it or,
-// without a purchase, the provider's terms. It is at most MaxApproval after r was made, over all providers that
-// are tried.
+// approveBy returns the deadline for an admin's approval of r, 0 if none is needed. The offer sets
+// it or, without a purchase, the provider's terms. It is at most MaxApproval after r was made, over
+// all providers that are tried.
 func (s *State) approveBy(r *Reservation, now Time) Time {
 	var within *metav1.Duration
 	if r.Sale != nil {
@@ -51,8 +51,8 @@ func checkApproval(field string, within *metav1.Duration) error {
 		MinApproval, MaxApproval)
 }
 
-// Approve records, at a gate, that its admin approves a reservation. It binds the provider from now on. Errors:
-// NotFound; Conflict if the reservation does not await approval at this generation.
+// Approve records, at a gate, that its admin approves a reservation. It binds the provider from now
+// on. Errors: NotFound; Conflict if the reservation does not await approval at this generation.
 type Approve struct {
 	ID         string
 	Generation int64
@@ -110,7 +110,8 @@ func (s *State) awaiting(id string, generation int64) (*Reservation, error) {
 	case err != nil:
 		return nil, err
 	case r.Provider != s.Self || r.State != api.Held || r.ApproveBy == 0 || r.Generation != generation:
-		return nil, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d: it does not wait for an approval of %d",
+		return nil, api.Errorf(api.CodeConflict,
+			"reservation %s is %s at generation %d: it does not wait for an approval of %d",
 			r.ID, r.State, r.Generation, generation).Fix("see what waits: bourse approvals")
 	}
 	return r, nil

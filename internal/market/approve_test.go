@@ -14,7 +14,8 @@ import (
 func (d *desk) byHand(within time.Duration) {
 	d.t.Helper()
 	all := resources("cpu", "8")
-	m, err := market.Measure(api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: 2}, Terms: &api.Terms{ApproveWithin: &metav1.Duration{Duration: within}},
+	m, err := market.Measure(api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: 2},
+		Terms: &api.Terms{ApproveWithin: &metav1.Duration{Duration: within}},
 		Pools: map[string]api.Pool{"general": {Capacity: all, Allocatable: all, Shared: all}}})
 	if err == nil {
 		err = d.observe("rome", m, d.now)
@@ -24,7 +25,8 @@ func (d *desk) byHand(within time.Duration) {
 	}
 }
 
-// A hold waits as long as its provider says that a person there may take, once its consumer has signed; then it moves on.
+// A hold waits as long as its provider says that a person there may take, once its consumer has
+// signed; then it moves on.
 func TestHoldAwaitsApproval(t *testing.T) {
 	d := newDesk(t)
 	d.byHand(30 * time.Minute)
@@ -47,7 +49,8 @@ func TestHoldAwaitsApproval(t *testing.T) {
 	d.offers("milan", 2, "8")
 	d.pass(time.Minute)
 	r = d.state.Reservation("r")
-	if r.State != api.Failed || r.Reason != api.ReasonNotAccepted || r.Message != "no provider accepted: rome: NotApproved: nobody there approved it in time" {
+	if r.State != api.Failed || r.Reason != api.ReasonNotAccepted ||
+		r.Message != "no provider accepted: rome: NotApproved: nobody there approved it in time" {
 		t.Errorf("in the end it is %s", dump(r))
 	}
 }
@@ -134,7 +137,8 @@ func TestGateDenies(t *testing.T) {
 // A consumer's own record waits as long as its provider may.
 func TestConsumerAwaitsApproval(t *testing.T) {
 	d := newGate(t)
-	d.must(market.Note{Reservation: &market.Reservation{ID: "own", State: api.Held, Consumer: "rome", Provider: "milan", Pool: "general", Size: cpu(1),
+	d.must(market.Note{Reservation: &market.Reservation{ID: "own",
+		State: api.Held, Consumer: "rome", Provider: "milan", Pool: "general", Size: cpu(1),
 		Generation: 1, Assignment: "doc", HeldUntil: noon + 60_000, ApproveBy: noon + 3_600_000, Until: noon + 36_000_000}})
 	d.pass(time.Hour + market.DecideTime - time.Second)
 	d.want("own", api.Held, "", "milan", 8000)

@@ -6,8 +6,8 @@ import "maps"
 // advertisements, and the sellers with another number of sold units. It must be 0.
 func (s *State) Imbalance() int { return s.Audit()() }
 
-// Audit collects the records for Imbalance. The returned function computes it, on any goroutine: it takes long
-// in a large market.
+// Audit collects the records for Imbalance. The returned function computes it, on any goroutine: it
+// takes long in a large market.
 func (s *State) Audit() func() int {
 	kept := make([]audited, len(s.slots))
 	for i, p := range s.slots {

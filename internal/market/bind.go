@@ -4,7 +4,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// AssignmentOf returns the assignment for the consumer of a held reservation to sign. The keys are fingerprints.
+// AssignmentOf returns the assignment for the consumer of a held reservation to sign. The keys are
+// fingerprints.
 func AssignmentOf(r *Reservation, consumerKey, providerKey string) api.Assignment {
 	return api.Assignment{
 		Protocol: api.Protocol, Reservation: r.ID, Generation: r.Generation,
@@ -76,7 +77,8 @@ func (c Accept) decide(s *State, now Time) (Outcome, error) {
 		r.Adopted = 0 // the provider says itself that it is in force
 		return changed(r, now), nil
 	case r.Provider != c.Provider || r.State != api.Held || r.Generation != c.Generation || r.Assignment == "":
-		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d: it is no longer held for this acceptance",
+		return Outcome{}, api.Errorf(api.CodeConflict,
+			"reservation %s is %s at generation %d: it is no longer held for this acceptance",
 			r.ID, r.State, r.Generation)
 	case s.debtOf(r) != nothing:
 		return Outcome{}, partyChanged(r)
@@ -85,9 +87,9 @@ func (c Accept) decide(s *State, now Time) (Outcome, error) {
 	return changed(r, now), nil
 }
 
-// Refuse rejects a hold, by the provider, or by the consumer before it signs. The hold moves to the next
-// candidate, for another signature. A provider also refuses the change of a bound reservation, which then stays
-// as it is. Errors: NotFound; Conflict if there is nothing to refuse.
+// Refuse rejects a hold, by the provider, or by the consumer before it signs. The hold moves to the
+// next candidate, for another signature. A provider also refuses the change of a bound reservation,
+// which then stays as it is. Errors: NotFound; Conflict if there is nothing to refuse.
 type Refuse struct {
 	ID, By     string
 	Generation int64

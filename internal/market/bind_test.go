@@ -20,7 +20,8 @@ func TestBothSidesBind(t *testing.T) {
 	}
 	d.must(market.Accept{ID: "r", Provider: "rome", Generation: 1, Document: "acceptance"})
 	d.want("r", api.Reserved, "", "rome", 3000)
-	if r := d.state.Reservation("r"); r.Assignment != "assignment" || r.Acceptance != "acceptance" || r.Next != nil || r.HeldUntil != 0 {
+	if r := d.state.Reservation("r"); r.Assignment != "assignment" ||
+		r.Acceptance != "acceptance" || r.Next != nil || r.HeldUntil != 0 {
 		t.Errorf("bound as %s", dump(r))
 	}
 }
@@ -36,7 +37,8 @@ func TestConfirmErrors(t *testing.T) {
 	}{
 		{market.Confirm{ID: "none", Consumer: "paris", Generation: 1, Document: "x"}, api.CodeNotFound},
 		{market.Confirm{ID: "held", Consumer: "milan", Generation: 1, Document: "x"}, api.CodeNotFound},
-		{market.Confirm{ID: "held", Consumer: "rome", Generation: 1, Document: "x"}, api.CodeNotFound}, // its provider must not know yet
+		// its provider must not know yet
+		{market.Confirm{ID: "held", Consumer: "rome", Generation: 1, Document: "x"}, api.CodeNotFound},
 		{market.Confirm{ID: "held", Consumer: "", Generation: 1, Document: "x"}, api.CodeNotFound},
 		{market.Confirm{ID: "held", Consumer: "paris", Generation: 2, Document: "x"}, api.CodeConflict},
 		{market.Confirm{ID: "signed", Consumer: "rome", Generation: 1, Document: "x"}, api.CodeForbidden},
@@ -99,7 +101,8 @@ func TestIfRevision(t *testing.T) {
 	r := d.held("r", 1)
 	release := market.Release{ID: "r", By: "paris", Generation: 1}
 	d.fails(api.CodePrecondition, market.IfRevision{ID: "r", Revision: r.Revision - 1, Command: release})
-	d.fails(api.CodeNotFound, market.IfRevision{ID: "none", Revision: 1, Command: market.Free{ID: "none", Provider: "rome"}})
+	d.fails(api.CodeNotFound, market.IfRevision{ID: "none", Revision: 1,
+		Command: market.Free{ID: "none", Provider: "rome"}})
 	d.must(market.IfRevision{ID: "r", Revision: r.Revision, Command: release})
 	d.want("r", api.Failed, api.ReasonCancelled, "rome", 8000)
 }

@@ -54,8 +54,9 @@ func (s *State) checkBytes(consumer string, all Caps, more int64) error {
 	if all.Bytes == 0 || has+more <= all.Bytes {
 		return nil
 	}
-	return api.Errorf(api.CodeCapReached, "what cluster %s has pending, held and reserved, or released without its provider's answer, "+
-		"takes %d KiB, %d KiB more are asked for, and it may have %d KiB", consumer, has>>10, (more+1023)>>10, all.Bytes>>10).
+	return api.Errorf(api.CodeCapReached,
+		"what cluster %s has pending, held and reserved, or released without its provider's answer, "+
+			"takes %d KiB, %d KiB more are asked for, and it may have %d KiB", consumer, has>>10, (more+1023)>>10, all.Bytes>>10).
 		Fix("release something, make smaller requests, or ask the operator for a larger --max-bytes, or to remove providers that are gone")
 }
 
@@ -67,7 +68,8 @@ func (s *State) checkCaps(consumer string, all Caps, more int64, size Amounts) e
 		return reached(consumer, "reservations", caps.Reservations, has.count[borrowed], more)
 	}
 	if len(has.size)+len(size) > maxTaken && len(has.size.Plus(size)) > maxTaken {
-		return api.Errorf(api.CodeCapReached, "cluster %s may have %d different resources pending, held and reserved, and asks for more",
+		return api.Errorf(api.CodeCapReached,
+			"cluster %s may have %d different resources pending, held and reserved, and asks for more",
 			consumer, maxTaken).Fix("release something")
 	}
 	for _, asked := range size {
@@ -82,8 +84,8 @@ func (s *State) checkCaps(consumer string, all Caps, more int64, size Amounts) e
 	return nil
 }
 
-// capsOf returns the caps of a consumer, and its account. What is pending counts: it will take capacity without
-// another request.
+// capsOf returns the caps of a consumer, and its account. What is pending counts: it will take
+// capacity without another request.
 func (s *State) capsOf(consumer string, all Caps) (Caps, *party) {
 	if m := s.members[consumer]; m != nil && m.Caps != nil {
 		all = all.but(*m.Caps)
@@ -91,7 +93,8 @@ func (s *State) capsOf(consumer string, all Caps) (Caps, *party) {
 	return all, s.consumed(consumer)
 }
 
-// checkWaiting reports why a request may not have its priority, or may not wait, or nil. pends: it would wait.
+// checkWaiting reports why a request may not have its priority, or may not wait, or nil. pends: it
+// would wait.
 func (s *State) checkWaiting(c *Hold, pends bool) error {
 	if !pends && (c.Request == nil || c.Request.Priority == 0) {
 		return nil
@@ -137,7 +140,8 @@ func reached(consumer, what string, most, has, asked int64) error {
 		q := Amount{what, v}.Quantity()
 		return q.String()
 	}
-	return api.Errorf(api.CodeCapReached, "cluster %s may have %s %s pending, held and reserved: it has %s, and asks for %s more",
+	return api.Errorf(api.CodeCapReached,
+		"cluster %s may have %s %s pending, held and reserved: it has %s, and asks for %s more",
 		consumer, write(most), what, write(has), write(asked)).Fix("release something, or ask the operator for more")
 }
 

@@ -33,15 +33,21 @@ func TestCaps(t *testing.T) {
 		then  market.Command
 		says  string // empty: it may
 	}{
-		"room for one more":    {func(d *desk) { d.held("a", 1); d.reserved("b", 1) }, capped("c", 1, three), ""},
-		"as many as it may":    {func(d *desk) { d.held("a", 1); d.signed("b", 1); d.reserved("c", 1) }, capped("d", 1, three), "may have 3 reservations pending, held and reserved: it has 3, and asks for 1 more"},
-		"what ends still is":   {func(d *desk) { d.reserved("a", 1); d.pass(time.Hour) }, capped("b", 1, market.Caps{Reservations: 1}), "it has 1,"},
-		"what is over is not":  {func(d *desk) { d.held("a", 1); d.pass(market.HoldTime) }, capped("b", 1, market.Caps{Reservations: 1}), ""},
-		"others' are others'":  {func(d *desk) { h := request("a", 1); h.Consumer = "milan"; d.must(h) }, capped("b", 1, market.Caps{Reservations: 1}), ""},
+		"room for one more": {func(d *desk) { d.held("a", 1); d.reserved("b", 1) }, capped("c", 1, three), ""},
+		"as many as it may": {func(d *desk) { d.held("a", 1); d.signed("b", 1); d.reserved("c", 1) },
+			capped("d", 1, three), "may have 3 reservations pending, held and reserved: it has 3, and asks for 1 more"},
+		"what ends still is": {func(d *desk) { d.reserved("a", 1); d.pass(time.Hour) },
+			capped("b", 1, market.Caps{Reservations: 1}), "it has 1,"},
+		"what is over is not": {func(d *desk) { d.held("a", 1); d.pass(market.HoldTime) },
+			capped("b", 1, market.Caps{Reservations: 1}), ""},
+		"others' are others'": {func(d *desk) { h := request("a", 1); h.Consumer = "milan"; d.must(h) },
+			capped("b", 1, market.Caps{Reservations: 1}), ""},
 		"a repeat is a repeat": {func(d *desk) { d.must(capped("a", 1, three)) }, again, ""},
 		"just as much":         {func(d *desk) { d.held("a", 6) }, capped("b", 4, ten), ""},
-		"too much":             {func(d *desk) { d.held("a", 6) }, capped("b", 5, ten), "may have 10 cpu pending, held and reserved: it has 6, and asks for 5 more"},
-		"what has no cap":      {func(d *desk) { d.held("a", 6) }, capped("b", 5, market.Caps{Resources: market.Amounts{{Resource: "memory", Value: 0}}}), ""},
+		"too much": {func(d *desk) { d.held("a", 6) },
+			capped("b", 5, ten), "may have 10 cpu pending, held and reserved: it has 6, and asks for 5 more"},
+		"what has no cap": {func(d *desk) { d.held("a", 6) },
+			capped("b", 5, market.Caps{Resources: market.Amounts{{Resource: "memory", Value: 0}}}), ""},
 		"more for one member": {func(d *desk) {
 			d.must(market.SetCaps{Cluster: "paris", Caps: &market.Caps{Resources: cpu(11)}})
 			d.held("a", 6)
@@ -59,28 +65,38 @@ func TestCaps(t *testing.T) {
 			d.must(market.SetCaps{Cluster: "paris"})
 			d.held("a", 1)
 		}, capped("b", 1, three), ""},
-		"as many as may wait":            {func(d *desk) { d.must(pending("a", 90, 0)) }, waits("b", 0, market.Caps{Pending: 1}), "at most 1 requests of cluster paris may wait, and 1 do"},
-		"what need not wait may be more": {func(d *desk) { d.must(pending("a", 90, 0)) }, capped("b", 1, market.Caps{Pending: 1}), ""},
-		"what no longer waits does not":  {func(d *desk) { d.must(pending("a", 90, 0)); d.pass(time.Hour) }, waits("b", 0, market.Caps{Pending: 1}), ""},
-		"what waits is a reservation":    {func(d *desk) { d.must(pending("a", 90, 0)) }, capped("b", 1, market.Caps{Reservations: 1}), "it has 1,"},
-		"what waits is asked for":        {func(d *desk) { d.must(pending("a", 9, 0)) }, capped("b", 2, ten), "it has 9,"},
-		"a priority":                     {func(*desk) {}, waits("a", 7, market.Caps{Priority: 7}), ""},
-		"above others":                   {func(*desk) {}, waits("a", 8, market.Caps{Priority: 7}), "may have priority 7 at most, and this one has 8"},
+		"as many as may wait": {func(d *desk) { d.must(pending("a", 90, 0)) },
+			waits("b", 0, market.Caps{Pending: 1}), "at most 1 requests of cluster paris may wait, and 1 do"},
+		"what need not wait may be more": {func(d *desk) { d.must(pending("a", 90, 0)) },
+			capped("b", 1, market.Caps{Pending: 1}), ""},
+		"what no longer waits does not": {func(d *desk) { d.must(pending("a", 90, 0)); d.pass(time.Hour) },
+			waits("b", 0, market.Caps{Pending: 1}), ""},
+		"what waits is a reservation": {func(d *desk) { d.must(pending("a", 90, 0)) },
+			capped("b", 1, market.Caps{Reservations: 1}), "it has 1,"},
+		"what waits is asked for": {func(d *desk) { d.must(pending("a", 9, 0)) }, capped("b", 2, ten), "it has 9,"},
+		"a priority":              {func(*desk) {}, waits("a", 7, market.Caps{Priority: 7}), ""},
+		"above others": {func(*desk) {}, waits("a", 8, market.Caps{Priority: 7}),
+			"may have priority 7 at most, and this one has 8"},
 		"a priority for one member": {func(d *desk) {
 			d.must(market.SetCaps{Cluster: "paris", Caps: &market.Caps{Priority: 8, Pending: 2}})
 			d.must(pending("a", 90, 0))
 		}, waits("b", 8, market.Caps{Priority: -1, Pending: 1}), ""},
 		"a document that is longer than was reckoned": {func(d *desk) { d.held("a", 1) },
-			market.Confirm{ID: "a", Consumer: "paris", Generation: 1, Document: strings.Repeat("d", 6<<10), Caps: market.Caps{Bytes: 5 << 10}}, "more are asked for"},
+			market.Confirm{ID: "a", Consumer: "paris", Generation: 1,
+				Document: strings.Repeat("d", 6<<10), Caps: market.Caps{Bytes: 5 << 10}}, "more are asked for"},
 		"a document as long as was reckoned": {func(d *desk) { d.held("a", 1) },
-			market.Confirm{ID: "a", Consumer: "paris", Generation: 1, Document: strings.Repeat("d", 1<<10), Caps: market.Caps{Bytes: 1 << 10}}, ""},
+			market.Confirm{ID: "a", Consumer: "paris", Generation: 1,
+				Document: strings.Repeat("d", 1<<10), Caps: market.Caps{Bytes: 1 << 10}}, ""},
 		"growing": {func(d *desk) { d.reserved("a", 6) },
-			market.Reassign{ID: "a", Consumer: "paris", Generation: 2, Size: cpu(8), Until: noon + 7_200_000, Document: "more", Caps: market.Caps{Resources: cpu(7)}}, "it has 6, and asks for 2 more"},
+			market.Reassign{ID: "a", Consumer: "paris", Generation: 2, Size: cpu(8),
+				Until: noon + 7_200_000, Document: "more", Caps: market.Caps{Resources: cpu(7)}}, "it has 6, and asks for 2 more"},
 		"shrinking, above what it may by now": {func(d *desk) { d.reserved("a", 6) },
-			market.Reassign{ID: "a", Consumer: "paris", Generation: 2, Size: cpu(5), Until: noon + 7_200_000, Document: "less", Caps: market.Caps{Reservations: 1, Resources: cpu(3)}}, ""},
+			market.Reassign{ID: "a", Consumer: "paris", Generation: 2, Size: cpu(5),
+				Until: noon + 7_200_000, Document: "less", Caps: market.Caps{Reservations: 1, Resources: cpu(3)}}, ""},
 		"a change counts until it is answered": {func(d *desk) {
 			d.reserved("a", 2)
-			d.must(market.Reassign{ID: "a", Consumer: "paris", Generation: 2, Size: cpu(8), Until: noon + 7_200_000, Document: "more"})
+			d.must(market.Reassign{ID: "a", Consumer: "paris", Generation: 2,
+				Size: cpu(8), Until: noon + 7_200_000, Document: "more"})
 		}, capped("b", 3, ten), "it has 8,"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +121,8 @@ func TestCapsHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := &desk{node: newNode(t, ""), now: noon}
 		for _, c := range []string{"rome", "paris"} {
-			d.apply(market.Event{Time: d.now, Member: &market.Member{Cluster: c, State: api.MemberActive, Key: "k-" + c, Joined: d.now}})
+			d.apply(market.Event{Time: d.now, Member: &market.Member{Cluster: c,
+				State: api.MemberActive, Key: "k-" + c, Joined: d.now}})
 		}
 		all := resources("cpu", "1000")
 		m, err := market.Measure(measurement(map[string]api.Pool{"general": {Capacity: all, Allocatable: all, Shared: all}}))
@@ -124,7 +141,9 @@ func TestCapsHold(t *testing.T) {
 				h := capped(fmt.Sprintf("r%d", i), rapid.Int64Range(1, 6).Draw(t, "cores"), caps)
 				h.Candidates = []string{"rome"}
 				_, err := d.do(h, d.now)
-				if beyond := count+1 > caps.Reservations || cores+h.Size.Of("cpu") > 12_000; beyond != (api.CodeOf(err) == api.CodeCapReached) && d.state.Reservation(h.ID) == nil {
+				if beyond := count+1 > caps.Reservations ||
+					cores+h.Size.Of("cpu") > 12_000; beyond != (api.CodeOf(err) == api.CodeCapReached) &&
+					d.state.Reservation(h.ID) == nil {
 					t.Fatalf("%d more, beside %d reservations of %d: %v", h.Size.Of("cpu"), count, cores, err)
 				}
 			case 3:
@@ -134,7 +153,8 @@ func TestCapsHold(t *testing.T) {
 			case 4:
 				id := some()
 				if r := d.state.Reservation(id); r != nil {
-					_, _ = d.do(market.Reassign{ID: id, Consumer: "paris", Generation: r.Latest() + 1, Size: cpu(rapid.Int64Range(1, 9).Draw(t, "to")),
+					_, _ = d.do(market.Reassign{ID: id, Consumer: "paris", Generation: r.Latest() + 1,
+						Size:  cpu(rapid.Int64Range(1, 9).Draw(t, "to")),
 						Until: d.now + 3_600_000, Document: fmt.Sprint("change ", i), Caps: caps}, d.now)
 				}
 			case 5:

@@ -8,12 +8,12 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// A certificate is good only in the membership in which it was issued, and only until the next one takes its
-// place. The market decides that by two facts: the TLS keys that it knows of, for certificates of the broker's
-// own CA, and the time of issue, for all others.
+// A certificate is good only in the membership in which it was issued, and only until the next one
+// takes its place. The market decides that by two facts: the TLS keys that it knows of, for
+// certificates of the broker's own CA, and the time of issue, for all others.
 const (
-	// CertificateGrace is how long a certificate is good beside the next one: the agent stores and uses the new
-	// one meanwhile.
+	// CertificateGrace is how long a certificate is good beside the next one: the agent stores and
+	// uses the new one meanwhile.
 	CertificateGrace = 5 * time.Minute
 	// RenewEvery is how often one member may renew: each renewal is an event in the journal.
 	RenewEvery = 10 * time.Second
@@ -44,9 +44,9 @@ type Certificate struct {
 // Never is when a certificate ends before its time that does not.
 const Never Time = math.MaxInt64
 
-// CertificateEnds is from when a certificate that is valid by its dates is no longer good: 0 or a time, or
-// [Never]. A member of which no list of keys was kept yet may show the one with which it joined, and any other
-// that was issued in its membership, until it renews.
+// CertificateEnds is from when a certificate that is valid by its dates is no longer good: 0 or a
+// time, or [Never]. A member of which no list of keys was kept yet may show the one with which it
+// joined, and any other that was issued in its membership, until it renews.
 func (m *Member) CertificateEnds(c Certificate) (ends Time) {
 	if c.Ours && len(m.TLSKeys) > 0 {
 		for _, k := range m.TLSKeys {
@@ -70,11 +70,11 @@ func (m *Member) endCertificates(until Time) {
 	m.TLSKeys, m.CertificatesFrom = nil, max(m.CertificatesFrom, nextSecond(until))
 }
 
-// Renew notes that the broker issues another certificate to a member that proved its cluster key. It ends the
-// former certificates after [CertificateGrace]. A repeat for the same TLS key changes nothing. A successor of
-// the member's key becomes the member's key. It need not wait, and the former certificates end at once: a
-// cluster gives up a key that may be stolen. Errors: Suspended for a cluster that is no member; KeyChanged for
-// another cluster key; TooManyRequests.
+// Renew notes that the broker issues another certificate to a member that proved its cluster key.
+// It ends the former certificates after [CertificateGrace]. A repeat for the same TLS key changes
+// nothing. A successor of the member's key becomes the member's key. It need not wait, and the
+// former certificates end at once: a cluster gives up a key that may be stolen. Errors: Suspended
+// for a cluster that is no member; KeyChanged for another cluster key; TooManyRequests.
 type Renew struct {
 	Cluster string
 	// Key is the cluster key that signed the request, Former those that it succeeded by verified signatures.
@@ -136,9 +136,9 @@ func (m *Member) formerTLSKeys(now Time) (keys []TLSKey) {
 	return keys[max(0, len(keys)-maxTLSKeys):]
 }
 
-// EndCertificates ends all certificates of a member, as an operator does when one was stolen. Its agent renews
-// by the cluster key. A token of the Kubernetes transport is none. Errors: NotFound; Conflict for a cluster
-// that is no member.
+// EndCertificates ends all certificates of a member, as an operator does when one was stolen. Its
+// agent renews by the cluster key. A token of the Kubernetes transport is none. Errors: NotFound;
+// Conflict for a cluster that is no member.
 type EndCertificates struct {
 	Cluster string
 	// At is the time by the clock of certificates.
@@ -184,8 +184,8 @@ func (c EndOperators) decide(s *State, now Time) (Outcome, error) {
 	return Outcome{Operators: &next, Events: []Event{{Time: now, Operators: &next}}}, nil
 }
 
-// nextSecond is the first second in which nothing was issued until t: certificates say when they were issued to
-// the second.
+// nextSecond is the first second in which nothing was issued until t: certificates say when they
+// were issued to the second.
 func nextSecond(t Time) Time {
 	const second = Time(time.Second / time.Millisecond)
 	return (t/second + 1) * second

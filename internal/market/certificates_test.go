@@ -8,7 +8,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// The broker's own CA certifies keys that the market lists; of any other CA the time of issue decides, and the membership.
+// The broker's own CA certifies keys that the market lists; of any other CA the time of issue
+// decides, and the membership.
 func TestCertificateEnded(t *testing.T) {
 	own := func(key string, issued market.Time) market.Certificate {
 		return market.Certificate{Key: key, Issued: issued, Ours: true}
@@ -24,20 +25,26 @@ func TestCertificateEnded(t *testing.T) {
 		do   func(*desk)
 		want map[market.Certificate]bool // ended
 	}{
-		"joined": {func(d *desk) {}, map[market.Certificate]bool{own("tls", noon): false, own("another", noon): true, others(noon): false}},
+		"joined": {func(d *desk) {}, map[market.Certificate]bool{own("tls", noon): false,
+			own("another", noon): true, others(noon): false}},
 		"of an older journal": {func(d *desk) {
-			d.apply(market.Event{Time: noon, Member: &market.Member{Cluster: "oslo", Key: "k-oslo", State: api.MemberActive, TLSKey: "tls"}})
+			d.apply(market.Event{Time: noon, Member: &market.Member{Cluster: "oslo",
+				Key: "k-oslo", State: api.MemberActive, TLSKey: "tls"}})
 		},
 			map[market.Certificate]bool{own("tls", noon): false, own("renewed", noon): false, others(noon): false}},
 		"of an older journal, joined again": {func(d *desk) {
-			d.apply(market.Event{Time: noon, Member: &market.Member{Cluster: "oslo", Key: "k-oslo", State: api.MemberActive, TLSKey: "tls", Joined: second(60)}})
-		}, map[market.Certificate]bool{own("tls", second(59)): false, own("of the former membership", second(59)): true, own("renewed", second(60)): false}},
+			d.apply(market.Event{Time: noon, Member: &market.Member{Cluster: "oslo",
+				Key: "k-oslo", State: api.MemberActive, TLSKey: "tls", Joined: second(60)}})
+		}, map[market.Certificate]bool{own("tls", second(59)): false, own("of the former membership",
+			second(59)): true, own("renewed", second(60)): false}},
 		"of an older journal, renewed": {func(d *desk) {
-			d.apply(market.Event{Time: noon, Member: &market.Member{Cluster: "oslo", Key: "k-oslo", State: api.MemberActive, TLSKey: "tls"}})
+			d.apply(market.Event{Time: noon, Member: &market.Member{Cluster: "oslo",
+				Key: "k-oslo", State: api.MemberActive, TLSKey: "tls"}})
 			renew(d, "next")
 		}, map[market.Certificate]bool{own("tls", noon): true, own("next", noon): false}},
 		"of an older journal, removed": {func(d *desk) {
-			d.apply(market.Event{Time: noon, Member: &market.Member{Cluster: "oslo", Key: "k-oslo", State: api.MemberActive, TLSKey: "tls"}})
+			d.apply(market.Event{Time: noon, Member: &market.Member{Cluster: "oslo",
+				Key: "k-oslo", State: api.MemberActive, TLSKey: "tls"}})
 			d.must(remove)
 		}, map[market.Certificate]bool{own("tls", noon): true, others(noon): true, others(second(1)): false}},
 		"renewed": {func(d *desk) { renew(d, "next") },
@@ -52,7 +59,8 @@ func TestCertificateEnded(t *testing.T) {
 		}, map[market.Certificate]bool{own("tls", noon): false, own("next", noon): true}},
 		"renewed by a successor of the key": {func(d *desk) {
 			renew(d, "stolen")
-			d.must(market.Renew{Cluster: "oslo", Key: "k2", Former: []market.Former{{Key: "k-oslo", Fingerprint: "f"}}, TLSKey: "next"})
+			d.must(market.Renew{Cluster: "oslo", Key: "k2", Former: []market.Former{{Key: "k-oslo", Fingerprint: "f"}},
+				TLSKey: "next"})
 			d.fails(api.CodeKeyChanged, market.Renew{Cluster: "oslo", Key: "k-oslo", TLSKey: "stolen"})
 			d.fails(api.CodeTooManyRequests, market.Renew{Cluster: "oslo", Key: "k2", TLSKey: "another"})
 		}, map[market.Certificate]bool{own("tls", noon): true, own("stolen", noon): true, own("next", noon): false}},
@@ -66,9 +74,11 @@ func TestCertificateEnded(t *testing.T) {
 			map[market.Certificate]bool{own("tls", noon): true, others(noon): true}},
 		"removed, and joined again": {func(d *desk) {
 			d.must(remove)
-			d.must(market.CreateToken{Token: market.Token{ID: "again", Hash: "h", Expires: noon + market.Time(time.Hour.Milliseconds())}})
+			d.must(market.CreateToken{Token: market.Token{ID: "again",
+				Hash: "h", Expires: noon + market.Time(time.Hour.Milliseconds())}})
 			d.must(market.Join{TokenID: "again", Hash: "h", Cluster: "oslo", Key: "k2", TLSKey: "tls2"})
-		}, map[market.Certificate]bool{own("tls", noon): true, own("tls2", noon): false, others(noon): true, others(second(1)): false}},
+		}, map[market.Certificate]bool{own("tls", noon): true, own("tls2",
+			noon): false, others(noon): true, others(second(1)): false}},
 		"removed, and admitted by a certificate of another CA": {func(d *desk) {
 			d.must(remove)
 			d.must(market.Enroll{Cluster: "oslo", Key: "k2"})
@@ -79,7 +89,8 @@ func TestCertificateEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
-			d.must(market.CreateToken{Token: market.Token{ID: "t", Hash: "h", Expires: noon + market.Time(time.Hour.Milliseconds())}})
+			d.must(market.CreateToken{Token: market.Token{ID: "t", Hash: "h",
+				Expires: noon + market.Time(time.Hour.Milliseconds())}})
 			d.must(market.Join{TokenID: "t", Hash: "h", Cluster: "oslo", Key: "k-oslo", TLSKey: "tls"})
 			c.do(d)
 			for certificate, ended := range c.want {

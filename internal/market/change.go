@@ -6,8 +6,9 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Change is a newer assignment of a bound reservation, signed by its consumer. Until the provider answers, the
-// larger of the old and the new size counts. A refused change stays, so that its generation is not used again.
+// Change is a newer assignment of a bound reservation, signed by its consumer. Until the provider
+// answers, the larger of the old and the new size counts. A refused change stays, so that its
+// generation is not used again.
 type Change struct {
 	Generation int64   `json:"generation"`
 	Size       Amounts `json:"size"`
@@ -19,7 +20,8 @@ type Change struct {
 	// Assignment is the document. Acceptance, at the gate, is the answer.
 	Assignment string `json:"assignment"`
 	Acceptance string `json:"acceptance,omitempty"`
-	// HeldUntil is the deadline for the answer at the broker; in the consumer's agent, when the assignment expires.
+	// HeldUntil is the deadline for the answer at the broker; in the consumer's agent, when the
+	// assignment expires.
 	HeldUntil Time `json:"heldUntil,omitempty"`
 	// Reason and Message say why it was refused. Empty: it was not.
 	Reason  api.Reason `json:"reason,omitempty"`
@@ -147,8 +149,8 @@ func (r *Reservation) settle() {
 	}
 }
 
-// lost returns what the reservation loses by another size, with what it lost within ShrinkTime: pods may still
-// have to go for that.
+// lost returns what the reservation loses by another size, with what it lost within ShrinkTime:
+// pods may still have to go for that.
 func (r *Reservation) lost(next Amounts, now Time) *Shrunk {
 	had, since := r.Size, now
 	if s := r.Shrunk; s != nil && now < s.At.plus(ShrinkTime) {
@@ -175,9 +177,9 @@ func (c Change) TurnedDown(reason api.Reason, message string) Change {
 	return Change{Generation: c.Generation, Size: c.Size, Units: c.Units, Until: c.Until, Reason: reason, Message: message}
 }
 
-// Reassign asks for another size or end of a bound reservation, by a newer assignment of its consumer.
-// Errors: NotFound; Conflict if it is not bound, the generation is not newer, or another change awaits its answer;
-// Insufficient and Forbidden if the growth does not fit; CapReached.
+// Reassign asks for another size or end of a bound reservation, by a newer assignment of its
+// consumer. Errors: NotFound; Conflict if it is not bound, the generation is not newer, or another
+// change awaits its answer; Insufficient and Forbidden if the growth does not fit; CapReached.
 type Reassign struct {
 	ID, Consumer string
 	// Generation, Size, Until and Document are of the assignment, which was verified.
@@ -205,7 +207,8 @@ func (c Reassign) decide(s *State, now Time) (Outcome, error) {
 	case r.Consumer != c.Consumer:
 		return Outcome{}, api.Errorf(api.CodeForbidden, "only the consumer changes a reservation")
 	case !r.Bound() || c.Generation <= r.Latest():
-		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d: it cannot become generation %d",
+		return Outcome{}, api.Errorf(api.CodeConflict,
+			"reservation %s is %s at generation %d: it cannot become generation %d",
 			r.ID, r.State, r.Latest(), c.Generation).Fix("read the reservation again")
 	case r.Changing() != nil:
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is changing to generation %d", r.ID,
@@ -231,8 +234,8 @@ func (c Reassign) decide(s *State, now Time) (Outcome, error) {
 	return changed(r, now), nil
 }
 
-// checkChange reports why a reservation cannot have another size and end, or nil. A smaller size always fits. A
-// purchase can grow or last longer only while its plan is on sale unchanged.
+// checkChange reports why a reservation cannot have another size and end, or nil. A smaller size
+// always fits. A purchase can grow or last longer only while its plan is on sale unchanged.
 func (s *State) checkChange(r *Reservation, size Amounts, units int64, until, now Time) error {
 	grows := len(size.Beyond(r.Size)) > 0
 	if r.Sale != nil && units != r.Sale.Units && len(r.Past) >= MaxStretches {

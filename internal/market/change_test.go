@@ -11,7 +11,8 @@ import (
 
 // becoming is paris's wish that r, bound for an hour, become another size.
 func becoming(generation, cores int64) market.Reassign {
-	return market.Reassign{ID: "r", Consumer: "paris", Generation: generation, Size: cpu(cores), Until: noon + 7_200_000, Document: "assignment " + string(rune('0'+generation))}
+	return market.Reassign{ID: "r", Consumer: "paris", Generation: generation,
+		Size: cpu(cores), Until: noon + 7_200_000, Document: "assignment " + string(rune('0'+generation))}
 }
 
 // The larger of old and new counts, until the provider has answered.
@@ -25,14 +26,16 @@ func TestAChangeCountsUntilItIsAnswered(t *testing.T) {
 	}
 	d.must(market.Accept{ID: "r", Provider: "rome", Generation: 2, Document: "acceptance 2"})
 	d.want("r", api.Reserved, "", "rome", 1000)
-	if r := d.state.Reservation("r"); r.Generation != 2 || r.Until != noon+7_200_000 || r.Assignment != "assignment 2" || r.Acceptance != "acceptance 2" || r.Change != nil || r.Shrunk != nil {
+	if r := d.state.Reservation("r"); r.Generation != 2 || r.Until != noon+7_200_000 ||
+		r.Assignment != "assignment 2" || r.Acceptance != "acceptance 2" || r.Change != nil || r.Shrunk != nil {
 		t.Errorf("became %s", dump(r))
 	}
 	d.must(becoming(3, 2))
 	d.want("r", api.Reserved, "", "rome", 1000)
 	d.must(market.Accept{ID: "r", Provider: "rome", Generation: 3, Document: "acceptance 3"})
 	d.want("r", api.Reserved, "", "rome", 6000)
-	if r := d.state.Reservation("r"); r.Shrunk == nil || !r.Shrunk.By.Equal(cpu(5)) || !r.Ending().Size.Equal(cpu(5)) || r.Ending().State != api.Releasing {
+	if r := d.state.Reservation("r"); r.Shrunk == nil || !r.Shrunk.By.Equal(cpu(5)) ||
+		!r.Ending().Size.Equal(cpu(5)) || r.Ending().State != api.Releasing {
 		t.Errorf("became %s", dump(r))
 	}
 }
@@ -120,13 +123,15 @@ func TestGateAdmitsAChange(t *testing.T) {
 	d.fails(api.CodeInsufficient, assigned("r", 2, 9, "doc 2"))
 	out := d.must(assigned("r", 2, 7, "doc 2"))
 	d.want("r", api.Reserved, "", "rome", 1000)
-	if out.Reservation.AnswerTo("doc 2") == "" || out.Reservation.AnswerTo("doc") == "" || out.Reservation.AnswerTo("doc 3") != "" {
+	if out.Reservation.AnswerTo("doc 2") == "" || out.Reservation.AnswerTo("doc") == "" ||
+		out.Reservation.AnswerTo("doc 3") != "" {
 		t.Errorf("it answers %s", dump(out.Reservation))
 	}
 	d.must(market.Commit{ID: "r", Generation: 2})
 	d.want("r", api.Reserved, "", "rome", 1000)
 	d.must(assigned("r", 3, 1, "doc 3"))
-	d.must(market.Refuse{ID: "r", By: "rome", Generation: 3, Reason: api.ReasonNotAccepted}) // the broker waits for it no more
+	// the broker waits for it no more
+	d.must(market.Refuse{ID: "r", By: "rome", Generation: 3, Reason: api.ReasonNotAccepted})
 	d.want("r", api.Reserved, "", "rome", 1000)
 	adopted := assigned("r", 3, 2, "doc 3")
 	adopted.Adopt = true
@@ -148,14 +153,16 @@ func TestGateWaitsForALongerEnd(t *testing.T) {
 	d.want("r", api.Releasing, api.ReasonEnded, "rome", 3000)
 }
 
-// What was lost by becoming smaller is not forgotten by the next change, nor is its time; after a while it is.
+// What was lost by becoming smaller is not forgotten by the next change, nor is its time; after a
+// while it is.
 func TestWhatIsLostStaysLost(t *testing.T) {
 	d := newDesk(t)
 	d.reserved("r", 7)
 	change := func(generation, cores int64) *market.Shrunk {
 		t.Helper()
 		d.must(becoming(generation, cores))
-		d.must(market.Accept{ID: "r", Provider: "rome", Generation: generation, Document: fmt.Sprint("acceptance ", generation)})
+		d.must(market.Accept{ID: "r", Provider: "rome", Generation: generation,
+			Document: fmt.Sprint("acceptance ", generation)})
 		return d.state.Reservation("r").Shrunk
 	}
 	if s := change(2, 2); s == nil || !s.By.Equal(cpu(5)) || s.At != noon {

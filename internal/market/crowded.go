@@ -5,11 +5,12 @@ import (
 	"slices"
 )
 
-// A reservation that is over is kept for [Retention]: a repeat gets the same answer, and a party that was away
-// learns the end. A broker keeps at most maxKeptBytes of one consumer, or minEndedBytes beside its live
-// reservations. Beyond that it forgets the oldest ended ones early, but never one whose end the provider may
-// not know ([Reservation.RememberUntil]): with its documents the provider could bring it back. Those count
-// against the cap on bytes, like live reservations.
+// A reservation that is over is kept for [Retention]: a repeat gets the same answer, and a party
+// that was away learns the end. A broker keeps at most maxKeptBytes of one consumer, or
+// minEndedBytes beside its live reservations. Beyond that it forgets the oldest ended ones early,
+// but never one whose end the provider may not know ([Reservation.RememberUntil]): with its
+// documents the provider could bring it back. Those count against the cap on bytes, like live
+// reservations.
 const (
 	maxKeptBytes  = 18 << 20
 	minEndedBytes = 2 << 20
@@ -46,8 +47,8 @@ func (s *State) BytesOf(consumer string) (has, all int64) {
 	return s.consumed(consumer).consumedBytes(), all
 }
 
-// Greediest returns the consumer whose reservations take the most bytes, with those that are over. It is empty
-// if there are none.
+// Greediest returns the consumer whose reservations take the most bytes, with those that are over.
+// It is empty if there are none.
 func (s *State) Greediest() (consumer string) {
 	for _, name := range slices.Sorted(maps.Keys(s.parties)) {
 		if s.parties[name].consumedBytes() > s.consumed(consumer).consumedBytes() {

@@ -19,7 +19,8 @@ func large(id string) *market.Hold {
 	return h
 }
 
-// Of one consumer a broker keeps some 28 MiB: beyond that the oldest of what is over is forgotten early, and nothing of others.
+// Of one consumer a broker keeps some 28 MiB: beyond that the oldest of what is over is forgotten
+// early, and nothing of others.
 func TestWhatIsOverIsBounded(t *testing.T) {
 	d := newDesk(t)
 	s := d.state
@@ -53,7 +54,8 @@ func TestWhatIsOverIsBounded(t *testing.T) {
 	check := func(least, most int, last string) {
 		t.Helper()
 		all := s.Of("paris", 0)
-		if n := len(all) - len(s.Live("paris")); n < least || n > most || all[len(all)-1].ID != last || s.Reservation("r-0") != nil {
+		if n := len(all) - len(s.Live("paris")); n < least || n > most ||
+			all[len(all)-1].ID != last || s.Reservation("r-0") != nil {
 			t.Errorf("%d are kept, from %s to %s, want %d to %d, to %s", n, all[0].ID, all[len(all)-1].ID, least, most, last)
 		}
 		if s.Reservation("other") == nil || int(s.Kept().Early) != made-s.Count()[api.Failed]+1 {
@@ -83,7 +85,8 @@ func TestWhatIsOverIsBounded(t *testing.T) {
 	check(30, 36, "w-449")
 }
 
-// What one consumer has pending, held and reserved takes no more memory than its cap, however it is made of requests and documents.
+// What one consumer has pending, held and reserved takes no more memory than its cap, however it is
+// made of requests and documents.
 func TestBytesOfAConsumerAreCapped(t *testing.T) {
 	const most = 1 << 20
 	d := newDesk(t)

@@ -10,15 +10,16 @@ type Command interface {
 	decide(s *State, now Time) (Outcome, error)
 }
 
-// Outcome is the result of a command: its events, and the new record of its subject. No events: nothing had to
-// change.
+// Outcome is the result of a command: its events, and the new record of its subject. No events:
+// nothing had to change.
 type Outcome struct {
 	// Operators says which certificates of operators are valid.
 	Operators   *Operators
 	Events      []Event
 	Reservation *Reservation
 	Decision    *api.Decision
-	// Rejected is a request that no cluster can serve, for [State.Remember]. Nil: the command was not rejected.
+	// Rejected is a request that no cluster can serve, for [State.Remember]. Nil: the command was
+	// not rejected.
 	Rejected *Reservation
 	Member   *Member
 	Token    *Token
@@ -61,8 +62,8 @@ func clone(r *Reservation) *Reservation {
 	return &c
 }
 
-// checkCapacity reports why a reservation does not fit a provider now, or nil. It also checks the stock of its
-// plan. The broker calls it before a hold, the gate before an acceptance.
+// checkCapacity reports why a reservation does not fit a provider now, or nil. It also checks the
+// stock of its plan. The broker calls it before a hold, the gate before an acceptance.
 func (s *State) checkCapacity(provider string, r *Reservation, now Time) error {
 	if err := s.checkStock(r.Sale, r.Units(), 0, now); err != nil {
 		return err

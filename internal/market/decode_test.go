@@ -72,7 +72,8 @@ func FuzzDecoder(f *testing.F) {
 		var want Event
 		wrong := strictly(data, &want)
 		var got Event
-		if err := payload.Read(data, &got, payload.Sharing()); (err == nil) != (wrong == nil) || err == nil && !reflect.DeepEqual(got, want) {
+		if err := payload.Read(data, &got, payload.Sharing()); (err == nil) != (wrong == nil) ||
+			err == nil && !reflect.DeepEqual(got, want) {
 			t.Errorf("%s is read as %+v, %v; want %+v, %v", data, got, err, want, wrong)
 		}
 		var whole snapshot
@@ -98,7 +99,8 @@ func strictly(data []byte, into any) error {
 	return nil
 }
 
-// A snapshot that is read in pieces leads to the same market, whatever is in its texts, and where a record is not as it is written, too.
+// A snapshot that is read in pieces leads to the same market, whatever is in its texts, and where a
+// record is not as it is written, too.
 func TestRestoreInPieces(t *testing.T) {
 	s := New("")
 	for i := range 2000 {
@@ -130,7 +132,8 @@ func TestRestoreInPieces(t *testing.T) {
 			t.Errorf("%s: it holds something twice", name)
 		}
 	}
-	for _, wrong := range []string{`{"revision":1,"time":1,"reservations":[}]}`, `{"revision":1,"time":1,"members":[,]}`, `{"revision":1,"time":1,"reservations":[`} {
+	for _, wrong := range []string{`{"revision":1,"time":1,"reservations":[}]}`,
+		`{"revision":1,"time":1,"members":[,]}`, `{"revision":1,"time":1,"reservations":[`} {
 		if err := New("").Restore([]byte(wrong), nil); err == nil {
 			t.Errorf("%s is restored", wrong)
 		}

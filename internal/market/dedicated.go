@@ -59,8 +59,8 @@ func (b *book) tenant() string {
 // shared reports whether a consumer other than besides has something of the pool.
 func (b *book) shared(besides string) bool { return b.tenants > 0 && b.tenant() != besides }
 
-// checkDedicated reports why a reservation from sale cannot use a pool because of other consumers, or nil. sale
-// may be nil. Errors: Insufficient.
+// checkDedicated reports why a reservation from sale cannot use a pool because of other consumers,
+// or nil. sale may be nil. Errors: Insufficient.
 func (s *State) checkDedicated(provider, pool, consumer string, sale *api.Sale) error {
 	p := s.providers[provider]
 	if p == nil {

@@ -16,10 +16,11 @@ import (
 // alone is rome's offer of a core, in a pool of the buyer's alone or in one that it shares.
 func alone(t rapid.TB) *market.Offer {
 	t.Helper()
-	payload, err := json.Marshal(api.SignedOffer{Protocol: api.Protocol, Seller: "rome", Name: "web", Version: 1, Offer: api.OfferSpec{Plans: []api.Plan{
-		{Name: "alone", Resources: resources("cpu", "1"), Dedicated: true, Units: &api.Units{Min: 1, Max: 8}},
-		{Name: "shared", Resources: resources("cpu", "1"), Units: &api.Units{Min: 1, Max: 8}},
-	}}})
+	payload, err := json.Marshal(api.SignedOffer{Protocol: api.Protocol,
+		Seller: "rome", Name: "web", Version: 1, Offer: api.OfferSpec{Plans: []api.Plan{
+			{Name: "alone", Resources: resources("cpu", "1"), Dedicated: true, Units: &api.Units{Min: 1, Max: 8}},
+			{Name: "shared", Resources: resources("cpu", "1"), Units: &api.Units{Min: 1, Max: 8}},
+		}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,8 @@ func TestDedicated(t *testing.T) {
 	}
 	all := resources("cpu", "8")
 	d.reports("rome", 2, all, map[string]api.AccountUse{"oslo": {Used: resources("cpu", "1")}})
-	d.fails(api.CodeInsufficient, buying("no", "paris", "alone", 1)) // somebody's pods are there, though nobody reserved anything
+	// somebody's pods are there, though nobody reserved anything
+	d.fails(api.CodeInsufficient, buying("no", "paris", "alone", 1))
 	if d.state.Imbalance() != 0 {
 		t.Error("the books are not right")
 	}
@@ -110,7 +112,8 @@ func TestAloneIsAlone(t *testing.T) {
 				do(market.Accept{ID: r.ID, Provider: r.Provider, Generation: r.Generation, Document: "yes"})
 			case act == 5:
 				units := rapid.Int64Range(1, 6).Draw(t, "units")
-				do(market.Reassign{ID: r.ID, Consumer: r.Consumer, Generation: r.Latest() + 1, Size: cpu(units), Units: units, Until: now + 3_600_000, Document: fmt.Sprint("doc", i)})
+				do(market.Reassign{ID: r.ID, Consumer: r.Consumer, Generation: r.Latest() + 1,
+					Size: cpu(units), Units: units, Until: now + 3_600_000, Document: fmt.Sprint("doc", i)})
 			case act == 6:
 				do(market.Release{ID: r.ID, By: r.Consumer, Generation: r.Generation, Document: "end"})
 			case act == 7:
@@ -119,7 +122,8 @@ func TestAloneIsAlone(t *testing.T) {
 				n.restart(len(n.journal))
 				measure(now)
 			default:
-				now += market.Time(rapid.SampledFrom([]time.Duration{time.Second, time.Minute, time.Hour}).Draw(t, "time").Milliseconds())
+				now += market.Time(rapid.SampledFrom([]time.Duration{time.Second, time.Minute, time.Hour}).Draw(t,
+					"time").Milliseconds())
 				measure(now)
 				do(market.Tick{})
 			}

@@ -17,11 +17,13 @@ type desk struct {
 
 var noon = market.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 
-// newDesk is a broker's market with the members rome, milan and paris, of which rome and milan each offer 8 cpu.
+// newDesk is a broker's market with the members rome, milan and paris, of which rome and milan each
+// offer 8 cpu.
 func newDesk(t *testing.T) *desk {
 	d := &desk{node: newNode(t, ""), t: t, now: noon}
 	for _, c := range []string{"rome", "milan", "paris"} {
-		d.apply(market.Event{Time: d.now, Member: &market.Member{Cluster: c, State: api.MemberActive, Key: "k-" + c, Joined: d.now}})
+		d.apply(market.Event{Time: d.now, Member: &market.Member{Cluster: c,
+			State: api.MemberActive, Key: "k-" + c, Joined: d.now}})
 	}
 	d.offers("rome", 1, "8")
 	d.offers("milan", 1, "8")
@@ -88,7 +90,8 @@ func (d *desk) offers(cluster string, number int64, cpu string) {
 func request(id string, cores int64) *market.Hold {
 	return &market.Hold{
 		ID: id, Digest: "digest", Consumer: "paris", Pool: "general", Size: cpu(cores), Duration: time.Hour,
-		Request: &api.Request{Resources: cpu(cores).Resources()}, Candidates: []string{"rome", "milan"}, Decision: &api.Decision{Considered: 3, Candidates: 2},
+		Request: &api.Request{Resources: cpu(cores).Resources()}, Candidates: []string{"rome",
+			"milan"}, Decision: &api.Decision{Considered: 3, Candidates: 2},
 	}
 }
 

@@ -33,7 +33,8 @@ func TestTheLongestAssignmentIsTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	long := strings.Repeat("x", 63)
-	r := &market.Reservation{ID: long, Consumer: long, Provider: long, Pool: long, Size: size, Generation: 1 << 50, Until: noon, HeldUntil: noon, From: noon,
+	r := &market.Reservation{ID: long, Consumer: long, Provider: long,
+		Pool: long, Size: size, Generation: 1 << 50, Until: noon, HeldUntil: noon, From: noon,
 		Sale: &api.Sale{Offer: key.Public().Fingerprint().String(), Plan: long, Units: 1 << 50}}
 	a := market.AssignmentOf(r, key.Public().Fingerprint().String(), key.Public().Fingerprint().String())
 	a.Issued = a.Until

@@ -52,8 +52,8 @@ func (s *State) next(r *Reservation) Time {
 	}
 }
 
-// retention returns how long a reservation that is over is kept. An agent, whose Ledger is small, keeps it for
-// an hour, and then what [State.spend] needs.
+// retention returns how long a reservation that is over is kept. An agent, whose Ledger is small,
+// keeps it for an hour, and then what [State.spend] needs.
 func (s *State) retention() time.Duration {
 	if s.Self != "" {
 		return time.Hour

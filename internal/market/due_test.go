@@ -20,7 +20,8 @@ func members() *market.State {
 // bound is a reservation of paris at rome that ends in a year.
 func bound(i int, state api.State, at market.Time) *market.Reservation {
 	return &market.Reservation{
-		ID: fmt.Sprint("r-", i), Consumer: "paris", Provider: "rome", Pool: "general", State: state, Generation: 1, Created: noon, Changed: at, Size: cpu(1),
+		ID: fmt.Sprint("r-",
+			i), Consumer: "paris", Provider: "rome", Pool: "general", State: state, Generation: 1, Created: noon, Changed: at, Size: cpu(1),
 		HeldUntil: at + 60_000, Deadline: at + 300_000, Until: noon + 365*24*3600_000,
 	}
 }
@@ -29,7 +30,8 @@ func apply(s *market.State, at market.Time, r *market.Reservation) {
 	s.Apply(market.Event{Time: at, Reservation: &market.ReservationEvent{Reservation: r}})
 }
 
-// A member that shows its next key again and again leaves one entry for each of its holds, however many keys it shows before a tick.
+// A member that shows its next key again and again leaves one entry for each of its holds, however
+// many keys it shows before a tick.
 func TestKeysThatFollowEachOtherQueueNothingTwice(t *testing.T) {
 	const holds = 2000
 	s := members()
@@ -37,7 +39,8 @@ func TestKeysThatFollowEachOtherQueueNothingTwice(t *testing.T) {
 		apply(s, noon, bound(i, api.Held, noon))
 	}
 	for key := range 5 {
-		s.Apply(market.Event{Time: noon, Member: &market.Member{Cluster: "paris", State: api.MemberActive, Key: fmt.Sprint("key-", key+1), Rekeyed: s.Revision}})
+		s.Apply(market.Event{Time: noon, Member: &market.Member{Cluster: "paris",
+			State: api.MemberActive, Key: fmt.Sprint("key-", key+1), Rekeyed: s.Revision}})
 		if s.Queued() != holds {
 			t.Fatalf("after %d keys %d entries wait for %d holds", key+1, s.Queued(), holds)
 		}
@@ -47,12 +50,14 @@ func TestKeysThatFollowEachOtherQueueNothingTwice(t *testing.T) {
 	}
 	// Another key costs the list of the holds and a look at each: no entry is made or moved.
 	if per := allocated(func() {
-		s.Apply(market.Event{Time: noon, Member: &market.Member{Cluster: "paris", State: api.MemberActive, Key: "last", Rekeyed: s.Revision}})
+		s.Apply(market.Event{Time: noon, Member: &market.Member{Cluster: "paris",
+			State: api.MemberActive, Key: "last", Rekeyed: s.Revision}})
 	}) / holds; per > 64 {
 		t.Errorf("another key allocates %d bytes for each hold", per)
 	}
 	ticks := 0
-	for out, _ := market.Decide(s, market.Tick{}, noon); len(out.Events) > 0; out, _ = market.Decide(s, market.Tick{}, noon) {
+	for out, _ := market.Decide(s, market.Tick{}, noon); len(out.Events) > 0; out, _ = market.Decide(s,
+		market.Tick{}, noon) {
 		for _, e := range out.Events {
 			s.Apply(e)
 		}
@@ -76,7 +81,8 @@ func TestChangesQueueNothingTwice(t *testing.T) {
 		for i := range reservations {
 			at++
 			offered := bound(i, api.Reserved, at)
-			offered.Change = &market.Change{Generation: int64(round + 2), Size: cpu(2), Until: offered.Until, Assignment: "x", HeldUntil: at + 60_000}
+			offered.Change = &market.Change{Generation: int64(round + 2),
+				Size: cpu(2), Until: offered.Until, Assignment: "x", HeldUntil: at + 60_000}
 			apply(s, at, offered)
 			apply(s, at, bound(i, api.Reserved, at))
 		}

@@ -23,8 +23,8 @@ func (m *Member) Enables(provider string) bool {
 	return is
 }
 
-// Enable adds a provider to a consumer's list, or removes it. The first Enable begins the list, EnableAll ends
-// it. Existing reservations stay. Errors: NotMember, Suspended; Invalid.
+// Enable adds a provider to a consumer's list, or removes it. The first Enable begins the list,
+// EnableAll ends it. Existing reservations stay. Errors: NotMember, Suspended; Invalid.
 type Enable struct {
 	Consumer, Provider string
 	Enabled            bool

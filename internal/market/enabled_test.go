@@ -11,7 +11,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// What a consumer enables is a set that begins empty; repeating changes nothing, and nothing is held on what is not in it.
+// What a consumer enables is a set that begins empty; repeating changes nothing, and nothing is
+// held on what is not in it.
 func TestEnable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := newNode(t, "")
@@ -81,7 +82,8 @@ func TestEnableDecides(t *testing.T) {
 	for i := range 999 {
 		d.must(market.Enable{Consumer: "paris", Provider: fmt.Sprint("c", i), Enabled: true})
 	}
-	if _, err := d.do(market.Enable{Consumer: "paris", Provider: "one-more", Enabled: true}, noon); api.CodeOf(err) != api.CodeInvalid {
+	if _, err := d.do(market.Enable{Consumer: "paris", Provider: "one-more", Enabled: true},
+		noon); api.CodeOf(err) != api.CodeInvalid {
 		t.Error(err)
 	}
 	d.must(token("again", "paris"))

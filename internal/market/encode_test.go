@@ -39,8 +39,8 @@ func sameAsMarshal(t rapid.TB, e market.Event) {
 	}
 }
 
-// Each field of a reservation and of its decision is written, alone and with all others: one that is added and
-// forgotten in the encoder would be lost at the next restart.
+// Each field of a reservation and of its decision is written, alone and with all others: one that
+// is added and forgotten in the encoder would be lost at the next restart.
 func TestEveryFieldIsEncoded(t *testing.T) {
 	all := &market.Reservation{}
 	eachField(t, reflect.ValueOf(all).Elem(), func(t *testing.T, alone reflect.Value) {
@@ -137,11 +137,13 @@ func fill(v reflect.Value) {
 // What a member sends takes no more bytes in the journal than in its request.
 func TestTextDoesNotGrowInTheJournal(t *testing.T) {
 	for _, c := range "<>&'/+=" {
-		in := api.ReservationCreate{Request: api.Request{Where: strings.Repeat(string(c), 2000), Properties: map[string]string{strings.Repeat(string(c), 300): "x"}}}
+		in := api.ReservationCreate{Request: api.Request{Where: strings.Repeat(string(c), 2000),
+			Properties: map[string]string{strings.Repeat(string(c), 300): "x"}}}
 		sent := len(plainly(t, in))
 		for name, e := range map[string]market.Event{
 			"reservation": {Reservation: &market.ReservationEvent{Reservation: &market.Reservation{Request: &in.Request}}},
-			"member":      {Member: &market.Member{Card: &api.Card{Properties: api.Properties{Labels: in.Request.Properties, Region: in.Request.Where}}}},
+			"member": {Member: &market.Member{Card: &api.Card{Properties: api.Properties{Labels: in.Request.Properties,
+				Region: in.Request.Where}}}},
 		} {
 			if kept := len(encode(t, e)); kept > sent+1000 {
 				t.Errorf("%s: %d bytes of %q are sent, and %d are kept", name, sent, c, kept)
@@ -151,12 +153,15 @@ func TestTextDoesNotGrowInTheJournal(t *testing.T) {
 }
 
 func TestAnyTextIsEncoded(t *testing.T) {
-	for _, where := range []string{`region == "eu" && cores >= 4`, `name.matches('a<b\\.c')`, `"`, "two\nlines of \"text\"", "\x7f", "ende \u00fc & <b>"} {
-		sameAsMarshal(t, market.Event{Reservation: &market.ReservationEvent{Reservation: &market.Reservation{Request: &api.Request{Where: where}}}})
+	for _, where := range []string{`region == "eu" && cores >= 4`,
+		`name.matches('a<b\\.c')`, `"`, "two\nlines of \"text\"", "\x7f", "ende \u00fc & <b>"} {
+		sameAsMarshal(t,
+			market.Event{Reservation: &market.ReservationEvent{Reservation: &market.Reservation{Request: &api.Request{Where: where}}}})
 	}
 	event := func(t *rapid.T, text *rapid.Generator[string]) market.Event {
 		return market.Event{Reservation: &market.ReservationEvent{Reservation: &market.Reservation{
-			ID: text.Draw(t, "id"), Key: text.Draw(t, "key"), Next: []string{text.Draw(t, "next")}, Created: market.Time(rapid.Int64().Draw(t, "created")),
+			ID: text.Draw(t, "id"), Key: text.Draw(t, "key"), Next: []string{text.Draw(t,
+				"next")}, Created: market.Time(rapid.Int64().Draw(t, "created")),
 			Size: market.Amounts{{Resource: text.Draw(t, "resource"), Value: rapid.Int64().Draw(t, "value")}},
 		}}}
 	}

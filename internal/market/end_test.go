@@ -68,7 +68,8 @@ func TestReleaseAfterTheEnd(t *testing.T) {
 	d.pass(time.Hour)
 	d.want("r", api.Releasing, api.ReasonEnded, "rome", 3000)
 	d.must(market.Release{ID: "r", By: "paris", Generation: 1, Reason: api.ReasonEnded, Document: "end"})
-	if out := d.must(market.Release{ID: "r", By: "rome", Generation: 1, Reason: api.ReasonEnded, Document: "another"}); len(out.Events) > 0 || out.Reservation.End != "end" {
+	if out := d.must(market.Release{ID: "r", By: "rome", Generation: 1,
+		Reason: api.ReasonEnded, Document: "another"}); len(out.Events) > 0 || out.Reservation.End != "end" {
 		t.Errorf("ended twice: %s", dump(out))
 	}
 }

@@ -45,7 +45,8 @@ func newFederation(t *rapid.T) *federation {
 		f.gates[p] = newNode(t, p)
 	}
 	for _, c := range clusters {
-		f.broker.apply(market.Event{Time: f.now, Member: &market.Member{Cluster: c, State: api.MemberActive, Key: "k-" + c, Joined: f.now}})
+		f.broker.apply(market.Event{Time: f.now, Member: &market.Member{Cluster: c,
+			State: api.MemberActive, Key: "k-" + c, Joined: f.now}})
 	}
 	for _, p := range providers {
 		f.advertise(p)
@@ -160,7 +161,8 @@ func (f *federation) advertise(provider string) {
 			all[resourceName(name)] = quantity(rapid.SampledFrom([]int64{12, 6, 3, 0}).Draw(f.t, name))
 		}
 	}
-	pool := api.Pool{Allocatable: all, Shared: all, Allocated: resources("cpu", rapid.SampledFrom([]string{"0", "1", "500m", "0", "20"}).Draw(f.t, "allocated"))}
+	pool := api.Pool{Allocatable: all, Shared: all,
+		Allocated: resources("cpu", rapid.SampledFrom([]string{"0", "1", "500m", "0", "20"}).Draw(f.t, "allocated"))}
 	m := api.Measurement{Pools: map[string]api.Pool{"general": pool}}
 	if !f.rarely("withdraws") {
 		m.Terms = &api.Terms{}
@@ -168,7 +170,8 @@ func (f *federation) advertise(provider string) {
 			m.Terms.MaxPerConsumer = resources("cpu", "6")
 		}
 		if f.rarely("by hand") || f.rarely("by hand, too") {
-			m.Terms.ApproveWithin = &metav1.Duration{Duration: rapid.SampledFrom([]time.Duration{time.Minute, 2 * time.Hour, market.MaxApproval}).Draw(f.t, "within")}
+			m.Terms.ApproveWithin = &metav1.Duration{Duration: rapid.SampledFrom([]time.Duration{time.Minute,
+				2 * time.Hour, market.MaxApproval}).Draw(f.t, "within")}
 		}
 	}
 	if !f.rarely("the same again") {
@@ -249,11 +252,13 @@ func (f *federation) reckon(n *node, provider string, m api.Measurement) {
 		q, shared := pool.Shared[resourceName(name)]
 		offered := int64(0)
 		if shared {
-			free := whole(resourceName(name), pool.Allocatable[resourceName(name)]) - whole(resourceName(name), pool.Allocated[resourceName(name)])
+			free := whole(resourceName(name), pool.Allocatable[resourceName(name)]) - whole(resourceName(name),
+				pool.Allocated[resourceName(name)])
 			offered = min(whole(resourceName(name), q), free)
 		}
 		if listing.Available.Of(name) != offered-reserved {
-			f.t.Fatalf("%s: %d %s are available, want %d: %s", provider, listing.Available.Of(name), name, offered-reserved, dump(listing))
+			f.t.Fatalf("%s: %d %s are available, want %d: %s", provider,
+				listing.Available.Of(name), name, offered-reserved, dump(listing))
 		}
 	}
 }
@@ -262,7 +267,8 @@ func (f *federation) reckon(n *node, provider string, m api.Measurement) {
 func (f *federation) some(n *node) *market.Reservation {
 	all := n.state.All()
 	all = append(all, &market.Reservation{
-		ID: "nobody", State: api.Held, Consumer: "paris", Provider: "rome", Pool: "general", Generation: 1, HeldUntil: f.now + 1, Until: f.now + 2})
+		ID: "nobody", State: api.Held, Consumer: "paris", Provider: "rome", Pool: "general", Generation: 1, HeldUntil: f.now +
+			1, Until: f.now + 2})
 	return rapid.SampledFrom(all).Draw(f.t, "reservation")
 }
 

@@ -18,10 +18,11 @@ const (
 	soldBytes     = 256  // a sale that is listed
 )
 
-// footprint returns about how many bytes of memory a reservation takes, with the documents that it still needs
-// to be bound. The bounds on a consumer's memory use it.
+// footprint returns about how many bytes of memory a reservation takes, with the documents that it
+// still needs to be bound. The bounds on a consumer's memory use it.
 func footprint(r *Reservation) int64 {
-	n := recordBytes + len(r.ID) + len(r.Consumer) + len(r.Pool) + len(r.Key) + len(r.Digest) + len(r.Message) + len(r.Provider) +
+	n := recordBytes + len(r.ID) + len(r.Consumer) + len(r.Pool) +
+		len(r.Key) + len(r.Digest) + len(r.Message) + len(r.Provider) +
 		len(r.Assignment) + len(r.Acceptance) + len(r.End) + len(r.Reclaim) + len(r.Via) + len(r.Why) + amounts(r.Size) +
 		texts(r.Group) + texts(r.Next) + len(r.Past)*amountBytes + len(r.Plans)*2*saleBytes
 	if r.Assignment == "" && !r.State.Over() {

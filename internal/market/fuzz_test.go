@@ -19,7 +19,8 @@ func FuzzDecodeEvent(f *testing.F) {
 	for _, data := range story(f) {
 		f.Add(data)
 	}
-	for _, bad := range []string{``, `null`, `{}`, `{"time":1}`, `{"time":1,"reservation":{}}`, `{"member":{},"token":{}}`, `{"forget":{}} x`, `{"novelty":{}}`} {
+	for _, bad := range []string{``, `null`, `{}`, `{"time":1}`,
+		`{"time":1,"reservation":{}}`, `{"member":{},"token":{}}`, `{"forget":{}} x`, `{"novelty":{}}`} {
 		f.Add([]byte(bad))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -53,7 +54,8 @@ func FuzzRestore(f *testing.F) {
 		}
 		f.Add(snapshot)
 	}
-	for _, bad := range []string{``, `null`, `{"members":[null]}`, `{"tokens":[null]}`, `{"reservations":[null]}`, `{"reservations":[{}]}`, `{"novelties":[]}`} {
+	for _, bad := range []string{``, `null`, `{"members":[null]}`,
+		`{"tokens":[null]}`, `{"reservations":[null]}`, `{"reservations":[{}]}`, `{"novelties":[]}`} {
 		f.Add([]byte(bad))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -85,8 +87,10 @@ func FuzzRestore(f *testing.F) {
 // Whatever an agent sends, no sum in the books is absurd.
 func FuzzMeasure(f *testing.F) {
 	all := resources("cpu", "8", "nvidia.com/gpu", "2")
-	seed, err := json.Marshal(measurement(map[string]api.Pool{"general": {Capacity: all, Allocatable: all, Allocated: resources("cpu", "1500u"), Shared: all,
-		Accounts: map[string]api.AccountUse{"paris": {Commitments: map[string]api.Resources{"r": resources("cpu", "1")}, Used: resources("pods", "3")}}}}))
+	seed, err := json.Marshal(measurement(map[string]api.Pool{"general": {Capacity: all,
+		Allocatable: all, Allocated: resources("cpu", "1500u"), Shared: all,
+		Accounts: map[string]api.AccountUse{"paris": {Commitments: map[string]api.Resources{"r": resources("cpu", "1")},
+			Used: resources("pods", "3")}}}}))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -8,9 +8,10 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Admit records, at a gate, that it accepts an assignment. Signature, keys and policy were checked before.
-// Errors: Insufficient and Forbidden if it does not fit; Suspended; Unavailable if the terms changed since they
-// were checked; Conflict for a generation that is not newer than the known one.
+// Admit records, at a gate, that it accepts an assignment. Signature, keys and policy were checked
+// before. Errors: Insufficient and Forbidden if it does not fit; Suspended; Unavailable if the
+// terms changed since they were checked; Conflict for a generation that is not newer than the known
+// one.
 type Admit struct {
 	Assignment api.Assignment
 	Size       Amounts
@@ -99,7 +100,8 @@ func (c Admit) change(s *State, r *Reservation, now Time) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	if promised := c.Adopt && next.Generation > r.Latest(); !promised { // another may have taken the capacity of a dropped one
+	// another may have taken the capacity of a dropped one
+	if promised := c.Adopt && next.Generation > r.Latest(); !promised {
 		if err := s.checkChange(r, c.Size, next.Units, next.Until, now); err != nil {
 			return Outcome{}, err
 		}

@@ -11,8 +11,10 @@ import (
 // assigned is what paris signed for rome, until in an hour; the acceptance binds for 90 seconds.
 func assigned(id string, generation, cores int64, document string) market.Admit {
 	return market.Admit{
-		Assignment: api.Assignment{Reservation: id, Generation: generation, Consumer: "paris", Provider: "rome", Pool: "general", Until: (noon + 3_600_000).Meta()},
-		Size:       cpu(cores), Document: document, Acceptance: "yes to " + document, BindsUntil: noon + 90_000, Fence: api.Fence{Lineage: "l", Revision: 7},
+		Assignment: api.Assignment{Reservation: id, Generation: generation,
+			Consumer: "paris", Provider: "rome", Pool: "general", Until: (noon + 3_600_000).Meta()},
+		Size: cpu(cores), Document: document, Acceptance: "yes to " +
+			document, BindsUntil: noon + 90_000, Fence: api.Fence{Lineage: "l", Revision: 7},
 	}
 }
 
@@ -25,7 +27,8 @@ func TestGateAccepts(t *testing.T) {
 	if r := d.state.Reservation("r"); r.Fence.Revision != 9 || r.Acceptance != "yes to doc" || r.Until != noon+3_600_000 {
 		t.Errorf("committed as %s", dump(r))
 	}
-	d.must(market.Release{ID: "r", By: "paris", Reason: api.ReasonReleased, Document: "end"}) // whose generation was verified with its signature
+	// whose generation was verified with its signature
+	d.must(market.Release{ID: "r", By: "paris", Reason: api.ReasonReleased, Document: "end"})
 	d.want("r", api.Releasing, api.ReasonReleased, "rome", 3000)
 	d.must(market.Free{ID: "r", Provider: "rome"})
 	d.want("r", api.Released, api.ReasonReleased, "rome", 8000)
@@ -41,14 +44,17 @@ func TestAdmitErrors(t *testing.T) {
 		command market.Admit
 		want    api.Code
 	}{
-		"for another gate":       {change(func(a *market.Admit) { a.Assignment.Provider = "milan" }), api.CodeForbidden},
-		"for nobody":             {change(func(a *market.Admit) { a.Assignment.Provider = "" }), api.CodeForbidden},
-		"of itself":              {change(func(a *market.Admit) { a.Assignment.Consumer = "rome" }), api.CodeForbidden},
-		"too large":              {change(func(a *market.Admit) { a.Size = cpu(4) }), api.CodeInsufficient},
-		"for an unknown pool":    {change(func(a *market.Admit) { a.Assignment.Pool = "gpu" }), api.CodeInsufficient},
-		"another document":       {assigned("r", 1, 5, "another"), api.CodeConflict},
-		"newer, but it counts":   {assigned("r", 2, 1, "doc 2"), api.CodeConflict},
-		"of another consumer":    {change(func(a *market.Admit) { a.Assignment.Reservation, a.Assignment.Consumer = "over", "lyon" }), api.CodeConflict},
+		"for another gate":     {change(func(a *market.Admit) { a.Assignment.Provider = "milan" }), api.CodeForbidden},
+		"for nobody":           {change(func(a *market.Admit) { a.Assignment.Provider = "" }), api.CodeForbidden},
+		"of itself":            {change(func(a *market.Admit) { a.Assignment.Consumer = "rome" }), api.CodeForbidden},
+		"too large":            {change(func(a *market.Admit) { a.Size = cpu(4) }), api.CodeInsufficient},
+		"for an unknown pool":  {change(func(a *market.Admit) { a.Assignment.Pool = "gpu" }), api.CodeInsufficient},
+		"another document":     {assigned("r", 1, 5, "another"), api.CodeConflict},
+		"newer, but it counts": {assigned("r", 2, 1, "doc 2"), api.CodeConflict},
+		"of another consumer": {change(func(a *market.Admit) {
+			a.Assignment.Reservation,
+				a.Assignment.Consumer = "over", "lyon"
+		}), api.CodeConflict},
 		"dropped, and once more": {assigned("over", 1, 1, "over"), api.CodeConflict},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +110,8 @@ func TestGateWithoutPolicyAcceptsNothing(t *testing.T) {
 func TestCommitErrors(t *testing.T) {
 	d := newGate(t)
 	d.must(assigned("r", 1, 1, "doc"))
-	d.must(market.Note{Reservation: &market.Reservation{ID: "own", State: api.Held, Consumer: "rome", Provider: "milan", Generation: 1, Until: noon + 1000}})
+	d.must(market.Note{Reservation: &market.Reservation{ID: "own",
+		State: api.Held, Consumer: "rome", Provider: "milan", Generation: 1, Until: noon + 1000}})
 	d.fails(api.CodeNotFound, market.Commit{ID: "none", Generation: 1})
 	d.fails(api.CodeConflict, market.Commit{ID: "r", Generation: 2})
 	d.fails(api.CodeForbidden, market.Commit{ID: "own", Generation: 1})
@@ -117,7 +124,8 @@ func TestCommitErrors(t *testing.T) {
 func TestNote(t *testing.T) {
 	d := newGate(t)
 	note := func(state api.State, revision uint64) market.Note {
-		return market.Note{Reservation: &market.Reservation{ID: "own", State: state, Consumer: "rome", Provider: "milan", Pool: "general", Size: cpu(50),
+		return market.Note{Reservation: &market.Reservation{ID: "own",
+			State: state, Consumer: "rome", Provider: "milan", Pool: "general", Size: cpu(50),
 			Generation: 1, Created: noon, Until: noon + 3_600_000, Fence: api.Fence{Lineage: "l", Revision: revision}}}
 	}
 	d.must(note(api.Held, 3))
@@ -183,10 +191,12 @@ func TestTrust(t *testing.T) {
 	confirmed("rouen", "k", true)
 	d.must(market.Pin{Cluster: "rouen", Key: "next", Fingerprint: "of next", Endorsed: 6})
 	confirmed("rouen", "next", true)
-	d.fails(api.CodeKeyChanged, market.Pin{Cluster: "rouen", Key: "k", Fingerprint: "of k", Endorsed: 5}) // an old word of the root's
+	// an old word of the root's
+	d.fails(api.CodeKeyChanged, market.Pin{Cluster: "rouen", Key: "k", Fingerprint: "of k", Endorsed: 5})
 	d.fails(api.CodeKeyChanged, market.Pin{Cluster: "rouen", Key: "k", Fingerprint: "of k", Endorsed: 6})
 	d.must(market.Trust{Cluster: "rouen", Fingerprint: "of next"})
-	d.fails(api.CodeKeyChanged, market.Pin{Cluster: "rouen", Key: "last", Fingerprint: "of last", Endorsed: 7}) // the admin's goes before it
+	// the admin's goes before it
+	d.fails(api.CodeKeyChanged, market.Pin{Cluster: "rouen", Key: "last", Fingerprint: "of last", Endorsed: 7})
 
 	d.must(market.Trust{Cluster: "oslo"}) // no word of a cluster that nobody knows is no word
 	if d.state.Member("oslo") != nil {

@@ -24,7 +24,8 @@ func parts(cores int64) market.HoldTogether {
 func three(t *testing.T, cores string) *desk {
 	d := newDesk(t)
 	for _, c := range []string{"oslo", "turin"} {
-		d.apply(market.Event{Time: d.now, Member: &market.Member{Cluster: c, State: api.MemberActive, Key: "k-" + c, Joined: d.now}})
+		d.apply(market.Event{Time: d.now, Member: &market.Member{Cluster: c,
+			State: api.MemberActive, Key: "k-" + c, Joined: d.now}})
 	}
 	for _, c := range []string{"rome", "milan", "oslo"} {
 		d.offers(c, 9, cores)
@@ -43,7 +44,8 @@ func (d *desk) states(want ...api.State) {
 
 func (d *desk) confirms(id string) {
 	d.t.Helper()
-	d.must(market.Confirm{ID: id, Consumer: "paris", Generation: d.state.Reservation(id).Generation, Document: "assignment of " + id})
+	d.must(market.Confirm{ID: id, Consumer: "paris", Generation: d.state.Reservation(id).Generation,
+		Document: "assignment of " + id})
 }
 
 func TestTogetherOrNotAtAll(t *testing.T) {
@@ -72,7 +74,8 @@ func TestTogetherOrNotAtAll(t *testing.T) {
 	d.fails(api.CodeCapReached, capped)
 }
 
-// One that nobody accepts takes with it what is not bound: unsigned it has failed, signed it ends. What is bound its consumer ends.
+// One that nobody accepts takes with it what is not bound: unsigned it has failed, signed it ends.
+// What is bound its consumer ends.
 func TestOneFailsForAll(t *testing.T) {
 	d := three(t, "8")
 	d.must(parts(5))

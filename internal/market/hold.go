@@ -7,10 +7,10 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Hold places a request on the first candidate that still has the capacity. Without candidates, or if the plan
-// is sold out, the request is Pending if it waits, else Rejected: that makes no event (see [State.Remember]).
-// Errors: KeyReused if the key came with another request; Insufficient if no candidate has the capacity any
-// more: decide again from a newer view; CapReached.
+// Hold places a request on the first candidate that still has the capacity. Without candidates, or
+// if the plan is sold out, the request is Pending if it waits, else Rejected: that makes no event
+// (see [State.Remember]). Errors: KeyReused if the key came with another request; Insufficient if
+// no candidate has the capacity any more: decide again from a newer view; CapReached.
 type Hold struct {
 	// ID is new and random. Key and Digest recognize a repeat; Key may be empty.
 	ID, Key, Digest string
@@ -34,8 +34,8 @@ type Hold struct {
 	Caps Caps
 }
 
-// answerHold answers a hold that needs no placement: a refusal, or a repeat. done is false if the hold must be
-// placed.
+// answerHold answers a hold that needs no placement: a refusal, or a repeat. done is false if the
+// hold must be placed.
 func (s *State) answerHold(c *Hold, now Time) (out Outcome, err error, done bool) {
 	if err := s.active(c.Consumer); err != nil {
 		return Outcome{}, err, true
@@ -67,7 +67,8 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 	if out, err, done := s.answerHold(c, now); done {
 		return out, err
 	}
-	if r := s.rejected.byID[c.ID]; r != nil && r.Consumer == c.Consumer { // the same call again, after the journal refused its batch
+	// the same call again, after the journal refused its batch
+	if r := s.rejected.byID[c.ID]; r != nil && r.Consumer == c.Consumer {
 		return c.rejectedAgain(r), nil
 	}
 	if s.Reservation(c.ID) != nil {

@@ -13,10 +13,12 @@ func TestHold(t *testing.T) {
 	out := d.must(request("r", 5))
 	d.want("r", api.Held, "", "rome", 3000)
 	r := out.Reservation
-	if r.Generation != 1 || r.HeldUntil != noon+60_000 || r.Deadline != noon+300_000 || r.Until != noon+3_600_000 || len(r.Next) != 1 {
+	if r.Generation != 1 || r.HeldUntil != noon+60_000 || r.Deadline != noon+300_000 ||
+		r.Until != noon+3_600_000 || len(r.Next) != 1 {
 		t.Errorf("held as %s", dump(r))
 	}
-	if want := (api.Sequence{Incarnation: 1, Number: 1}); out.Decision.Chosen != "rome" || out.Decision.Sequence != want || out.Decision.Considered != 3 {
+	if want := (api.Sequence{Incarnation: 1, Number: 1}); out.Decision.Chosen != "rome" ||
+		out.Decision.Sequence != want || out.Decision.Considered != 3 {
 		t.Errorf("decided %s", dump(out.Decision))
 	}
 	if d.state.Why("r") == nil {
@@ -44,12 +46,16 @@ func TestHoldErrors(t *testing.T) {
 		"with a reused key":     {change(func(h *market.Hold) { h.Key, h.Digest = "key", "other" }), api.CodeKeyReused},
 		"with a broken key":     {change(func(h *market.Hold) { h.Key = "a\xff" }), api.CodeInvalid},
 		"too large":             {change(func(h *market.Hold) { h.Size = cpu(9) }), api.CodeInsufficient},
-		"of what nobody has":    {change(func(h *market.Hold) { h.Size = market.Amounts{{Resource: "example.com/fpga", Value: 1}} }), api.CodeInsufficient},
+		"of what nobody has": {change(func(h *market.Hold) {
+			h.Size = market.Amounts{{Resource: "example.com/fpga",
+				Value: 1}}
+		}), api.CodeInsufficient},
 		"of an unknown pool":    {change(func(h *market.Hold) { h.Pool = "gpu" }), api.CodeInsufficient},
 		"on a suspended member": {change(func(h *market.Hold) { h.Candidates = []string{"lyon"} }), api.CodeInsufficient},
 		"on a stranger":         {change(func(h *market.Hold) { h.Candidates = []string{"oslo"} }), api.CodeInsufficient},
-		"on itself":             {change(func(h *market.Hold) { h.Consumer = "rome"; h.Candidates = []string{"rome"} }), api.CodeInsufficient},
-		"on a mute member":      {change(func(h *market.Hold) { h.Candidates = []string{"paris"} }), api.CodeInsufficient},
+		"on itself": {change(func(h *market.Hold) { h.Consumer = "rome"; h.Candidates = []string{"rome"} }),
+			api.CodeInsufficient},
+		"on a mute member": {change(func(h *market.Hold) { h.Candidates = []string{"paris"} }), api.CodeInsufficient},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
@@ -75,7 +81,8 @@ func TestHoldAgainWithTheSameKey(t *testing.T) {
 	d.must(repeat("r"))
 	d.must(market.Release{ID: "r", By: "paris", Generation: 1})
 	out := d.must(repeat("r2"))
-	if len(out.Events) > 0 || out.Reservation.ID != "r" || out.Reservation.State != api.Failed || out.Decision.Chosen != "rome" {
+	if len(out.Events) > 0 || out.Reservation.ID != "r" || out.Reservation.State != api.Failed ||
+		out.Decision.Chosen != "rome" {
 		t.Errorf("repeated: %s", dump(out))
 	}
 	other := repeat("r2")
@@ -185,7 +192,8 @@ func TestHoldMovesOnWhenTheConsumerRefuses(t *testing.T) {
 	d.held("r", 5)
 	d.must(market.Refuse{ID: "r", By: "paris", Generation: 1, Reason: api.ReasonUnreachable})
 	d.want("r", api.Held, "", "milan", 8000)
-	if tried := d.state.Reservation("r").Tried; len(tried) != 1 || tried[0].Provider != "rome" || tried[0].Reason != api.ReasonUnreachable {
+	if tried := d.state.Reservation("r").Tried; len(tried) != 1 ||
+		tried[0].Provider != "rome" || tried[0].Reason != api.ReasonUnreachable {
 		t.Errorf("tried %+v", tried)
 	}
 }
@@ -224,7 +232,8 @@ func TestAssignmentIsWholeSeconds(t *testing.T) {
 	d := newDesk(t)
 	d.now += 999
 	a := market.AssignmentOf(d.held("r", 1), "ck", "pk")
-	if a.Until.UnixMilli() != int64(noon)+3_600_000 || a.Expires.Sub(noon.Go()) != time.Minute || a.Slice != market.SliceName("paris", "rome", "general") {
+	if a.Until.UnixMilli() != int64(noon)+3_600_000 || a.Expires.Sub(noon.Go()) != time.Minute ||
+		a.Slice != market.SliceName("paris", "rome", "general") {
 		t.Errorf("to sign: %s", dump(a))
 	}
 }

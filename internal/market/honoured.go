@@ -10,10 +10,10 @@ import (
 // reservation was Active until its time, its notice or its consumer ended it. It is broken if the provider
 // ended it before, or did not answer a signed assignment within a minute.
 //
-// Only the provider's own acts count against it. A refusal does not count, because others can cause one. Nor
-// does an adopted reservation, until the provider accepts a change of it here: its documents may be old. On one
-// day, one consumer counts once for and once against a provider. So neither a friend nor a foe makes its
-// record.
+// Only the provider's own acts count against it. A refusal does not count, because others can cause
+// one. Nor does an adopted reservation, until the provider accepts a change of it here: its
+// documents may be old. On one day, one consumer counts once for and once against a provider. So
+// neither a friend nor a foe makes its record.
 
 const (
 	// recordDays is how many days count, with the present one.
@@ -35,7 +35,8 @@ func (s *State) recordEnd(r *Reservation, by string, now Time) {
 	switch {
 	case s.Self != "" || !r.Bound() || r.Adopted != 0: // this broker does not know what happened before
 	case by == r.Provider && s.awake.asleep && r.State == api.Reserved && now >= r.Changed.plus(HoldTime+SkewGrace):
-		// The broker was away. Perhaps the provider never learned of the commit, so that its acceptance lapsed.
+		// The broker was away. Perhaps the provider never learned of the commit, so that its
+		// acceptance lapsed.
 	case by == r.Provider && now.plus(SkewGrace) < r.EndsAt():
 		if s.active(r.Consumer) == nil { // a provider may end reservations of former members
 			r.Promise = &Promise{Provider: r.Provider}
@@ -45,8 +46,9 @@ func (s *State) recordEnd(r *Reservation, by string, now Time) {
 	}
 }
 
-// recordSilence records a broken promise: the provider did not answer a signed hold. It does not count after a
-// late signature, which leaves the provider too little time, nor while the broker has just started.
+// recordSilence records a broken promise: the provider did not answer a signed hold. It does not
+// count after a late signature, which leaves the provider too little time, nor while the broker has
+// just started.
 func (s *State) recordSilence(r *Reservation, now Time) {
 	if r.HeldUntil >= r.Changed.plus(HoldTime) && !s.awake.asleep && s.provider(r.Provider).alive(now) {
 		r.Promise = &Promise{Provider: r.Provider}

@@ -18,7 +18,8 @@ func (d *desk) honoured(cluster string) int64 { return d.listing(cluster).Honour
 func (d *desk) others(n int) (names []string) {
 	for i := range n {
 		name := fmt.Sprint("buyer-", i)
-		d.apply(market.Event{Time: d.now, Member: &market.Member{Cluster: name, State: api.MemberActive, Key: "k-" + name, Joined: d.now}})
+		d.apply(market.Event{Time: d.now, Member: &market.Member{Cluster: name,
+			State: api.MemberActive, Key: "k-" + name, Joined: d.now}})
 		names = append(names, name)
 	}
 	return names
@@ -39,7 +40,8 @@ func (d *desk) promise(id, consumer string, used bool) {
 
 func (d *desk) ends(id, by string) {
 	d.t.Helper()
-	d.must(market.Release{ID: id, By: by, Generation: 1, Reason: api.ReasonEnded, Document: "end of " + id}) // whatever reason it claims
+	// whatever reason it claims
+	d.must(market.Release{ID: id, By: by, Generation: 1, Reason: api.ReasonEnded, Document: "end of " + id})
 	d.must(market.Free{ID: id, Provider: "rome"})
 }
 
@@ -60,10 +62,17 @@ func TestPromises(t *testing.T) {
 		story func(d *desk)
 		want  string
 	}{
-		"ended by its time":                         {func(d *desk) { d.promise("r", "paris", true); d.pass(time.Hour + time.Second) }, "kept by rome"},
-		"ended by its consumer":                     {func(d *desk) { d.promise("r", "paris", true); d.ends("r", "paris") }, "kept by rome"},
-		"ended by its provider":                     {func(d *desk) { d.promise("r", "paris", true); d.ends("r", "rome") }, "broken by rome"},
-		"ended by its provider, before it was used": {func(d *desk) { d.promise("r", "paris", false); d.ends("r", "rome") }, "broken by rome"},
+		"ended by its time": {func(d *desk) {
+			d.promise("r",
+				"paris", true)
+			d.pass(time.Hour + time.Second)
+		}, "kept by rome"},
+		"ended by its consumer": {func(d *desk) { d.promise("r", "paris", true); d.ends("r", "paris") },
+			"kept by rome"},
+		"ended by its provider": {func(d *desk) { d.promise("r", "paris", true); d.ends("r", "rome") },
+			"broken by rome"},
+		"ended by its provider, before it was used": {func(d *desk) { d.promise("r", "paris", false); d.ends("r", "rome") },
+			"broken by rome"},
 		"ended by its provider, which heard too late that a broker which was away had recorded it": {func(d *desk) {
 			d.promise("r", "paris", false)
 			d.now += market.Time((market.HoldTime + market.SkewGrace).Milliseconds())
@@ -109,7 +118,8 @@ func TestPromises(t *testing.T) {
 		"not signed":   {func(d *desk) { d.held("r", 1); d.pass(market.HoldTime) }, "none"},
 		"not answered": {func(d *desk) { d.signed("r", 1); d.pass(market.HoldTime) }, "broken by rome"},
 		"not answered, and signed when the way was nearly over": {func(d *desk) {
-			d.apply(market.Event{Time: d.now, Member: &market.Member{Cluster: "oslo", State: api.MemberActive, Key: "k-oslo", Joined: d.now}})
+			d.apply(market.Event{Time: d.now, Member: &market.Member{Cluster: "oslo",
+				State: api.MemberActive, Key: "k-oslo", Joined: d.now}})
 			h := request("r", 1)
 			h.Candidates = []string{"milan", "oslo", "rome"}
 			for g := int64(1); g <= 3; g++ {
@@ -155,13 +165,16 @@ func TestPromises(t *testing.T) {
 // adopts shows the broker, again or for the first time, what a consumer and rome signed for the next month.
 func (d *desk) adopts(id, consumer string) {
 	d.t.Helper()
-	d.must(market.Adopt{Size: cpu(1), Document: "assignment " + id, Acceptance: "acceptance " + id, Assignment: api.Assignment{
-		Reservation: id, Generation: 1, Consumer: consumer, Provider: "rome", Pool: api.GeneralPool, Until: (d.now + int64Time(30*24*time.Hour)).Meta(),
-	}})
+	d.must(market.Adopt{Size: cpu(1), Document: "assignment " + id,
+		Acceptance: "acceptance " + id, Assignment: api.Assignment{
+			Reservation: id, Generation: 1, Consumer: consumer, Provider: "rome", Pool: api.GeneralPool, Until: (d.now +
+				int64Time(30*24*time.Hour)).Meta(),
+		}})
 }
 
-// A consumer shows the broker what it has released itself, once the broker has forgotten that. The provider's gate says that it is
-// over, which breaks no promise: of what a broker adopts it does not know what happened before.
+// A consumer shows the broker what it has released itself, once the broker has forgotten that. The
+// provider's gate says that it is over, which breaks no promise: of what a broker adopts it does
+// not know what happened before.
 func TestOldDocumentsRuinNoRecord(t *testing.T) {
 	d := newDesk(t)
 	d.wake(d.now)
@@ -194,8 +207,9 @@ func TestOldDocumentsRuinNoRecord(t *testing.T) {
 
 func int64Time(d time.Duration) market.Time { return market.Time(d.Milliseconds()) }
 
-// However much passes between the same two in a day, it counts once for and once against; the record is known from five on, is the
-// same after a restart and from a snapshot, and what is older than 30 days is forgotten.
+// However much passes between the same two in a day, it counts once for and once against; the
+// record is known from five on, is the same after a restart and from a snapshot, and what is older
+// than 30 days is forgotten.
 func TestOneVoiceADay(t *testing.T) {
 	d := newDesk(t)
 	d.wake(d.now)
@@ -251,8 +265,8 @@ func TestOneVoiceADay(t *testing.T) {
 	}
 }
 
-// Whatever one consumer does with holds, signatures, refusals and ends, in whatever order: as long as the provider itself answers
-// in time and ends nothing, nothing is against it.
+// Whatever one consumer does with holds, signatures, refusals and ends, in whatever order: as long
+// as the provider itself answers in time and ends nothing, nothing is against it.
 func TestAConsumerRuinsNoRecord(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := newDesk(t)

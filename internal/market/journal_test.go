@@ -65,8 +65,8 @@ func unescaped(state []byte) string {
 	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(state))
 }
 
-// The journals of older versions, together, have a word on every field that an event has today: whoever adds one
-// records another journal, in which it says something.
+// The journals of older versions, together, have a word on every field that an event has today:
+// whoever adds one records another journal, in which it says something.
 func TestJournalsKnowEveryField(t *testing.T) {
 	journals, err := filepath.Glob("testdata/journal-*.jsonl")
 	if err != nil {
@@ -100,7 +100,8 @@ func fieldsOf(t reflect.Type, seen map[reflect.Type]bool) (names []string) {
 	default:
 		return nil
 	}
-	if t.Implements(reflect.TypeFor[json.Marshaler]()) || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]()) {
+	if t.Implements(reflect.TypeFor[json.Marshaler]()) ||
+		reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]()) {
 		return nil
 	}
 	for i := range t.NumField() {
@@ -133,7 +134,8 @@ func TestUnreadable(t *testing.T) {
 			t.Errorf("event %s is read as %s", data, dump(e))
 		}
 	}
-	for _, data := range []string{``, `[]`, `{"members":[null]}`, `{"tokens":[null]}`, `{"reservations":[null]}`, `{"reservations":[{}]}`, `{"novelties":[]}`, `{}{}`} {
+	for _, data := range []string{``, `[]`, `{"members":[null]}`,
+		`{"tokens":[null]}`, `{"reservations":[null]}`, `{"reservations":[{}]}`, `{"novelties":[]}`, `{}{}`} {
 		s := market.New("")
 		if err := s.Restore([]byte(data), nil); err == nil {
 			t.Errorf("snapshot %s is read as %s", data, dump(s.All()))

@@ -12,7 +12,8 @@ import (
 type PutCard struct {
 	Card   api.Card
 	Signed string
-	// Former are the keys before the card's key, by verified rotations. Only a card with a new key needs them.
+	// Former are the keys before the card's key, by verified rotations. Only a card with a new key
+	// needs them.
 	Former []Former
 }
 
@@ -54,7 +55,8 @@ type Pin struct {
 	Fingerprint string
 	// Former are the keys before Key, oldest first, by verified rotations.
 	Former []Former
-	// Endorsed is when a trusted root endorsed the key; 0: none did. Inherited says that it endorsed a former key.
+	// Endorsed is when a trusted root endorsed the key; 0: none did. Inherited says that it
+	// endorsed a former key.
 	Endorsed  Time
 	Inherited bool
 	// Connector is the URL on the cluster's card.
@@ -90,8 +92,9 @@ func (c Pin) decide(s *State, now Time) (Outcome, error) {
 	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
 }
 
-// confirms reports whether the admin, or else a root, confirmed the key or one before it. A confirmed key with
-// a known successor confirms that successor only, not another one that it may have signed since.
+// confirms reports whether the admin, or else a root, confirmed the key or one before it. A
+// confirmed key with a known successor confirms that successor only, not another one that it may
+// have signed since.
 func (m *Member) confirms(c Pin, heir bool, former []Former) bool {
 	if m.Trusted != "" { // the admin decides, not a root
 		return m.Trusted == c.Fingerprint || named(former, m.Trusted) && (heir || !named(m.Former, m.Trusted))

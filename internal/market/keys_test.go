@@ -23,7 +23,8 @@ func led(keys ...string) (former []market.Former) {
 func TestPutCardOfASuccessor(t *testing.T) {
 	d := newDesk(t)
 	card := func(number int64, key string, former ...string) market.PutCard {
-		return market.PutCard{Card: api.Card{Cluster: "rome", Key: key, Number: number}, Signed: fmt.Sprint(key, number), Former: led(former...)}
+		return market.PutCard{Card: api.Card{Cluster: "rome", Key: key, Number: number},
+			Signed: fmt.Sprint(key, number), Former: led(former...)}
 	}
 	d.must(card(1<<52, "k-rome"))
 	d.fails(api.CodeConflict, card(1, "k-rome"))
@@ -50,8 +51,8 @@ func TestPutCardOfASuccessor(t *testing.T) {
 	d.fails(api.CodeInvalid, many)
 }
 
-// What is held, signed or not, when one of the two gets a new key is signed anew, where it is; what is bound, and what others
-// hold, stays as it is.
+// What is held, signed or not, when one of the two gets a new key is signed anew, where it is; what
+// is bound, and what others hold, stays as it is.
 func TestWhatIsHeldIsSignedAnew(t *testing.T) {
 	for _, rotates := range []string{"rome", "paris"} {
 		t.Run(rotates, func(t *testing.T) {
@@ -67,8 +68,10 @@ func TestWhatIsHeldIsSignedAnew(t *testing.T) {
 			d.must(elsewhere)
 			d.must(market.Confirm{ID: "elsewhere", Consumer: elsewhere.Consumer, Generation: 1, Document: "a"})
 			before := d.available("rome")
-			d.must(market.PutCard{Card: api.Card{Cluster: rotates, Key: "k2", Number: 1}, Signed: "s", Former: led("k-" + rotates)})
-			d.fails(api.CodeConflict, market.Confirm{ID: "unsigned", Consumer: "paris", Generation: 1, Document: "by the former key"})
+			d.must(market.PutCard{Card: api.Card{Cluster: rotates, Key: "k2", Number: 1},
+				Signed: "s", Former: led("k-" + rotates)})
+			d.fails(api.CodeConflict, market.Confirm{ID: "unsigned", Consumer: "paris",
+				Generation: 1, Document: "by the former key"})
 			d.fails(api.CodeConflict, market.Accept{ID: "signed", Provider: "rome", Generation: 1, Document: "late"})
 			d.pass(0)
 			for id, want := range map[string]int64{"unsigned": 2, "signed": 2, "bound": 1, "elsewhere": 1} {
@@ -85,9 +88,9 @@ func TestWhatIsHeldIsSignedAnew(t *testing.T) {
 	}
 }
 
-// However keys are shown and named, by a cluster, by who stole its former keys, and by admins: a pinned key only ever gives way
-// to one that it leads to, or that an admin or a root named; a key that was given up never comes back; and what is confirmed was
-// named, or comes from what was.
+// However keys are shown and named, by a cluster, by who stole its former keys, and by admins: a
+// pinned key only ever gives way to one that it leads to, or that an admin or a root named; a key
+// that was given up never comes back; and what is confirmed was named, or comes from what was.
 func TestKeysOnlyGoForward(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := newNode(t, "rome")
@@ -127,7 +130,8 @@ func TestKeysOnlyGoForward(t *testing.T) {
 				continue
 			}
 			leads := slices.ContainsFunc(pin.Former, func(f market.Former) bool { return f.Key == m.Key })
-			named := m.Trusted != "" && (m.Trusted == pin.Fingerprint || slices.Contains(pin.Former, market.Former{Key: m.Trusted[3:], Fingerprint: m.Trusted}))
+			named := m.Trusted != "" && (m.Trusted == pin.Fingerprint ||
+				slices.Contains(pin.Former, market.Former{Key: m.Trusted[3:], Fingerprint: m.Trusted}))
 			switch {
 			case now.Key != pin.Key:
 				t.Fatalf("%s was believed, pinned is %s", pin.Key, now.Key)

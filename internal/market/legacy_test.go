@@ -7,7 +7,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// A key that a broker holds for a cluster never takes the place of the cluster's own, and the first of its own takes its place.
+// A key that a broker holds for a cluster never takes the place of the cluster's own, and the first
+// of its own takes its place.
 func TestALegacyKeyGivesWay(t *testing.T) {
 	d := newGate(t)
 	legacy := market.Pin{Cluster: "milan", Key: "broker's", Legacy: true}
@@ -17,7 +18,8 @@ func TestALegacyKeyGivesWay(t *testing.T) {
 	if out := d.must(legacy); len(out.Events) > 0 {
 		t.Error("a repeat changed something")
 	}
-	if _, err := d.do(market.Pin{Cluster: "milan", Key: "another of the broker's", Legacy: true}, noon); api.CodeOf(err) != api.CodeKeyChanged {
+	if _, err := d.do(market.Pin{Cluster: "milan", Key: "another of the broker's", Legacy: true},
+		noon); api.CodeOf(err) != api.CodeKeyChanged {
 		t.Errorf("another one of the broker's: %v", err)
 	}
 	if m := d.must(market.Pin{Cluster: "milan", Key: "own"}).Member; m.Legacy || m.Key != "own" || len(m.Former) > 0 {
@@ -36,7 +38,8 @@ func TestALegacyCard(t *testing.T) {
 	d := newDesk(t)
 	d.must(market.Enroll{Cluster: "oslo", Key: "k-oslo", Legacy: true})
 	card := func(cluster string, legacy bool) market.PutCard {
-		return market.PutCard{Signed: "jws of " + cluster, Card: api.Card{Cluster: cluster, Key: "k-" + cluster, Number: 1, Legacy: legacy}}
+		return market.PutCard{Signed: "jws of " + cluster,
+			Card: api.Card{Cluster: cluster, Key: "k-" + cluster, Number: 1, Legacy: legacy}}
 	}
 	for _, wrong := range []market.PutCard{card("oslo", false), card("rome", true)} {
 		if _, err := d.do(wrong, noon); api.CodeOf(err) != api.CodeInvalid {

@@ -57,13 +57,15 @@ func (f *federation) lived(n *node, c market.Command) {
 	lives := map[string]market.Reservation{}
 	counts := map[api.State]int{}
 	for _, r := range n.state.All() {
-		if lives[r.ID] = *r; r.Generation < f.lives[n][r.ID].Generation && command != "Note" { // a restored broker may tell of older ones
+		// a restored broker may tell of older ones
+		if lives[r.ID] = *r; r.Generation < f.lives[n][r.ID].Generation && command != "Note" {
 			f.t.Fatalf("%s took %s from generation %d to %d", command, r.ID, f.lives[n][r.ID].Generation, r.Generation)
 		}
 		f.went(command, f.lives[n][r.ID], *r)
 		counts[r.State]++
 		for _, party := range []string{r.Consumer, r.Provider, "lyon"} {
-			sees := slices.ContainsFunc(n.state.Of(party, r.Revision-1), func(o *market.Reservation) bool { return o.ID == r.ID })
+			sees := slices.ContainsFunc(n.state.Of(party, r.Revision-1),
+				func(o *market.Reservation) bool { return o.ID == r.ID })
 			if want := party != "" && (party == r.Consumer || party == r.Provider && r.Assignment != ""); sees != want {
 				f.t.Fatalf("%s: does %q see it? %v, want %v", dump(r), party, sees, want)
 			}
@@ -89,7 +91,8 @@ func (f *federation) lived(n *node, c market.Command) {
 	}
 }
 
-// together checks that the parts of a request are on different providers, and that none is held any more where one failed.
+// together checks that the parts of a request are on different providers, and that none is held any
+// more where one failed.
 func (f *federation) together() {
 	for _, r := range f.broker.state.All() {
 		on := map[string]string{}
@@ -122,7 +125,8 @@ func (f *federation) went(command string, from, to market.Reservation) {
 		return
 	}
 	if command == "Note" { // what a broker says, who does not do as it likes
-		if from.State != "" && from.State.Over() || from.State == api.Releasing && !to.State.Over() && to.State != api.Releasing {
+		if from.State != "" && from.State.Over() || from.State == api.Releasing &&
+			!to.State.Over() && to.State != api.Releasing {
 			f.t.Fatalf("%s: noted from %s to %s", to.ID, from.State, to.State)
 		}
 		return

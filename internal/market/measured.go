@@ -61,8 +61,8 @@ const (
 	maxAccounts = 10_000
 	// maxSold is of how many different plans the commitments may be.
 	maxSold = api.MaxOffers * api.MaxPlans
-	// maxMeasured is about how many bytes of memory the accounts of an advertisement may take (see footprint):
-	// those of 10,000 reservations of a few resources take 6 MiB.
+	// maxMeasured is about how many bytes of memory the accounts of an advertisement may take (see
+	// footprint): those of 10,000 reservations of a few resources take 6 MiB.
 	maxMeasured = 8 << 20
 )
 
@@ -257,7 +257,8 @@ func (m *Measured) bounded() error {
 	return nil
 }
 
-// Size is about how much an advertisement has a market look through: its accounts and commitments. Nil has none.
+// Size is about how much an advertisement has a market look through: its accounts and commitments.
+// Nil has none.
 func (m *Measured) Size() (n int) {
 	if m == nil {
 		return 0

@@ -27,7 +27,8 @@ func TestOffered(t *testing.T) {
 		{"0", "0", "8", "0"},
 	} {
 		m, err := market.Measure(measurement(map[string]api.Pool{"general": {
-			Allocatable: resources("cpu", c.allocatable, "memory", "1Gi"), Allocated: resources("cpu", c.allocated), Shared: resources("cpu", c.shared)}}))
+			Allocatable: resources("cpu", c.allocatable, "memory", "1Gi"), Allocated: resources("cpu",
+				c.allocated), Shared: resources("cpu", c.shared)}}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,30 +56,37 @@ func TestHostileMeasurements(t *testing.T) {
 		given api.Measurement
 		field string
 	}{
-		"no sequence":           {api.Measurement{}, "sequence"},
-		"a negative sequence":   {api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: -1}}, "sequence"},
-		"17 pools":              {measurement(manyPools(17)), "pools"},
-		"a pool's name":         {measurement(map[string]api.Pool{"General Pool": {}}), "pools"},
-		"negative shared":       {pool(api.Pool{Shared: resources("cpu", "-1")}), "pools.general.shared.cpu"},
-		"negative capacity":     {pool(api.Pool{Capacity: resources("cpu", "-1")}), "pools.general.capacity.cpu"},
-		"negative allocatable":  {pool(api.Pool{Allocatable: resources("cpu", "-1")}), "pools.general.allocatable.cpu"},
-		"negative allocated":    {pool(api.Pool{Allocated: resources("cpu", "-1")}), "pools.general.allocated.cpu"},
-		"absurd shared":         {pool(api.Pool{Shared: resources("cpu", "1e30")}), "pools.general.shared.cpu"},
-		"a consumer's name":     {account("Paris\x00", api.AccountUse{}), "pools.general.accounts"},
-		"a reservation's name":  {account("paris", api.AccountUse{Commitments: map[string]api.Resources{"../r": nil}}), "pools.general.accounts.paris.commitments"},
-		"negative use":          {account("paris", api.AccountUse{Used: resources("cpu", "-1")}), "pools.general.accounts.paris.used.cpu"},
-		"a negative commitment": {account("paris", commitments(1, func(int) api.Resources { return resources("cpu", "-1") })), "pools.general.accounts.paris.commitments.r0.cpu"},
-		"a sum that overflows":  {account("paris", commitments(16, most)), "pools.general.accounts"}, // to 0, in 64 bits
-		"too many of them":      {account("paris", commitments(100_001, func(int) api.Resources { return nil })), "pools"},
-		"10,001 accounts":       {pool(api.Pool{Accounts: manyAccounts(10_001)}), "pools"},
-		"10,002 in two pools":   {measurement(map[string]api.Pool{"a": {Accounts: manyAccounts(5001)}, "b": {Accounts: manyAccounts(5001)}}), "pools"},
-		"4,097 plans":           {account("paris", plans(4097)), "pools"},
-		"a plan's name":         {account("paris", api.AccountUse{Commitments: map[string]api.Resources{"r": nil}, Sold: map[string]api.SoldUnits{"r": {Offer: "web", Plan: "A b"}}}), "pools.general.accounts.paris.sold.r"},
+		"no sequence":          {api.Measurement{}, "sequence"},
+		"a negative sequence":  {api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: -1}}, "sequence"},
+		"17 pools":             {measurement(manyPools(17)), "pools"},
+		"a pool's name":        {measurement(map[string]api.Pool{"General Pool": {}}), "pools"},
+		"negative shared":      {pool(api.Pool{Shared: resources("cpu", "-1")}), "pools.general.shared.cpu"},
+		"negative capacity":    {pool(api.Pool{Capacity: resources("cpu", "-1")}), "pools.general.capacity.cpu"},
+		"negative allocatable": {pool(api.Pool{Allocatable: resources("cpu", "-1")}), "pools.general.allocatable.cpu"},
+		"negative allocated":   {pool(api.Pool{Allocated: resources("cpu", "-1")}), "pools.general.allocated.cpu"},
+		"absurd shared":        {pool(api.Pool{Shared: resources("cpu", "1e30")}), "pools.general.shared.cpu"},
+		"a consumer's name":    {account("Paris\x00", api.AccountUse{}), "pools.general.accounts"},
+		"a reservation's name": {account("paris", api.AccountUse{Commitments: map[string]api.Resources{"../r": nil}}),
+			"pools.general.accounts.paris.commitments"},
+		"negative use": {account("paris", api.AccountUse{Used: resources("cpu", "-1")}),
+			"pools.general.accounts.paris.used.cpu"},
+		"a negative commitment": {account("paris", commitments(1, func(int) api.Resources { return resources("cpu", "-1") })),
+			"pools.general.accounts.paris.commitments.r0.cpu"},
+		"a sum that overflows": {account("paris", commitments(16, most)), "pools.general.accounts"}, // to 0, in 64 bits
+		"too many of them":     {account("paris", commitments(100_001, func(int) api.Resources { return nil })), "pools"},
+		"10,001 accounts":      {pool(api.Pool{Accounts: manyAccounts(10_001)}), "pools"},
+		"10,002 in two pools": {measurement(map[string]api.Pool{"a": {Accounts: manyAccounts(5001)},
+			"b": {Accounts: manyAccounts(5001)}}), "pools"},
+		"4,097 plans": {account("paris", plans(4097)), "pools"},
+		"a plan's name": {account("paris", api.AccountUse{Commitments: map[string]api.Resources{"r": nil},
+			Sold: map[string]api.SoldUnits{"r": {Offer: "web", Plan: "A b"}}}), "pools.general.accounts.paris.sold.r"},
 		"65 kinds of use": {account("paris", commitments(65, func(i int) api.Resources {
 			return resources(fmt.Sprintf("example.com/r%d", i), "1")
 		})), "pools.general.accounts"},
-		"negative terms": {api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: 1}, Terms: &api.Terms{MaxPerReservation: resources("cpu", "-1")}}, "terms.maxPerReservation.cpu"},
-		"absurd terms":   {api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: 1}, Terms: &api.Terms{MaxPerConsumer: resources("cpu", "1e30")}}, "terms.maxPerConsumer.cpu"},
+		"negative terms": {api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: 1},
+			Terms: &api.Terms{MaxPerReservation: resources("cpu", "-1")}}, "terms.maxPerReservation.cpu"},
+		"absurd terms": {api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: 1},
+			Terms: &api.Terms{MaxPerConsumer: resources("cpu", "1e30")}}, "terms.maxPerConsumer.cpu"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := market.Measure(c.given)
@@ -94,9 +102,11 @@ func TestHostileMeasurements(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			delta := api.MeasurementDelta{Base: first.Sequence, Sequence: api.Sequence{Incarnation: 1, Number: 2}, Pools: map[string]*api.PoolDelta{}}
+			delta := api.MeasurementDelta{Base: first.Sequence, Sequence: api.Sequence{Incarnation: 1, Number: 2},
+				Pools: map[string]*api.PoolDelta{}}
 			for name, p := range c.given.Pools {
-				delta.Pools[name] = &api.PoolDelta{Capacity: p.Capacity, Allocatable: p.Allocatable, Allocated: p.Allocated, Shared: p.Shared, Accounts: pointers(p.Accounts)}
+				delta.Pools[name] = &api.PoolDelta{Capacity: p.Capacity,
+					Allocatable: p.Allocatable, Allocated: p.Allocated, Shared: p.Shared, Accounts: pointers(p.Accounts)}
 			}
 			_, err = first.Change(delta)
 			invalid(t, err, c.field)
@@ -150,7 +160,8 @@ func TestStaleAdvertisements(t *testing.T) {
 		}
 	}
 	m := d.listing("rome").Measured
-	if _, err := m.Change(api.MeasurementDelta{Base: api.Sequence{Incarnation: 2, Number: 1}}); api.CodeOf(err) != api.CodeStaleAdvertisement {
+	if _, err := m.Change(api.MeasurementDelta{Base: api.Sequence{Incarnation: 2,
+		Number: 1}}); api.CodeOf(err) != api.CodeStaleAdvertisement {
 		t.Errorf("a delta on an old base: %v", err)
 	}
 	if _, err := (*market.Measured)(nil).Change(api.MeasurementDelta{}); api.CodeOf(err) != api.CodeStaleAdvertisement {
@@ -166,7 +177,8 @@ func TestDeltas(t *testing.T) {
 			return nil
 		}
 		out := api.Resources{}
-		for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"cpu", "memory", "pods"}), rapid.ID).Draw(t, "resources") {
+		for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"cpu", "memory", "pods"}),
+			rapid.ID).Draw(t, "resources") {
 			out[resourceName(name)] = quantity(rapid.Int64Range(0, 5).Draw(t, "amount"))
 		}
 		return out
@@ -181,7 +193,8 @@ func TestDeltas(t *testing.T) {
 			delta := api.MeasurementDelta{Base: whole.Sequence, Pools: map[string]*api.PoolDelta{}}
 			whole.Sequence.Number++
 			delta.Sequence = whole.Sequence
-			for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"general", "gpu"}), rapid.ID).Draw(t, "pools") {
+			for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"general", "gpu"}),
+				rapid.ID).Draw(t, "pools") {
 				if rapid.IntRange(0, 4).Draw(t, "gone") == 4 {
 					delta.Pools[name] = nil
 					delete(whole.Pools, name)
@@ -190,7 +203,8 @@ func TestDeltas(t *testing.T) {
 				d := &api.PoolDelta{Allocatable: amounts.Draw(t, "allocatable"), Allocated: amounts.Draw(t, "allocated"),
 					Shared: amounts.Draw(t, "shared"), Capacity: amounts.Draw(t, "capacity"), Accounts: map[string]*api.AccountUse{}}
 				p := whole.Pools[name]
-				for to, from := range map[*api.Resources]api.Resources{&p.Allocatable: d.Allocatable, &p.Allocated: d.Allocated, &p.Shared: d.Shared, &p.Capacity: d.Capacity} {
+				for to, from := range map[*api.Resources]api.Resources{&p.Allocatable: d.Allocatable,
+					&p.Allocated: d.Allocated, &p.Shared: d.Shared, &p.Capacity: d.Capacity} {
 					if from != nil {
 						*to = from
 					}
@@ -199,13 +213,15 @@ func TestDeltas(t *testing.T) {
 				for consumer, a := range p.Accounts {
 					accounts[consumer] = a
 				}
-				for _, consumer := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"paris", "lyon"}), rapid.ID).Draw(t, "accounts") {
+				for _, consumer := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"paris", "lyon"}),
+					rapid.ID).Draw(t, "accounts") {
 					if rapid.Bool().Draw(t, "closed") {
 						d.Accounts[consumer] = nil
 						delete(accounts, consumer)
 						continue
 					}
-					use := api.AccountUse{Used: amounts.Draw(t, "used"), Commitments: map[string]api.Resources{"r": amounts.Draw(t, "committed")}}
+					use := api.AccountUse{Used: amounts.Draw(t, "used"),
+						Commitments: map[string]api.Resources{"r": amounts.Draw(t, "committed")}}
 					d.Accounts[consumer], accounts[consumer] = &use, use
 				}
 				if p.Accounts = accounts; len(accounts) == 0 {
@@ -251,7 +267,8 @@ func TestMeasuredIsWrittenWhole(t *testing.T) {
 		Sequence: api.Sequence{Incarnation: 3, Number: 7},
 		Terms:    &api.Terms{Allow: "true", MaxPerConsumer: resources("cpu", "2"), MaxPerReservation: resources("cpu", "1")},
 		Pools: map[string]api.Pool{"general": {
-			Capacity: resources("cpu", "8"), Allocatable: resources("cpu", "7"), Allocated: resources("cpu", "2"), Shared: resources("cpu", "4"),
+			Capacity: resources("cpu", "8"), Allocatable: resources("cpu",
+				"7"), Allocated: resources("cpu", "2"), Shared: resources("cpu", "4"),
 			Accounts: map[string]api.AccountUse{"rome": {
 				Commitments: map[string]api.Resources{"r-1": resources("cpu", "1")}, Used: resources("cpu", "500m"),
 				Sold: map[string]api.SoldUnits{"r-1": {Offer: "web", Plan: "small", Units: 2}},

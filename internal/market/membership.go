@@ -22,7 +22,8 @@ func (c CreateToken) decide(s *State, now Time) (Outcome, error) {
 	return Outcome{Token: &c.Token, Events: []Event{{Time: now, Token: &c.Token}}}, nil
 }
 
-// DeleteToken makes a join token void. Errors: NotFound; Conflict for one that a cluster used: revoke the cluster.
+// DeleteToken makes a join token void. Errors: NotFound; Conflict for one that a cluster used:
+// revoke the cluster.
 type DeleteToken struct{ ID string }
 
 func (c DeleteToken) decide(s *State, now Time) (Outcome, error) {
@@ -38,9 +39,10 @@ func (c DeleteToken) decide(s *State, now Time) (Outcome, error) {
 	return forget(Forget{Tokens: []string{c.ID}}, now), nil
 }
 
-// Join makes a cluster a member. If the token does not name the cluster, it waits for approval. The proof of
-// its key was verified. Errors: TokenSpent for a token that is unknown, expired, used, or for another cluster;
-// KeyChanged if the cluster is known by another key; Suspended if it was revoked.
+// Join makes a cluster a member. If the token does not name the cluster, it waits for approval. The
+// proof of its key was verified. Errors: TokenSpent for a token that is unknown, expired, used, or
+// for another cluster; KeyChanged if the cluster is known by another key; Suspended if it was
+// revoked.
 type Join struct {
 	TokenID, Hash string
 	Cluster       string
@@ -72,7 +74,8 @@ func (c Join) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, api.Errorf(api.CodeTokenSpent, "the join token expired").Fix("ask the operator for a new one")
 	case t.Cluster != "" && t.Cluster != c.Cluster:
 		return Outcome{}, api.Errorf(api.CodeTokenSpent, "the join token is for another cluster than %s", c.Cluster)
-	case m != nil && m.Key != c.Key && m.Legacy && t.Cluster == c.Cluster: // its first own key: the operator's token names the cluster
+	// its first own key: the operator's token names the cluster
+	case m != nil && m.Key != c.Key && m.Legacy && t.Cluster == c.Cluster:
 	case m != nil && m.Key != c.Key && m.State != api.MemberRemoved:
 		return Outcome{}, api.Errorf(api.CodeKeyChanged, "cluster %s is known by another key", c.Cluster).
 			Fix("restore the cluster's identity, or ask the operator to remove the member")

@@ -13,7 +13,8 @@ func token(id, cluster string) market.CreateToken {
 }
 
 func joining(token, cluster string) market.Join {
-	return market.Join{TokenID: token, Hash: "hash", Cluster: cluster, Key: "k-" + cluster, TLSKey: "tls", Source: "192.0.2.1"}
+	return market.Join{TokenID: token, Hash: "hash", Cluster: cluster,
+		Key: "k-" + cluster, TLSKey: "tls", Source: "192.0.2.1"}
 }
 
 func (d *desk) standing(cluster string, want api.MemberState) {
@@ -57,15 +58,17 @@ func TestJoinErrors(t *testing.T) {
 		"a token for another":        {joining("for-turin", "oslo"), api.CodeTokenSpent},
 		"an expired token":           {joining("old", "oslo"), api.CodeTokenSpent},
 		"its own token, another key": {change("used", "nice", func(j *market.Join) { j.Key = "k2" }), api.CodeTokenSpent},
-		"its own token, other TLS":   {change("used", "nice", func(j *market.Join) { j.TLSKey = "tls2" }), api.CodeTokenSpent},
-		"a known name, another key":  {change("open", "rome", func(j *market.Join) { j.Key = "k2" }), api.CodeKeyChanged},
-		"a revoked member":           {joining("open", "turin"), api.CodeSuspended},
-		"a removed one's old token":  {joining("gone", "lyon"), api.CodeTokenSpent},
+		"its own token, other TLS": {change("used", "nice", func(j *market.Join) { j.TLSKey = "tls2" }),
+			api.CodeTokenSpent},
+		"a known name, another key": {change("open", "rome", func(j *market.Join) { j.Key = "k2" }), api.CodeKeyChanged},
+		"a revoked member":          {joining("open", "turin"), api.CodeSuspended},
+		"a removed one's old token": {joining("gone", "lyon"), api.CodeTokenSpent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
 			for _, c := range []market.Command{
-				token("open", ""), token("for-turin", "turin"), token("used", ""), joining("used", "nice"), token("gone", ""), joining("gone", "lyon"),
+				token("open", ""), token("for-turin", "turin"), token("used",
+					""), joining("used", "nice"), token("gone", ""), joining("gone", "lyon"),
 				market.CreateToken{Token: market.Token{ID: "old", Hash: "hash", Expires: noon}},
 				market.SetMember{Cluster: "lyon", State: api.MemberRemoved},
 			} {
@@ -87,7 +90,8 @@ func TestJoinAnewKeepsTheStanding(t *testing.T) {
 	} {
 		for named, want := range map[string]api.MemberState{"": c.open, "oslo": c.named} {
 			d := newDesk(t)
-			d.apply(market.Event{Time: noon, Member: &market.Member{Cluster: "oslo", State: was, Key: "k-oslo", Card: &api.Card{Number: 7}, Joined: 5}})
+			d.apply(market.Event{Time: noon, Member: &market.Member{Cluster: "oslo",
+				State: was, Key: "k-oslo", Card: &api.Card{Number: 7}, Joined: 5}})
 			d.must(token("t", named))
 			d.must(joining("t", "oslo"))
 			d.standing("oslo", want)
@@ -106,7 +110,8 @@ func TestCreateTokenErrors(t *testing.T) {
 }
 
 func TestSetMember(t *testing.T) {
-	states := []api.MemberState{api.MemberPending, api.MemberActive, api.MemberSuspended, api.MemberRevoked, api.MemberRemoved}
+	states := []api.MemberState{api.MemberPending, api.MemberActive,
+		api.MemberSuspended, api.MemberRevoked, api.MemberRemoved}
 	refused := map[api.MemberState][]api.MemberState{
 		api.MemberPending:   {api.MemberSuspended},
 		api.MemberActive:    {api.MemberPending},
@@ -139,8 +144,10 @@ func TestSetMember(t *testing.T) {
 // the provider says that it is free.
 func TestRemovedMembersBooksClose(t *testing.T) {
 	for removed, want := range map[string]map[string]api.State{
-		"rome":  {"held": api.Failed, "signed": api.Failed, "bound": api.Released, "ending": api.Released, "over": api.Failed, "elsewhere": api.Reserved},
-		"paris": {"held": api.Failed, "signed": api.Releasing, "bound": api.Releasing, "ending": api.Releasing, "over": api.Failed, "elsewhere": api.Releasing},
+		"rome": {"held": api.Failed, "signed": api.Failed, "bound": api.Released,
+			"ending": api.Released, "over": api.Failed, "elsewhere": api.Reserved},
+		"paris": {"held": api.Failed, "signed": api.Releasing, "bound": api.Releasing,
+			"ending": api.Releasing, "over": api.Failed, "elsewhere": api.Releasing},
 	} {
 		t.Run(removed, func(t *testing.T) {
 			d := newDesk(t)
@@ -197,7 +204,8 @@ func TestSuspendedMembersKeepWhatTheyHave(t *testing.T) {
 func TestPutCard(t *testing.T) {
 	d := newDesk(t)
 	card := func(number int64, key, signed string) market.PutCard {
-		return market.PutCard{Card: api.Card{Cluster: "rome", Key: key, Number: number, Properties: api.Properties{Region: "eu"}}, Signed: signed}
+		return market.PutCard{Card: api.Card{Cluster: "rome", Key: key,
+			Number: number, Properties: api.Properties{Region: "eu"}}, Signed: signed}
 	}
 	d.must(card(2, "k-rome", "two"))
 	if l := d.listing("rome"); l.Card().Properties.Region != "eu" || l.Member.Signed != "two" {

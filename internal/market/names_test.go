@@ -17,7 +17,8 @@ func TestValidCluster(t *testing.T) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
-	for _, id := range []string{"", "-", "Rome", "rome.eu", "rome\n", "r\x00", "ro me", "../x", "рим", strings.Repeat("x", 64), strings.Repeat("x", 100_000)} {
+	for _, id := range []string{"", "-", "Rome", "rome.eu", "rome\n",
+		"r\x00", "ro me", "../x", "рим", strings.Repeat("x", 64), strings.Repeat("x", 100_000)} {
 		invalid(t, market.ValidCluster("cluster", id), "cluster")
 	}
 }
@@ -42,7 +43,8 @@ func TestSliceName(t *testing.T) {
 		{{"a", "b", "general"}, {"b", "a", "general"}},
 		{{"a", "b", strings.Repeat("p", 62) + "1"}, {"a", "b", strings.Repeat("p", 62) + "2"}},
 	} {
-		a, b := market.SliceName(twins[0][0], twins[0][1], twins[0][2]), market.SliceName(twins[1][0], twins[1][1], twins[1][2])
+		a, b := market.SliceName(twins[0][0], twins[0][1], twins[0][2]), market.SliceName(twins[1][0],
+			twins[1][1], twins[1][2])
 		if a == b || len(a) > 63 || len(b) > 63 {
 			t.Errorf("the slices of %v are %q and %q", twins, a, b)
 		}

@@ -33,7 +33,8 @@ func newNode(t rapid.TB, self string) *node {
 // open makes the clusters members, and rome one that has so much; that it says again with each measure.
 func (n *node) open(has api.Resources, now market.Time) (measure func(now market.Time)) {
 	for _, c := range clusters {
-		n.apply(market.Event{Time: now, Member: &market.Member{Cluster: c, State: api.MemberActive, Key: "k-" + c, Joined: now}})
+		n.apply(market.Event{Time: now, Member: &market.Member{Cluster: c,
+			State: api.MemberActive, Key: "k-" + c, Joined: now}})
 	}
 	number := int64(0)
 	measure = func(now market.Time) {
@@ -58,7 +59,8 @@ func (n *node) do(c market.Command, now market.Time) (market.Outcome, error) {
 	n.view = n.state.Publish(n.view)
 	out, err := market.Decide(n.state, c, now)
 	market.Prepare(c)
-	if again, err2 := market.Decide(n.twin, c, now); n.written(again) != n.written(out) || fmt.Sprint(err) != fmt.Sprint(err2) {
+	if again, err2 := market.Decide(n.twin, c, now); n.written(again) != n.written(out) ||
+		fmt.Sprint(err) != fmt.Sprint(err2) {
 		n.t.Fatalf("%T: decided once as\n%s %v\nand once as\n%s %v", c, n.written(out), err, n.written(again), err2)
 	}
 	if after := n.bytes(n.state); after != before {
@@ -125,7 +127,8 @@ func (n *node) queues() {
 		return cmp.Or(cmp.Compare(b.Priority(), a.Priority()), cmp.Compare(a.Created, b.Created), cmp.Compare(a.ID, b.ID))
 	})
 	for _, s := range []*market.State{n.state, n.twin} {
-		if got := s.Waiting(); !slices.EqualFunc(got, want, func(a, b *market.Reservation) bool { return a.ID == b.ID }) || n.view.Waiting != len(want) {
+		if got := s.Waiting(); !slices.EqualFunc(got, want, func(a, b *market.Reservation) bool { return a.ID == b.ID }) ||
+			n.view.Waiting != len(want) {
 			n.t.Fatalf("%s wait, want %s", dump(got), dump(want))
 		}
 	}
@@ -193,7 +196,8 @@ func (n *node) restart(keep int) {
 func (n *node) tear() {
 	n.torn = map[string]bool{}
 	for _, o := range n.state.Offers() {
-		n.torn[o.Digest] = !slices.ContainsFunc(n.state.All(), func(r *market.Reservation) bool { return r.Sale != nil && r.Sale.Offer == o.Digest })
+		n.torn[o.Digest] = !slices.ContainsFunc(n.state.All(),
+			func(r *market.Reservation) bool { return r.Sale != nil && r.Sale.Offer == o.Digest })
 	}
 }
 

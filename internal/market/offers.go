@@ -14,8 +14,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
-// Offer is what the market remembers of one version of an offer: as long as it is on sale, and after that while
-// a reservation that was made from it is remembered. Records are immutable: a change is a new one.
+// Offer is what the market remembers of one version of an offer: as long as it is on sale, and
+// after that while a reservation that was made from it is remembered. Records are immutable: a
+// change is a new one.
 type Offer struct {
 	// Digest is that of Document, the seller's signed offer: it names this version for good.
 	Digest   string `json:"digest"`
@@ -72,10 +73,10 @@ func (p *Plan) Of(units int64) (Amounts, error) {
 	return size, nil
 }
 
-// Fulfils says why a purchase cannot be served from this offer, whose seller and digest are known to be right,
-// or returns what it comes to, from a time on for a duration. A price is not paid that the request does not
-// name, by the digest or by the most that it pays. Errors: Invalid, NotFound and Conflict with the field of the
-// request.
+// Fulfils says why a purchase cannot be served from this offer, whose seller and digest are known
+// to be right, or returns what it comes to, from a time on for a duration. A price is not paid that
+// the request does not name, by the digest or by the most that it pays. Errors: Invalid, NotFound
+// and Conflict with the field of the request.
 func (o *Offer) Fulfils(r api.Request, from time.Time, d time.Duration) (*api.Sale, *Plan, Amounts, error) {
 	b := *r.Purchase
 	switch {
@@ -113,8 +114,8 @@ func (o *Offer) Fulfils(r api.Request, from time.Time, d time.Duration) (*api.Sa
 	return sale, p, size, nil
 }
 
-// Covers says why what a consumer signs is not what this offer sells, or nil. The size must be exactly that of
-// the units.
+// Covers says why what a consumer signs is not what this offer sells, or nil. The size must be
+// exactly that of the units.
 func (o *Offer) Covers(sale api.Sale, pool string, size Amounts) error {
 	p := o.Plan(sale.Plan)
 	if p == nil || sale.Offer != o.Digest {
@@ -266,9 +267,9 @@ const maxUnits = 1_000_000
 // plan names a plan of a seller's.
 type plan struct{ Offer, Plan string }
 
-// Publish puts a version of an offer on sale, in the place of the one before it. The signature was verified.
-// Errors: Conflict for a version that is not newer than what is, or was, on sale; TooLarge where the seller has
-// too many.
+// Publish puts a version of an offer on sale, in the place of the one before it. The signature was
+// verified. Errors: Conflict for a version that is not newer than what is, or was, on sale;
+// TooLarge where the seller has too many.
 type Publish struct{ Offer *Offer }
 
 func (c Publish) decide(s *State, now Time) (Outcome, error) {

@@ -18,7 +18,8 @@ import (
 // offered is a version of an offer, as its seller signed it.
 func offered(t rapid.TB, seller, name string, version int64, spec api.OfferSpec) *market.Offer {
 	t.Helper()
-	payload, err := json.Marshal(api.SignedOffer{Protocol: api.Protocol, Seller: seller, Name: name, Version: version, Offer: spec})
+	payload, err := json.Marshal(api.SignedOffer{Protocol: api.Protocol,
+		Seller: seller, Name: name, Version: version, Offer: spec})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,12 +35,14 @@ func offered(t rapid.TB, seller, name string, version int64, spec api.OfferSpec)
 func webPlans(quantity int64) api.OfferSpec {
 	units := &api.Units{Min: 1, Max: 4}
 	return api.OfferSpec{Plans: []api.Plan{
-		{Name: "small", Resources: resources("cpu", "1"), Quantity: quantity, Units: units, Price: &api.Price{Amount: "0.10", Currency: "EUR", Period: api.PeriodHour}},
+		{Name: "small", Resources: resources("cpu", "1"), Quantity: quantity,
+			Units: units, Price: &api.Price{Amount: "0.10", Currency: "EUR", Period: api.PeriodHour}},
 		{Name: "any", Resources: resources("cpu", "1"), Units: units},
 	}}
 }
 
-// sold demands that a command sold nothing that was not there, or not on sale. What was promised before is adopted all the same.
+// sold demands that a command sold nothing that was not there, or not on sale. What was promised
+// before is adopted all the same.
 func (f *federation) sold(n *node, c market.Command, before map[string]int64) {
 	switch c := c.(type) {
 	case market.Publish, market.Withdraw, market.Note:
@@ -56,7 +59,8 @@ func (f *federation) sold(n *node, c market.Command, before map[string]int64) {
 	}
 }
 
-// left is what is left of each plan, the slow way: of one that is not on sale, or no longer has that plan, nothing.
+// left is what is left of each plan, the slow way: of one that is not on sale, or no longer has
+// that plan, nothing.
 func left(n *node) map[string]int64 {
 	out, quantity := map[string]int64{}, map[string]int64{}
 	for _, o := range n.state.Offers() {
@@ -110,9 +114,11 @@ func (n *node) remembers() {
 	}
 }
 
-// publish signs a new version of an offer, or shows an old one again, to the seller's own gate, to the broker, or both.
+// publish signs a new version of an offer, or shows an old one again, to the seller's own gate, to
+// the broker, or both.
 func (f *federation) publish(t *rapid.T) {
-	seller, name := rapid.SampledFrom(providers).Draw(t, "seller"), rapid.SampledFrom([]string{"web", "shop"}).Draw(t, "name")
+	seller, name := rapid.SampledFrom(providers).Draw(t,
+		"seller"), rapid.SampledFrom([]string{"web", "shop"}).Draw(t, "name")
 	f.versions++
 	version := f.versions
 	if f.rarely("again") {
@@ -156,19 +162,24 @@ func (f *federation) buy(t *rapid.T) {
 		return
 	}
 	o := rapid.SampledFrom(all).Draw(t, "offer")
-	plan, units := rapid.SampledFrom([]string{"small", "small", "any"}).Draw(t, "plan"), rapid.Int64Range(1, 4).Draw(t, "units")
+	plan, units := rapid.SampledFrom([]string{"small", "small", "any"}).Draw(t,
+		"plan"), rapid.Int64Range(1, 4).Draw(t, "units")
 	out, err := f.do(f.broker, &market.Hold{
-		ID: f.next("c"), Key: rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(t, "key"), Digest: rapid.SampledFrom([]string{"d", "e"}).Draw(t, "digest"),
+		ID: f.next("c"), Key: rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(t,
+			"key"), Digest: rapid.SampledFrom([]string{"d", "e"}).Draw(t, "digest"),
 		Consumer: f.cluster(), Pool: "general", Size: cpu(units), Request: &api.Request{Purchase: &api.Purchase{Seller: o.Signed.Seller, Offer: o.Signed.Name, Plan: plan}},
-		Sale: &api.Sale{Offer: o.Digest, Plan: plan, Units: units}, Duration: time.Hour, Candidates: []string{o.Signed.Seller},
+		Sale: &api.Sale{Offer: o.Digest, Plan: plan,
+			Units: units}, Duration: time.Hour, Candidates: []string{o.Signed.Seller},
 		Decision: &api.Decision{Considered: 1, Candidates: 1},
 	})
-	if err == nil && len(out.Events) > 0 && out.Reservation.State == api.Held && (!f.broker.state.Offer(o.Digest).OnSale || out.Reservation.From == 0) {
+	if err == nil && len(out.Events) > 0 && out.Reservation.State == api.Held &&
+		(!f.broker.state.Offer(o.Digest).OnSale || out.Reservation.From == 0) {
 		t.Fatalf("sold what is not on sale, or for no time: %s", dump(out.Reservation))
 	}
 }
 
-// offerOf is the offer that a reservation is from, nil if from none: as the agent finds it with what the broker shows.
+// offerOf is the offer that a reservation is from, nil if from none: as the agent finds it with
+// what the broker shows.
 func (f *federation) offerOf(r *market.Reservation) *market.Offer {
 	if r.Sale == nil {
 		return nil
@@ -229,12 +240,15 @@ func TestMaxOffers(t *testing.T) {
 
 // bought is paris's hold on units of a version of rome's plan small.
 func bought(id string, version, units int64) *market.Hold {
-	return &market.Hold{ID: id, Digest: "digest", Consumer: "paris", Pool: "general", Size: cpu(units), Duration: time.Hour, Candidates: []string{"rome"},
-		Sale:    &api.Sale{Offer: fmt.Sprintf("SHA256:rome/web/%d", version), Plan: "small", Units: units},
-		Request: &api.Request{Purchase: &api.Purchase{Seller: "rome", Offer: "web", Plan: "small"}}, Decision: &api.Decision{Considered: 1, Candidates: 1}}
+	return &market.Hold{ID: id, Digest: "digest", Consumer: "paris",
+		Pool: "general", Size: cpu(units), Duration: time.Hour, Candidates: []string{"rome"},
+		Sale: &api.Sale{Offer: fmt.Sprintf("SHA256:rome/web/%d", version), Plan: "small", Units: units},
+		Request: &api.Request{Purchase: &api.Purchase{Seller: "rome",
+			Offer: "web", Plan: "small"}}, Decision: &api.Decision{Considered: 1, Candidates: 1}}
 }
 
-// What was sold of one version counts against the next; what is sold stays sold, and is remembered, whatever becomes of the offer.
+// What was sold of one version counts against the next; what is sold stays sold, and is remembered,
+// whatever becomes of the offer.
 func TestSoldOfManyVersions(t *testing.T) {
 	d := newDesk(t)
 	d.must(version(t, 1))
@@ -259,7 +273,8 @@ func TestSoldOfManyVersions(t *testing.T) {
 	}
 }
 
-// A contract grows and lasts longer only while its plan is on sale as it was bought; it can always become less.
+// A contract grows and lasts longer only while its plan is on sale as it was bought; it can always
+// become less.
 func TestAContractGrowsAsItWasBought(t *testing.T) {
 	d := newDesk(t)
 	d.must(version(t, 1))
@@ -270,18 +285,21 @@ func TestAContractGrowsAsItWasBought(t *testing.T) {
 	generation := int64(1)
 	become := func(units int64, until market.Time) market.Reassign {
 		generation++
-		return market.Reassign{ID: "r", Consumer: "paris", Generation: generation, Size: cpu(units), Units: units, From: d.now, Until: until, Document: fmt.Sprint("assignment ", generation)}
+		return market.Reassign{ID: "r", Consumer: "paris", Generation: generation,
+			Size: cpu(units), Units: units, From: d.now, Until: until, Document: fmt.Sprint("assignment ", generation)}
 	}
 	accepted := func(c market.Reassign) {
 		t.Helper()
 		d.must(c)
-		d.must(market.Accept{ID: "r", Provider: "rome", Generation: c.Generation, Document: fmt.Sprint("acceptance ", c.Generation)})
+		d.must(market.Accept{ID: "r", Provider: "rome", Generation: c.Generation,
+			Document: fmt.Sprint("acceptance ", c.Generation)})
 	}
 	d.fails(api.CodeInsufficient, become(3, until))
 	d.pass(time.Minute)
 	accepted(become(2, until))
 	r := d.state.Reservation("r")
-	if r.From != noon+60_000 || len(r.Past) != 1 || r.Past[0] != (market.Stretch{From: noon, Units: 1}) || r.Sale.Units != 2 {
+	if r.From != noon+60_000 || len(r.Past) != 1 || r.Past[0] != (market.Stretch{From: noon, Units: 1}) ||
+		r.Sale.Units != 2 {
 		t.Errorf("%s", dump(r))
 	}
 	d.fails(api.CodeInsufficient, bought("s", 1, 1))
@@ -316,12 +334,14 @@ func TestAContractChangesOnlySoOften(t *testing.T) {
 	d.must(market.Accept{ID: "r", Provider: "rome", Generation: 1, Document: "acceptance"})
 	become := func(generation int64) market.Reassign {
 		units := 2 - generation%2
-		return market.Reassign{ID: "r", Consumer: "paris", Generation: generation, Size: cpu(units), Units: units, From: d.now, Until: d.state.Reservation("r").Until, Document: fmt.Sprint("assignment ", generation)}
+		return market.Reassign{ID: "r", Consumer: "paris", Generation: generation, Size: cpu(units),
+			Units: units, From: d.now, Until: d.state.Reservation("r").Until, Document: fmt.Sprint("assignment ", generation)}
 	}
 	generation := int64(2)
 	for ; generation < 2+market.MaxStretches; generation++ {
 		d.must(become(generation))
-		d.must(market.Accept{ID: "r", Provider: "rome", Generation: generation, Document: fmt.Sprint("acceptance ", generation)})
+		d.must(market.Accept{ID: "r", Provider: "rome", Generation: generation,
+			Document: fmt.Sprint("acceptance ", generation)})
 	}
 	d.fails(api.CodeConflict, become(generation))
 	later := become(generation - 1)
@@ -411,7 +431,8 @@ func FuzzReadOffer(f *testing.F) {
 		}
 		for i := range o.Plans {
 			p := &o.Plans[i]
-			sale, _, size, err := o.Fulfils(api.Request{Purchase: &api.Purchase{Seller: o.Signed.Seller, Offer: o.Signed.Name, Plan: p.Name, Units: units, Digest: o.Digest, MaxPrice: p.Plan.Price}}, noon.Go(), time.Hour)
+			sale, _, size, err := o.Fulfils(api.Request{Purchase: &api.Purchase{Seller: o.Signed.Seller,
+				Offer: o.Signed.Name, Plan: p.Name, Units: units, Digest: o.Digest, MaxPrice: p.Plan.Price}}, noon.Go(), time.Hour)
 			if err != nil {
 				continue
 			}

@@ -7,8 +7,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
-// Serves returns the smallest number of units that have a size for a duration; 0: the plan does not sell that.
-// Only a buyer that names it gets a plan with notice, or a dedicated one.
+// Serves returns the smallest number of units that have a size for a duration; 0: the plan does not
+// sell that. Only a buyer that names it gets a plan with notice, or a dedicated one.
 func (p *Plan) Serves(pool string, size Amounts, d time.Duration) int64 {
 	if p.Pool != pool || p.Notice != nil || p.Dedicated || p.Lasts(d) != nil {
 		return 0
@@ -81,8 +81,9 @@ func (o *Offer) Answers(r api.Request, plan string, from time.Time, d time.Durat
 	return &api.Sale{Offer: o.Digest, Plan: p.Name, Units: units}, p, size, err
 }
 
-// atProvider returns r as it would be at a provider: lent, or bought from the provider's plan; nil: neither is
-// possible. A purchase is paid for from the request on, so it is possible within DecideTime only.
+// atProvider returns r as it would be at a provider: lent, or bought from the provider's plan; nil:
+// neither is possible. A purchase is paid for from the request on, so it is possible within
+// DecideTime only.
 func (s *State) atProvider(provider string, r *Reservation, now Time) *Reservation {
 	if r.Plans == nil {
 		return r

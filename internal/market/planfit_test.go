@@ -11,14 +11,16 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// under is paris asking for three cores for an hour under a ceiling: of rome, that sells four units of small, else of milan, that lends.
+// under is paris asking for three cores for an hour under a ceiling: of rome, that sells four units
+// of small, else of milan, that lends.
 func under(id string) *market.Hold {
 	h := request(id, 3)
 	h.Plans = map[string]*api.Sale{"rome": {Offer: "SHA256:rome/web/1", Plan: "small", Units: 4}}
 	return h
 }
 
-// What is held on a seller is its plan, on a lender what was asked for: with each move it is what the next one has.
+// What is held on a seller is its plan, on a lender what was asked for: with each move it is what
+// the next one has.
 func TestAHoldMovesBetweenSellersAndLenders(t *testing.T) {
 	d := newDesk(t)
 	d.must(market.Publish{Offer: offered(t, "rome", "web", 1, webPlans(4))})
@@ -101,7 +103,8 @@ func TestAHoldPassesBySellersThatCannot(t *testing.T) {
 	d.must(market.Confirm{ID: "late", Consumer: "paris", Generation: 1, Document: "assignment"})
 	d.pass(market.DecideTime + time.Second)
 	d.offers("rome", 2, "8")
-	if r := d.must(market.Refuse{ID: "late", By: "milan", Generation: 1, Reason: api.ReasonNotApproved}).Reservation; r.State != api.Failed {
+	if r := d.must(market.Refuse{ID: "late", By: "milan", Generation: 1,
+		Reason: api.ReasonNotApproved}).Reservation; r.State != api.Failed {
 		t.Errorf("what would have been paid for since it was asked for is held on %s", r.Provider)
 	}
 }
@@ -123,8 +126,10 @@ func TestServesIsTheFewestUnits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := api.Units{Min: rapid.Int64Range(1, 5).Draw(t, "min"), Step: rapid.Int64Range(1, 4).Draw(t, "step")}
 		u.Max = u.Min + rapid.Int64Range(0, 12).Draw(t, "more")
-		one := market.Amounts{{Resource: "cpu", Value: rapid.Int64Range(1, 4).Draw(t, "cpu")}, {Resource: "memory", Value: rapid.Int64Range(1, 4).Draw(t, "memory")}}
-		p := offered(t, "rome", "web", 1, api.OfferSpec{Plans: []api.Plan{{Name: "a", Resources: one.Resources(), Units: &u}}}).Plan("a")
+		one := market.Amounts{{Resource: "cpu", Value: rapid.Int64Range(1, 4).Draw(t, "cpu")},
+			{Resource: "memory", Value: rapid.Int64Range(1, 4).Draw(t, "memory")}}
+		p := offered(t, "rome", "web", 1,
+			api.OfferSpec{Plans: []api.Plan{{Name: "a", Resources: one.Resources(), Units: &u}}}).Plan("a")
 		size := market.Amounts{{Resource: "memory", Value: rapid.Int64Range(1, 40).Draw(t, "asked")}}
 		if rapid.Bool().Draw(t, "both") {
 			size = market.Amounts{{Resource: "cpu", Value: rapid.Int64Range(1, 40).Draw(t, "asked cpu")}, size[0]}

@@ -58,7 +58,9 @@ func (f *federation) hold(t *rapid.T) {
 	candidates := f.candidates()
 	var plans map[string]*api.Sale // under a ceiling, some of them sell
 	if o := f.broker.state.OnSale("rome", "web"); o != nil && rapid.Bool().Draw(t, "under a ceiling") {
-		plans = map[string]*api.Sale{"rome": {Offer: o.Digest, Plan: rapid.SampledFrom([]string{"small", "any", "none"}).Draw(t, "plan"), Units: rapid.Int64Range(1, 4).Draw(t, "units")}}
+		plans = map[string]*api.Sale{"rome": {Offer: o.Digest,
+			Plan: rapid.SampledFrom([]string{"small", "any", "none"}).Draw(t,
+				"plan"), Units: rapid.Int64Range(1, 4).Draw(t, "units")}}
 	}
 	request := &api.Request{Resources: size.Resources()}
 	if rapid.Bool().Draw(t, "waits") {
@@ -70,7 +72,8 @@ func (f *federation) hold(t *rapid.T) {
 	}
 	out, err := f.do(f.broker, &market.Hold{
 		Plans: plans,
-		ID:    id, Key: rapid.SampledFrom([]string{"", "", "", "a", "b", "c\x00\u2028"}).Draw(t, "key"), Digest: rapid.SampledFrom([]string{"d", "e"}).Draw(t, "digest"),
+		ID:    id, Key: rapid.SampledFrom([]string{"", "", "", "a", "b", "c\x00\u2028"}).Draw(t,
+			"key"), Digest: rapid.SampledFrom([]string{"d", "e"}).Draw(t, "digest"),
 		Consumer: f.cluster(), Pool: "general", Size: size, Request: request,
 		Duration: rapid.SampledFrom([]time.Duration{time.Minute, time.Hour}).Draw(t, "duration"), Candidates: candidates,
 		Decision: &api.Decision{Considered: 3, Candidates: len(candidates)},
@@ -89,8 +92,10 @@ func (f *federation) split(t *rapid.T) {
 	consumer, key := f.cluster(), rapid.SampledFrom([]string{"", "s"}).Draw(t, "key")
 	candidates := f.candidates()
 	for range n {
-		c.Parts = append(c.Parts, &market.Hold{ID: f.next("part"), Digest: "d", Consumer: consumer, Pool: "general", Size: cpu(rapid.Int64Range(1, 3).Draw(t, "cpu")),
-			Duration: time.Hour, Candidates: candidates, Request: &api.Request{Split: 3}, Decision: &api.Decision{Considered: 3, Parts: n}})
+		c.Parts = append(c.Parts, &market.Hold{ID: f.next("part"),
+			Digest: "d", Consumer: consumer, Pool: "general", Size: cpu(rapid.Int64Range(1, 3).Draw(t, "cpu")),
+			Duration: time.Hour, Candidates: candidates, Request: &api.Request{Split: 3}, Decision: &api.Decision{Considered: 3,
+				Parts: n}})
 	}
 	c.Parts[0].Key = key
 	out, err := f.do(f.broker, c)
@@ -110,7 +115,8 @@ func (f *federation) serve(t *rapid.T) {
 	}
 	out, err := f.do(f.broker, market.Serve{ID: r.ID, Candidates: f.candidates(), Decision: &api.Decision{Considered: 3}})
 	if err == nil {
-		if now := out.Reservation; now.State != api.Held || now.Until-now.Created != r.Until-r.Created || now.Created != f.now || now.Since() != r.Since() {
+		if now := out.Reservation; now.State != api.Held || now.Until-now.Created != r.Until-r.Created ||
+			now.Created != f.now || now.Since() != r.Since() {
 			t.Fatalf("served %s as %s", dump(r), dump(now))
 		}
 	}
@@ -119,7 +125,8 @@ func (f *federation) serve(t *rapid.T) {
 func (f *federation) confirm(*rapid.T) {
 	r := f.some(f.broker)
 	a := f.assignment(r)
-	f.do(f.broker, market.Confirm{ID: r.ID, Consumer: f.party(r.Consumer), Generation: a.Generation, Document: documentOf(a)})
+	f.do(f.broker, market.Confirm{ID: r.ID, Consumer: f.party(r.Consumer),
+		Generation: a.Generation, Document: documentOf(a)})
 }
 
 // change is a consumer's wish to have more or less, for longer or shorter.
@@ -148,7 +155,8 @@ func (f *federation) accept(*rapid.T) {
 
 func (f *federation) refuse(*rapid.T) {
 	r := f.some(f.broker)
-	f.do(f.broker, market.Refuse{ID: r.ID, By: f.party(r.Provider), Generation: f.generation(r), Reason: api.ReasonInsufficient, Message: "no"})
+	f.do(f.broker, market.Refuse{ID: r.ID, By: f.party(r.Provider),
+		Generation: f.generation(r), Reason: api.ReasonInsufficient, Message: "no"})
 }
 
 func (f *federation) activate(*rapid.T) {
@@ -179,7 +187,8 @@ func (f *federation) admit(t *rapid.T) {
 	if c := r.Changing(); c != nil && !f.rarely("what was") {
 		a, size = changed(a, r), c.Size
 	}
-	f.do(f.gates[a.Provider], market.Admit{Assignment: a, Size: size, Document: documentOf(a), Acceptance: "yes of " + a.Provider,
+	f.do(f.gates[a.Provider], market.Admit{Assignment: a, Size: size,
+		Document: documentOf(a), Acceptance: "yes of " + a.Provider,
 		BindsUntil: r.HeldUntil + 30_000, Adopt: f.rarely("adopt"), Offer: f.offerOf(r)})
 }
 
@@ -187,14 +196,16 @@ func (f *federation) admit(t *rapid.T) {
 func (f *federation) adopt(t *rapid.T) {
 	gate := f.gates[rapid.SampledFrom(providers).Draw(t, "provider")]
 	if r := f.some(gate); r.Provider == gate.state.Self && r.Bound() {
-		f.do(f.broker, market.Adopt{Assignment: market.AssignmentOf(r, "ck", "pk"), Size: r.Size, Document: r.Assignment, Acceptance: r.Acceptance, Offer: f.offerOf(r)})
+		f.do(f.broker, market.Adopt{Assignment: market.AssignmentOf(r, "ck", "pk"),
+			Size: r.Size, Document: r.Assignment, Acceptance: r.Acceptance, Offer: f.offerOf(r)})
 	}
 }
 
 func (f *federation) commit(*rapid.T) {
 	gate := f.gates[f.cluster()]
 	r := f.some(gate)
-	f.do(gate, market.Commit{ID: r.ID, Generation: f.generation(r), Fence: api.Fence{Lineage: "l", Revision: f.broker.state.Revision}})
+	f.do(gate, market.Commit{ID: r.ID, Generation: f.generation(r),
+		Fence: api.Fence{Lineage: "l", Revision: f.broker.state.Revision}})
 }
 
 // approve is what people at a gate say, in time or not, of what waits for them or not.
@@ -210,7 +221,8 @@ func (f *federation) approve(t *rapid.T) {
 	} else {
 		f.do(gate, market.Deny{ID: r.ID, Generation: f.generation(r), Message: "no"})
 	}
-	if after := gate.state.Reservation(r.ID); after != nil && after.State != before && !(before == api.Held && after.Denied()) {
+	if after := gate.state.Reservation(r.ID); after != nil && after.State != before &&
+		!(before == api.Held && after.Denied()) {
 		t.Fatalf("a person made %s of %s", dump(after), dump(r))
 	}
 }
@@ -242,12 +254,14 @@ func (f *federation) members(t *rapid.T) {
 		f.do(f.broker, market.SetMember{Cluster: c, State: rapid.SampledFrom([]api.MemberState{
 			api.MemberPending, api.MemberActive, api.MemberActive, api.MemberSuspended, api.MemberRevoked, api.MemberRemoved}).Draw(t, "state")})
 	case 3:
-		f.do(f.broker, market.PutCard{Card: api.Card{Cluster: c, Key: "k-" + f.cluster(), Number: rapid.Int64Range(1, 3).Draw(t, "number")}, Signed: f.next("card")})
+		f.do(f.broker, market.PutCard{Card: api.Card{Cluster: c, Key: "k-" + f.cluster(),
+			Number: rapid.Int64Range(1, 3).Draw(t, "number")}, Signed: f.next("card")})
 	case 4:
 		f.do(f.gates[c], market.Pin{Cluster: f.cluster(), Key: "k-" + f.cluster()})
 	default: // it comes back
 		token := f.next("again-")
-		f.do(f.broker, market.CreateToken{Token: market.Token{ID: token, Hash: "h", Cluster: rapid.SampledFrom([]string{"", c}).Draw(t, "named"), Expires: f.now + 1000}})
+		f.do(f.broker, market.CreateToken{Token: market.Token{ID: token,
+			Hash: "h", Cluster: rapid.SampledFrom([]string{"", c}).Draw(t, "named"), Expires: f.now + 1000}})
 		f.do(f.broker, market.Join{TokenID: token, Hash: "h", Cluster: c, Key: "k-" + f.party(c), TLSKey: "x"})
 		f.do(f.broker, market.SetMember{Cluster: c, State: api.MemberActive})
 	}
@@ -255,7 +269,8 @@ func (f *federation) members(t *rapid.T) {
 
 func (f *federation) conditional(t *rapid.T) {
 	r := f.some(f.broker)
-	f.do(f.broker, market.IfRevision{ID: r.ID, Revision: r.Revision + uint64(rapid.IntRange(0, 1).Draw(t, "off")), Command: f.ending(t, r)})
+	f.do(f.broker, market.IfRevision{ID: r.ID, Revision: r.Revision + uint64(rapid.IntRange(0, 1).Draw(t, "off")),
+		Command: f.ending(t, r)})
 }
 
 func (f *federation) advertiseAny(t *rapid.T) {
@@ -269,16 +284,19 @@ func (f *federation) step(*rapid.T) {
 	switch a := market.AssignmentOf(r, "ck", "pk"); {
 	case r.Changing() != nil:
 		a = changed(a, r)
-		if _, err := f.do(gate, market.Admit{Assignment: a, Size: r.Change.Size, Document: r.Change.Assignment, Acceptance: "yes", Offer: f.offerOf(r)}); err != nil {
+		if _, err := f.do(gate, market.Admit{Assignment: a, Size: r.Change.Size,
+			Document: r.Change.Assignment, Acceptance: "yes", Offer: f.offerOf(r)}); err != nil {
 			f.do(f.broker, market.Refuse{ID: r.ID, By: r.Provider, Generation: a.Generation, Reason: api.ReasonInsufficient})
-		} else if _, err := f.do(f.broker, market.Accept{ID: r.ID, Provider: r.Provider, Generation: a.Generation, Document: documentOf(a)}); err != nil {
+		} else if _, err := f.do(f.broker, market.Accept{ID: r.ID,
+			Provider: r.Provider, Generation: a.Generation, Document: documentOf(a)}); err != nil {
 			f.t.Fatalf("%s changes, and is not accepted: %v", dump(r), err)
 		}
 		f.do(gate, market.Commit{ID: r.ID, Generation: a.Generation})
 	case r.State == api.Held && r.Assignment == "":
 		f.do(f.broker, market.Confirm{ID: r.ID, Consumer: r.Consumer, Generation: r.Generation, Document: documentOf(a)})
 	case r.State == api.Held:
-		admit := market.Admit{Assignment: a, Size: r.Size, Document: r.Assignment, Acceptance: "yes", BindsUntil: r.HeldUntil + 30_000, Offer: f.offerOf(r)}
+		admit := market.Admit{Assignment: a, Size: r.Size, Document: r.Assignment,
+			Acceptance: "yes", BindsUntil: r.HeldUntil + 30_000, Offer: f.offerOf(r)}
 		if r.ApproveBy != 0 { // the gate asks a person first
 			admit.Acceptance, admit.ApproveBy = "", r.ApproveBy
 		}

@@ -12,7 +12,8 @@ type provider struct {
 	cluster  string
 	slot     int
 	measured *Measured
-	// observed is when the newest measurement came; 0: it is from a checkpoint, and nothing is reserved by it.
+	// observed is when the newest measurement came; 0: it is from a checkpoint, and nothing is
+	// reserved by it.
 	observed Time
 	presence *presence // nil until its first lease
 	record   *record   // nil until a promise was kept or broken
@@ -111,8 +112,8 @@ func (b *book) observe(m MeasuredPool, held func(consumer, id string) Amounts) {
 // with a stolen certificate could make all later ones of the cluster stale.
 const maxIncarnationAhead = 24 * time.Hour
 
-// Observe stores an advertisement: soft state, not an event. fresh is false for one from a checkpoint. Errors:
-// StaleAdvertisement for an old one; Invalid for one from the future.
+// Observe stores an advertisement: soft state, not an event. fresh is false for one from a
+// checkpoint. Errors: StaleAdvertisement for an old one; Invalid for one from the future.
 func (s *State) Observe(cluster string, m *Measured, now Time, fresh bool) error {
 	p := s.provider(cluster)
 	if most := int64(now.plus(maxIncarnationAhead)); s.Self == "" && fresh && m.Sequence.Incarnation > most {

@@ -66,8 +66,8 @@ func (r *Reservation) waits(now Time) bool { return now < r.WaitUntil && len(r.T
 // any more; NotMember and Suspended.
 type Serve struct {
 	ID string
-	// Candidates are providers, best first. Plans are the plans of those that sell instead of lending. Decision
-	// explains it.
+	// Candidates are providers, best first. Plans are the plans of those that sell instead of
+	// lending. Decision explains it.
 	Candidates []string
 	Plans      map[string]*api.Sale
 	Decision   *api.Decision

@@ -19,7 +19,8 @@ func pending(id string, cores int64, priority int32) *market.Hold {
 }
 
 func served(id string, candidates ...string) market.Serve {
-	return market.Serve{ID: id, Candidates: candidates, Decision: &api.Decision{Considered: 3, Candidates: len(candidates)}}
+	return market.Serve{ID: id, Candidates: candidates,
+		Decision: &api.Decision{Considered: 3, Candidates: len(candidates)}}
 }
 
 // order is who waits, in order.
@@ -54,7 +55,8 @@ func TestQueueIsInOrder(t *testing.T) {
 	d.order()
 }
 
-// What waited is held for its whole duration, and refused goes back to its place, until it has waited for its time.
+// What waited is held for its whole duration, and refused goes back to its place, until it has
+// waited for its time.
 func TestWaits(t *testing.T) {
 	d := newDesk(t)
 	d.offers("rome", 2, "8")
@@ -68,14 +70,16 @@ func TestWaits(t *testing.T) {
 	d.offers("rome", 3, "8")
 	d.must(served("r", "rome"))
 	d.want("r", api.Held, "", "rome", all-4000)
-	if r := d.state.Reservation("r"); r.Created != d.now || r.Until != d.now+3_600_000 || r.Since() != began || r.Generation != 1 {
+	if r := d.state.Reservation("r"); r.Created != d.now || r.Until != d.now+3_600_000 ||
+		r.Since() != began || r.Generation != 1 {
 		t.Errorf("%s", dump(r))
 	}
 	d.fails(api.CodeConflict, served("r", "rome"))
 	d.must(market.Confirm{ID: "r", Consumer: "paris", Generation: 1, Document: "assignment"})
 	d.must(market.Refuse{ID: "r", By: "rome", Generation: 1, Reason: api.ReasonInsufficient, Message: "sold"})
 	d.want("r", api.Pending, api.ReasonNoCandidate, "", all)
-	if r := d.state.Reservation("r"); r.Created != began || r.Until != began+3_600_000 || r.Message != "rome: Insufficient: sold" || len(r.Tried) != 1 || r.Assignment != "" {
+	if r := d.state.Reservation("r"); r.Created != began || r.Until != began+3_600_000 ||
+		r.Message != "rome: Insufficient: sold" || len(r.Tried) != 1 || r.Assignment != "" {
 		t.Errorf("%s", dump(r))
 	}
 	d.fails(api.CodeNotFound, market.Accept{ID: "r", Provider: "rome", Generation: 1, Document: "too late"})
@@ -92,7 +96,8 @@ func TestWaits(t *testing.T) {
 	d.want("r", api.Pending, api.ReasonNoCandidate, "", all)
 	d.now++
 	d.fails(api.CodeConflict, served("r", "rome"))
-	if out, err := market.Decide(d.state, market.Tick{}, d.now); err != nil || out.Events[0].Reservation.Why.Decision().Considered != 7 {
+	if out, err := market.Decide(d.state, market.Tick{}, d.now); err != nil ||
+		out.Events[0].Reservation.Why.Decision().Considered != 7 {
 		t.Errorf("rejected with %s, %v", dump(out.Events), err)
 	}
 }

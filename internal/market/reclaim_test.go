@@ -17,10 +17,12 @@ import (
 // spot is rome's offer of a core that it may take back with ten minutes' notice, or not.
 func spot(t rapid.TB) *market.Offer {
 	t.Helper()
-	payload, err := json.Marshal(api.SignedOffer{Protocol: api.Protocol, Seller: "rome", Name: "web", Version: 1, Offer: api.OfferSpec{Plans: []api.Plan{
-		{Name: "spot", Resources: resources("cpu", "1"), Notice: &metav1.Duration{Duration: 10 * time.Minute}, Units: &api.Units{Min: 1, Max: 8}},
-		{Name: "firm", Resources: resources("cpu", "1"), Units: &api.Units{Min: 1, Max: 8}},
-	}}})
+	payload, err := json.Marshal(api.SignedOffer{Protocol: api.Protocol,
+		Seller: "rome", Name: "web", Version: 1, Offer: api.OfferSpec{Plans: []api.Plan{
+			{Name: "spot", Resources: resources("cpu", "1"), Notice: &metav1.Duration{Duration: 10 * time.Minute},
+				Units: &api.Units{Min: 1, Max: 8}},
+			{Name: "firm", Resources: resources("cpu", "1"), Units: &api.Units{Min: 1, Max: 8}},
+		}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,14 +52,17 @@ func TestReclaim(t *testing.T) {
 	d.fails(api.CodeForbidden, market.Reclaim{ID: "firm", By: "rome", At: at, Document: "word"})
 	d.fails(api.CodeForbidden, market.Reclaim{ID: "spot", By: "paris", At: at, Document: "word"})
 	d.fails(api.CodeNotFound, market.Reclaim{ID: "spot", By: "milan", At: at, Document: "word"})
-	d.fails(api.CodeNotFound, market.Reclaim{ID: "held", By: "rome", At: at, Document: "word"}) // of which it knows nothing yet
+	// of which it knows nothing yet
+	d.fails(api.CodeNotFound, market.Reclaim{ID: "held", By: "rome", At: at, Document: "word"})
 	d.must(market.Reclaim{ID: "spot", By: "rome", At: at, Document: "word"})
-	for _, again := range []market.Reclaim{{ID: "spot", By: "rome", At: at, Document: "word"}, {ID: "spot", By: "rome", At: noon + 1, Document: "sooner"}} {
+	for _, again := range []market.Reclaim{{ID: "spot", By: "rome", At: at, Document: "word"},
+		{ID: "spot", By: "rome", At: noon + 1, Document: "sooner"}} {
 		if out := d.must(again); len(out.Events) > 0 {
 			t.Errorf("taken back twice: %s", dump(out.Events))
 		}
 	}
-	d.must(market.Reassign{ID: "spot", Consumer: "paris", Generation: 2, Size: cpu(1), Units: 1, Until: noon + 7_200_000, Document: "longer"})
+	d.must(market.Reassign{ID: "spot", Consumer: "paris", Generation: 2,
+		Size: cpu(1), Units: 1, Until: noon + 7_200_000, Document: "longer"})
 	d.must(market.Accept{ID: "spot", Provider: "rome", Generation: 2, Document: "yes, longer"})
 	d.pass(10*time.Minute - time.Millisecond)
 	if r := d.state.Reservation("spot"); r.State != api.Reserved {
@@ -73,14 +78,16 @@ func TestReclaim(t *testing.T) {
 	}
 }
 
-// Whatever else is said: what is taken back ends neither before the notice, nor after it, nor after its own end, over restarts.
+// Whatever else is said: what is taken back ends neither before the notice, nor after it, nor after
+// its own end, over restarts.
 func TestReclaimedInTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, now := newNode(t, ""), noon
 		do := func(c market.Command) error { _, err := n.do(c, now); n.check(); return err }
 		measure := n.open(resources("cpu", "12"), now)
 		for _, c := range []market.Command{market.Publish{Offer: spot(t)}, buying("r", "paris", "spot", 1),
-			market.Confirm{ID: "r", Consumer: "paris", Generation: 1, Document: "doc"}, market.Accept{ID: "r", Provider: "rome", Generation: 1, Document: "yes"}} {
+			market.Confirm{ID: "r", Consumer: "paris", Generation: 1,
+				Document: "doc"}, market.Accept{ID: "r", Provider: "rome", Generation: 1, Document: "yes"}} {
 			if err := do(c); err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +103,8 @@ func TestReclaimedInTime(t *testing.T) {
 				}
 			case 1:
 				until := now + market.Time(rapid.Int64Range(1, 5_000_000).Draw(t, "until"))
-				_ = do(market.Reassign{ID: "r", Consumer: "paris", Generation: r.Latest() + 1, Size: cpu(1), Units: 1, Until: until, Document: fmt.Sprint("doc", i)})
+				_ = do(market.Reassign{ID: "r", Consumer: "paris", Generation: r.Latest() + 1,
+					Size: cpu(1), Units: 1, Until: until, Document: fmt.Sprint("doc", i)})
 			case 2:
 				if c := r.Changing(); c != nil {
 					_ = do(market.Accept{ID: "r", Provider: "rome", Generation: c.Generation, Document: fmt.Sprint("yes", i)})

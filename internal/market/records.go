@@ -34,7 +34,8 @@ type Member struct {
 	State   api.MemberState `json:"state"`
 	// Key is the cluster key in base64url: pinned when first seen.
 	Key string `json:"key"`
-	// Former are the keys that it had before, oldest first: each signed the next. None of them is believed again.
+	// Former are the keys that it had before, oldest first: each signed the next. None of them is
+	// believed again.
 	Former []Former `json:"former,omitempty"`
 	// Rekeyed is, at a broker, the revision at which Key took the place of another one: holds that have not
 	// changed since name that other key. 0: it never had another.
@@ -43,21 +44,22 @@ type Member struct {
 	// the same join is answered again.
 	Token  string `json:"token,omitempty"`
 	TLSKey string `json:"tlsKey,omitempty"`
-	// TLSKeys are the keys whose certificates by the broker's own CA are good, newest last. Empty: the broker's
-	// CA issued none in this membership, or none since the broker keeps this list.
+	// TLSKeys are the keys whose certificates by the broker's own CA are good, newest last. Empty:
+	// the broker's CA issued none in this membership, or none since the broker keeps this list.
 	TLSKeys []TLSKey `json:"tlsKeys,omitempty"`
 	// CertificatesFrom ends all certificates that any CA issued before that time. 0: none.
 	CertificatesFrom Time   `json:"certificatesFrom,omitempty"`
 	Source           string `json:"source,omitempty"`
 	Joined           Time   `json:"joined"`
 	Changed          Time   `json:"changed,omitempty"`
-	// Trusted is, in an agent, the fingerprint that its own admin says the cluster has; Confirmed says that Key
-	// has it.
+	// Trusted is, in an agent, the fingerprint that its own admin says the cluster has; Confirmed
+	// says that Key has it.
 	Trusted   string `json:"trusted,omitempty"`
 	Confirmed bool   `json:"confirmed,omitempty"`
 	// Suspended is, in an agent, why its own admin lends this consumer nothing more; empty: the admin does.
 	Suspended string `json:"suspended,omitempty"`
-	// Connector is, in an agent, the URL of the cluster's connector, as its card last said; empty: it has none.
+	// Connector is, in an agent, the URL of the cluster's connector, as its card last said; empty:
+	// it has none.
 	Connector string `json:"connector,omitempty"`
 	// Endorsed is when the newest endorsement of it that was believed was issued.
 	Endorsed Time `json:"endorsed,omitempty"`
@@ -154,20 +156,22 @@ type Reservation struct {
 	Change *Change `json:"change,omitempty"`
 	Shrunk *Shrunk `json:"shrunk,omitempty"`
 
-	// Adopted is when a broker adopted it, which both had signed without that broker; 0: the broker held it itself.
+	// Adopted is when a broker adopted it, which both had signed without that broker; 0: the broker
+	// held it itself.
 	Adopted Time `json:"adopted,omitempty"`
 	// Promise is, at a broker, what became of a promise that a provider made with it.
 	Promise *Promise `json:"promise,omitempty"`
 
-	// Via is, in an agent, the cluster by whose connector it was made, or "broker/NAME"; empty: by the main broker.
+	// Via is, in an agent, the cluster by whose connector it was made, or "broker/NAME"; empty: by
+	// the main broker.
 	Via string `json:"via,omitempty"`
 	// Object is, in a consumer's agent, the ResourceRequest that this answers.
 	Object *Object `json:"object,omitempty"`
 	// Fence is, in an agent, the newest instruction that it has seen.
 	Fence api.Fence `json:"fence,omitzero"`
 
-	// Revision is the journal's when it last changed, Why the kept explanation, Offer the one that Sale names,
-	// Bytes about how much memory the record takes. Set by Apply.
+	// Revision is the journal's when it last changed, Why the kept explanation, Offer the one that
+	// Sale names, Bytes about how much memory the record takes. Set by Apply.
 	Revision uint64 `json:"-"`
 	Bytes    int64  `json:"-"`
 	Why      Why    `json:"-"`

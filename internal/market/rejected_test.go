@@ -12,11 +12,13 @@ import (
 func refused(consumer, id string, why int) *market.Hold {
 	h := request(id, 1)
 	h.Consumer, h.Key, h.Candidates = consumer, "key-"+id, nil
-	h.Decision = &api.Decision{Considered: 3, NearestMiss: &api.Miss{Cluster: "rome", Filter: "fits", Message: strings.Repeat("x", why)}}
+	h.Decision = &api.Decision{Considered: 3, NearestMiss: &api.Miss{Cluster: "rome",
+		Filter: "fits", Message: strings.Repeat("x", why)}}
 	return h
 }
 
-// What is remembered of rejected requests is bounded in number and bytes, for each consumer and for all together; the oldest go first.
+// What is remembered of rejected requests is bounded in number and bytes, for each consumer and for
+// all together; the oldest go first.
 func TestRememberedRejectionsAreBounded(t *testing.T) {
 	for what, c := range map[string]struct{ why, want int }{"in number": {100, 100}, "in bytes": {16 << 10, 14}} {
 		d := newDesk(t)
@@ -30,7 +32,8 @@ func TestRememberedRejectionsAreBounded(t *testing.T) {
 		if len(kept) != c.want || kept[0].ID != fmt.Sprint("r-", 250-c.want) || kept[c.want-1].ID != "r-249" {
 			t.Errorf("bounded %s: %d are remembered, from %s on, want the newest %d", what, len(kept), kept[0].ID, c.want)
 		}
-		if r := d.state.Reservation("r-1"); r != nil || d.state.ByKey("paris", "key-r-1") != nil || d.state.Why("r-1") != nil {
+		if r := d.state.Reservation("r-1"); r != nil || d.state.ByKey("paris", "key-r-1") != nil ||
+			d.state.Why("r-1") != nil {
 			t.Errorf("bounded %s: the second is still remembered", what)
 		}
 		if again := d.must(refused("paris", "other", c.why)).Reservation; again.ID != "other" {
@@ -49,7 +52,8 @@ func TestRememberedRejectionsAreBounded(t *testing.T) {
 func TestAllRememberedRejectionsAreBounded(t *testing.T) {
 	s := market.New("")
 	remember := func(consumer, id string, why int) {
-		s.Remember(&market.Reservation{ID: id, Consumer: consumer, State: api.Rejected, Why: market.Why(strings.Repeat("x", why))})
+		s.Remember(&market.Reservation{ID: id, Consumer: consumer,
+			State: api.Rejected, Why: market.Why(strings.Repeat("x", why))})
 	}
 	remember("modest", "r-modest", 100)
 	bytes := 0

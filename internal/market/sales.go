@@ -112,7 +112,8 @@ func (r *Reservation) Units() int64 {
 	return r.Sale.Units
 }
 
-// countSale adds (sign 1) or removes (-1) what a reservation takes of its plan, and its reference to the offer.
+// countSale adds (sign 1) or removes (-1) what a reservation takes of its plan, and its reference
+// to the offer.
 func (s *State) countSale(r *Reservation, sign int64) {
 	if r == nil || r.Sale == nil {
 		return
@@ -179,7 +180,8 @@ func (o *Offer) valid(now Time) error {
 	return nil
 }
 
-// Remaining is how many units of a plan can be sold now: what the quantity leaves, and what the pool has free.
+// Remaining is how many units of a plan can be sold now: what the quantity leaves, and what the
+// pool has free.
 func (l *Listing) Remaining(o *Offer, p *Plan) int64 {
 	pool := l.Pool(p.Pool)
 	if pool == nil {

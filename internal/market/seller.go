@@ -9,7 +9,8 @@ import (
 
 // Seller is the state of a cluster in the catalog, without its offers.
 type Seller struct {
-	// Offers is the number of offers on sale. Fresh says that the lease is alive. To is who may see it; nil: nobody.
+	// Offers is the number of offers on sale. Fresh says that the lease is alive. To is who may see
+	// it; nil: nobody.
 	Offers int
 	Fresh  bool
 	To     *api.Audience

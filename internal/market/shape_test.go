@@ -9,8 +9,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// If a pod is said to fit, it does, wherever what is not used yet is put: tried by putting it everywhere. With one
-// resource the reverse holds too.
+// If a pod is said to fit, it does, wherever what is not used yet is put: tried by putting it
+// everywhere. With one resource the reverse holds too.
 func TestHostsWhateverIsPutWhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cpu := func(v int64) market.Amounts { return market.Amounts{{Resource: "cpu", Value: v}} }
@@ -54,8 +54,10 @@ func TestHostsWhateverIsPutWhere(t *testing.T) {
 func TestAHoldIsDebitedFromShapes(t *testing.T) {
 	d := newDesk(t)
 	shaped := func(number int64, shapes []api.Shape, accounts map[string]api.AccountUse) {
-		m, err := market.Measure(api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: number}, Terms: &api.Terms{}, Pools: map[string]api.Pool{
-			"general": {Capacity: resources("cpu", "16"), Allocatable: resources("cpu", "16"), Shared: resources("cpu", "16"), Accounts: accounts, Shapes: shapes}}})
+		m, err := market.Measure(api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: number},
+			Terms: &api.Terms{}, Pools: map[string]api.Pool{
+				"general": {Capacity: resources("cpu", "16"), Allocatable: resources("cpu", "16"),
+					Shared: resources("cpu", "16"), Accounts: accounts, Shapes: shapes}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +95,8 @@ func TestShapesThatCannotBe(t *testing.T) {
 		many[i] = api.Shape{Nodes: 1, Free: resources("cpu", "1")}
 	}
 	for name, shapes := range map[string][]api.Shape{
-		"too many": many, "no nodes": {{Free: resources("cpu", "1")}}, "nodes without end": {{Nodes: 1 << 60, Free: resources("cpu", "1")}},
+		"too many": many, "no nodes": {{Free: resources("cpu", "1")}}, "nodes without end": {{Nodes: 1 << 60,
+			Free: resources("cpu", "1")}},
 		"less than nothing": {{Nodes: 1, Free: resources("cpu", "-1")}},
 	} {
 		if _, err := market.Measure(measurement(map[string]api.Pool{"general": {Shapes: shapes}})); api.CodeOf(err) != api.CodeInvalid {

@@ -106,8 +106,8 @@ func (s *State) Restore(data []byte, each Each) error {
 	return s.fill(in)
 }
 
-// restoreInPieces decodes the reservations in pieces, and adds the records of one piece while each decodes the
-// next ones. It fails if the snapshot is not valid, or was cut at a wrong place.
+// restoreInPieces decodes the reservations in pieces, and adds the records of one piece while each
+// decodes the next ones. It fails if the snapshot is not valid, or was cut at a wrong place.
 func (s *State) restoreInPieces(data []byte, each Each) (err error) {
 	rest, pieces := cutReservations(data)
 	var in snapshot

@@ -14,13 +14,14 @@ import (
 type Spent struct {
 	ID    string `json:"id"`
 	Until Time   `json:"until"`
-	// AcceptBy is until when the newest of its assignments could be accepted. Older versions wrote neither field.
+	// AcceptBy is until when the newest of its assignments could be accepted. Older versions wrote
+	// neither field.
 	Consumer string `json:"consumer,omitempty"`
 	AcceptBy Time   `json:"acceptBy,omitempty"`
 }
 
-// Passed says that nothing of a consumer is restored that could be accepted until AcceptBy. It is needed until
-// Until.
+// Passed says that nothing of a consumer is restored that could be accepted until AcceptBy. It is
+// needed until Until.
 type Passed struct {
 	Consumer string `json:"consumer"`
 	AcceptBy Time   `json:"acceptBy"`
@@ -30,8 +31,8 @@ type Passed struct {
 // maxSpent is how many are kept by ID. Beyond that, Passed replaces the older half.
 const maxSpent = 1024
 
-// Spent reports whether this gate accepted a reservation that is over and forgotten. acceptBy is until when the
-// shown acceptance binds; 0: the gate signed none.
+// Spent reports whether this gate accepted a reservation that is over and forgotten. acceptBy is
+// until when the shown acceptance binds; 0: the gate signed none.
 func (s *State) Spent(id, consumer string, acceptBy, now Time) bool {
 	passed := s.passed[consumer]
 	return now < s.spent[id].Until || acceptBy != 0 && acceptBy <= passed.AcceptBy && now < passed.Until

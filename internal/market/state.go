@@ -21,13 +21,13 @@ const (
 	// MaxApproval and MinApproval bound the time for an admin's approval.
 	MaxApproval = 24 * time.Hour
 	MinApproval = time.Minute
-	// FreeTime is how long a provider may take to report that a reservation is free: at a broker from the begin
-	// of its end, in a consumer's agent from the end of its time.
+	// FreeTime is how long a provider may take to report that a reservation is free: at a broker
+	// from the begin of its end, in a consumer's agent from the end of its time.
 	FreeTime = time.Hour
 	// Lease is how long an advertisement is fresh.
 	Lease = 90 * time.Second
-	// SkewGrace allows for clocks that differ: a provider ends a reservation that much later than the consumer,
-	// and its acceptance binds that much longer than the assignment.
+	// SkewGrace allows for clocks that differ: a provider ends a reservation that much later than
+	// the consumer, and its acceptance binds that much longer than the assignment.
 	SkewGrace = 30 * time.Second
 )
 

@@ -2,8 +2,9 @@ package market
 
 import "github.com/bourse-dev/bourse/api"
 
-// Tick lets time pass, and pays debts of changed members. One tick handles the one reservation or token that is
-// due first, or forgets one reservation beyond the bounds. Repeat it until it yields no event.
+// Tick lets time pass, and pays debts of changed members. One tick handles the one reservation or
+// token that is due first, or forgets one reservation beyond the bounds. Repeat it until it yields
+// no event.
 type Tick struct {
 	// Waits says that expiry pauses: only debts are paid.
 	Waits bool
@@ -44,9 +45,10 @@ func (c Tick) decide(s *State, now Time) (Outcome, error) {
 	return changed(r, now), nil
 }
 
-// unfreed ends a reservation whose provider did not report it free in time. It no longer counts against the
-// consumer's caps; what the provider lists still counts at the provider. A provider that comes back must learn
-// the end, so the broker keeps it until the provider ends the reservation by itself.
+// unfreed ends a reservation whose provider did not report it free in time. It no longer counts
+// against the consumer's caps; what the provider lists still counts at the provider. A provider
+// that comes back must learn the end, so the broker keeps it until the provider ends the
+// reservation by itself.
 func (s *State) unfreed(r *Reservation, now Time) Outcome {
 	if s.Self == "" {
 		r.RememberUntil = r.EndsAt().plus(SkewGrace)

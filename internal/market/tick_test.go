@@ -27,7 +27,8 @@ func TestTimePasses(t *testing.T) {
 			api.Held, api.Held, "", "milan", 8000},
 		"a reservation": {true, func(d *desk) { d.reserved("r", 5) }, time.Hour,
 			api.Reserved, api.Releasing, api.ReasonEnded, "rome", 3000},
-		"an active one": {true, func(d *desk) { d.reserved("r", 5); d.must(market.Activate{ID: "r", Consumer: "paris"}) }, time.Hour,
+		"an active one": {true, func(d *desk) { d.reserved("r", 5); d.must(market.Activate{ID: "r", Consumer: "paris"}) },
+			time.Hour,
 			api.Active, api.Releasing, api.ReasonEnded, "rome", 3000},
 		"an acceptance without its commit": {false, func(d *desk) { d.must(assigned("r", 1, 5, "doc")) }, 90 * time.Second,
 			api.Held, api.Released, api.ReasonAcceptanceDropped, "rome", 8000},
@@ -35,7 +36,8 @@ func TestTimePasses(t *testing.T) {
 			d.must(assigned("r", 1, 5, "doc"))
 			d.must(market.Commit{ID: "r", Generation: 1})
 		}, time.Hour + market.SkewGrace, api.Reserved, api.Releasing, api.ReasonEnded, "rome", 3000},
-		"a request of its own that nobody answered": {false, func(d *desk) { d.notes(api.Held) }, market.HoldTime + market.DecideTime,
+		"a request of its own that nobody answered": {false, func(d *desk) { d.notes(api.Held) },
+			market.HoldTime + market.DecideTime,
 			api.Held, api.Expired, api.ReasonNotAccepted, "milan", 8000},
 		"what it reserved elsewhere": {false, func(d *desk) { d.notes(api.Active) }, time.Hour,
 			api.Active, api.Releasing, api.ReasonEnded, "milan", 8000},
@@ -57,7 +59,8 @@ func TestTimePasses(t *testing.T) {
 }
 
 func (d *desk) notes(state api.State) {
-	d.must(market.Note{Reservation: &market.Reservation{ID: "r", State: state, Consumer: "rome", Provider: "milan", Generation: 1,
+	d.must(market.Note{Reservation: &market.Reservation{ID: "r",
+		State: state, Consumer: "rome", Provider: "milan", Generation: 1,
 		HeldUntil: noon + 60_000, Until: noon + 3_600_000}})
 }
 
@@ -81,7 +84,8 @@ func TestWhatIsOverIsForgotten(t *testing.T) {
 		t.Error("forgotten too early")
 	}
 	d.pass(time.Millisecond)
-	if d.state.Reservation("r") != nil || d.state.Why("r") != nil || len(d.state.Of("paris", 0)) > 0 || len(d.state.Tokens()) > 0 {
+	if d.state.Reservation("r") != nil || d.state.Why("r") != nil ||
+		len(d.state.Of("paris", 0)) > 0 || len(d.state.Tokens()) > 0 {
 		t.Error("not forgotten")
 	}
 }

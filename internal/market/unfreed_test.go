@@ -9,8 +9,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// A provider never says that what its consumer released is free: it is dead, or hostile. After an hour the consumer's caps are free. What the
-// provider lists still counts at the provider, until it no longer lists it. The end is remembered until the provider ends it by itself.
+// A provider never says that what its consumer released is free: it is dead, or hostile. After an
+// hour the consumer's caps are free. What the provider lists still counts at the provider, until it
+// no longer lists it. The end is remembered until the provider ends it by itself.
 func TestAProviderThatNeverFrees(t *testing.T) {
 	d := newDesk(t)
 	once := market.Caps{Reservations: 1}
@@ -48,8 +49,8 @@ func TestAProviderThatNeverFrees(t *testing.T) {
 	}
 }
 
-// An end that a provider has not heard of does not make way for others: not for what is cancelled, and not for further such ends,
-// which the cap on bytes bounds.
+// An end that a provider has not heard of does not make way for others: not for what is cancelled,
+// and not for further such ends, which the cap on bytes bounds.
 func TestAnEndThatIsNotHeardIsNotForgotten(t *testing.T) {
 	d := newDesk(t)
 	s, now := d.state, d.now
@@ -104,7 +105,8 @@ func TestAnEndThatIsNotHeardIsNotForgotten(t *testing.T) {
 	}
 	until := s.Reservation("r").Until
 	anHourPasses()
-	if out, err := market.Decide(s, h, now); err != nil || out.Reservation.ID != "r" || out.Reservation.State != api.Released || len(out.Events) > 0 {
+	if out, err := market.Decide(s, h, now); err != nil || out.Reservation.ID != "r" ||
+		out.Reservation.State != api.Released || len(out.Events) > 0 {
 		t.Errorf("its request, once more: %s, %v", dump(out.Reservation), err)
 	}
 	offers("milan", 2)
@@ -128,18 +130,23 @@ func TestAnEndThatIsNotHeardIsNotForgotten(t *testing.T) {
 	if got := s.Of("rome", 0); len(got) < 5 || got[0].ID != "r" || s.Of("paris", 0)[0].ID != "r" {
 		t.Errorf("rome hears of %d", len(got))
 	}
-	back := market.Adopt{Assignment: api.Assignment{Protocol: 1, Reservation: "r", Generation: 1, Consumer: "paris", Provider: "rome", Pool: api.GeneralPool,
+	back := market.Adopt{Assignment: api.Assignment{Protocol: 1,
+		Reservation: "r", Generation: 1, Consumer: "paris", Provider: "rome", Pool: api.GeneralPool,
 		Until: until.Meta()}, Size: cpu(1), Document: "assignment", Acceptance: "acceptance"}
-	if out, err := market.Decide(s, back, now); err != nil || out.Reservation.State != api.Released || out.Reservation.End != "end" {
+	if out, err := market.Decide(s, back, now); err != nil || out.Reservation.State != api.Released ||
+		out.Reservation.End != "end" {
 		t.Errorf("rome shows it: %s, %v", dump(out.Reservation), err)
 	}
 }
 
-// A consumer's agent that hears nothing more of what it released waits until its provider must have ended it by itself, and no longer.
+// A consumer's agent that hears nothing more of what it released waits until its provider must have
+// ended it by itself, and no longer.
 func TestAConsumerThatHearsNothingMore(t *testing.T) {
 	d := &desk{node: newNode(t, "paris"), t: t, now: noon}
-	d.must(market.Note{Reservation: &market.Reservation{ID: "r", Consumer: "paris", Provider: "rome", Pool: api.GeneralPool, Size: cpu(1), Generation: 1,
-		State: api.Reserved, Created: noon, Until: noon + int64Time(24*time.Hour), Assignment: "assignment", Acceptance: "acceptance"}})
+	d.must(market.Note{Reservation: &market.Reservation{ID: "r",
+		Consumer: "paris", Provider: "rome", Pool: api.GeneralPool, Size: cpu(1), Generation: 1,
+		State: api.Reserved, Created: noon, Until: noon +
+			int64Time(24*time.Hour), Assignment: "assignment", Acceptance: "acceptance"}})
 	d.must(market.Release{ID: "r", By: "paris", Generation: 1, Reason: api.ReasonReleased, Document: "end"})
 	d.pass(24 * time.Hour)
 	if r := d.state.Reservation("r"); r.State != api.Releasing {

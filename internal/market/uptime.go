@@ -7,10 +7,10 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Uptime is the share of the last 30 days in which a member's lease was alive. A broker measures it by a clock
-// of its own, which stops while the broker cannot hear members: while it is down, after a pause or a jump of
-// the clock, and for one lease after that. So time that it did not see does not count. Each Leases event has
-// the clock.
+// Uptime is the share of the last 30 days in which a member's lease was alive. A broker measures it
+// by a clock of its own, which stops while the broker cannot hear members: while it is down, after
+// a pause or a jump of the clock, and for one lease after that. So time that it did not see does
+// not count. Each Leases event has the clock.
 
 const (
 	// uptimeDays is how many days of the clock count, with the present one.

@@ -12,8 +12,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// observatory is a broker's market whose members advertise now and then. Beside it, the slow way: every interval in which a
-// member was lost, in times of the broker's clock.
+// observatory is a broker's market whose members advertise now and then. Beside it, the slow way:
+// every interval in which a member was lost, in times of the broker's clock.
 type observatory struct {
 	*node
 	now         market.Time
@@ -28,7 +28,8 @@ type observatory struct {
 type interval struct{ from, until market.Time } // until -1: not over yet
 
 func newObservatory(t rapid.TB, members ...string) *observatory {
-	o := &observatory{node: newNode(t, ""), now: noon, asleep: true, heard: map[string]market.Time{}, first: map[string]market.Time{}, lost: map[string][]interval{}}
+	o := &observatory{node: newNode(t, ""), now: noon, asleep: true,
+		heard: map[string]market.Time{}, first: map[string]market.Time{}, lost: map[string][]interval{}}
 	for _, c := range members {
 		o.joins(c)
 	}
@@ -36,7 +37,8 @@ func newObservatory(t rapid.TB, members ...string) *observatory {
 }
 
 func (o *observatory) joins(cluster string) {
-	o.apply(market.Event{Time: o.now, Member: &market.Member{Cluster: cluster, State: api.MemberActive, Key: "k", Joined: o.now}})
+	o.apply(market.Event{Time: o.now, Member: &market.Member{Cluster: cluster,
+		State: api.MemberActive, Key: "k", Joined: o.now}})
 }
 
 func (o *observatory) wakes() {
@@ -138,7 +140,8 @@ func TestUptimeIsWhatWasSeen(t *testing.T) {
 					t.Fatalf("%s has uptime %d, want %d", c, got, want)
 				}
 			case 5, 6, 7, 8:
-				o.passes(rapid.SampledFrom([]time.Duration{time.Second, market.Lease, time.Hour, 20 * time.Hour, 3 * 24 * time.Hour, 40 * 24 * time.Hour}).Draw(t, "time"))
+				o.passes(rapid.SampledFrom([]time.Duration{time.Second, market.Lease,
+					time.Hour, 20 * time.Hour, 3 * 24 * time.Hour, 40 * 24 * time.Hour}).Draw(t, "time"))
 			case 9:
 				o.crashes()
 			case 10:
@@ -149,7 +152,8 @@ func TestUptimeIsWhatWasSeen(t *testing.T) {
 				o.wakes()
 				o.notices()
 			case 12:
-				for _, step := range []api.MemberState{api.MemberRemoved, api.MemberActive} { // gone for ever, and back as somebody new
+				// gone for ever, and back as somebody new
+				for _, step := range []api.MemberState{api.MemberRemoved, api.MemberActive} {
 					o.apply(market.Event{Time: o.now, Member: &market.Member{Cluster: c, State: step, Key: "k"}})
 				}
 				delete(o.first, c)
@@ -161,7 +165,8 @@ func TestUptimeIsWhatWasSeen(t *testing.T) {
 	})
 }
 
-// Who is lost is told at once; how much of the time grows while it is away, in steps that cost the journal little.
+// Who is lost is told at once; how much of the time grows while it is away, in steps that cost the
+// journal little.
 func TestUptimeOfWhoIsAway(t *testing.T) {
 	o := newObservatory(t, "rome")
 	o.wakes()
@@ -191,7 +196,8 @@ func TestUptimeOfWhoIsAway(t *testing.T) {
 	}
 }
 
-// However many are lost at once, it is one event; and the record of a member that comes and goes for ever is bounded.
+// However many are lost at once, it is one event; and the record of a member that comes and goes
+// for ever is bounded.
 func TestLeasesAreCheapToRemember(t *testing.T) {
 	var members []string
 	for i := range 1000 {
@@ -227,7 +233,8 @@ func TestPresenceIsBounded(t *testing.T) {
 	if more := size(60) - first; more > 100 {
 		t.Errorf("after sixty days more it has %d bytes more", more)
 	}
-	if got, want := o.listing("rome").Uptime, 1_000_000*market.Lease/(2*time.Hour); got > int64(want) || got < int64(want)*9/10 {
+	if got, want := o.listing("rome").Uptime, 1_000_000*market.Lease/(2*time.Hour); got > int64(want) ||
+		got < int64(want)*9/10 {
 		t.Errorf("there for a lease every two hours: %d, want %d", got, want)
 	}
 }

@@ -21,9 +21,11 @@ type Listing struct {
 	// Uptime is in parts per million, as of the newest advertisement, or about now if the lease ended; or
 	// UnknownUptime.
 	Uptime int64
-	// Silent is how long its lease has been over, in milliseconds of the broker's own clock, at the time of Uptime.
+	// Silent is how long its lease has been over, in milliseconds of the broker's own clock, at the
+	// time of Uptime.
 	Silent Time
-	// Honoured is the share of its promises of the last 30 days that it kept, in parts per million, or UnknownRecord.
+	// Honoured is the share of its promises of the last 30 days that it kept, in parts per million,
+	// or UnknownRecord.
 	Honoured int64
 	Pools    []PoolListing
 	// Offers are those on sale, by name; Sold is how many units of their plans are sold.
@@ -37,8 +39,8 @@ type PoolListing struct {
 	Reserved, Available Amounts
 	// Unfilled is what is reserved and not used yet. Only a pool with shapes has it.
 	Unfilled Amounts
-	// Owner is the consumer to whom the pool is dedicated. Tenants is how many consumers have something of it,
-	// Tenant the only one.
+	// Owner is the consumer to whom the pool is dedicated. Tenants is how many consumers have
+	// something of it, Tenant the only one.
 	Owner   string
 	Tenants int
 	Tenant  string

@@ -7,8 +7,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/payload"
 )
 
-// Why is an encoded decision. Each reservation has one and few are read again: bytes cost the garbage collector
-// nothing. It is immutable. Nil: there is none.
+// Why is an encoded decision. Each reservation has one and few are read again: bytes cost the
+// garbage collector nothing. It is immutable. Nil: there is none.
 type Why json.RawMessage
 
 // Explain encodes a decision.

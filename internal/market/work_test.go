@@ -83,8 +83,8 @@ func TestWorkOfAnAdvertisement(t *testing.T) {
 	})
 }
 
-// A lease that is renewed without news costs the owner the same, however much was advertised; so does showing it, where only
-// members are shown what they have.
+// A lease that is renewed without news costs the owner the same, however much was advertised; so
+// does showing it, where only members are shown what they have.
 func TestWorkOfARenewal(t *testing.T) {
 	cost := func(n int) uint64 {
 		s := market.New("")
@@ -99,7 +99,8 @@ func TestWorkOfARenewal(t *testing.T) {
 		var renewals []*market.Measured
 		last := view.Listing("rome").Measured
 		for i := range 100 {
-			next, err := last.Change(api.MeasurementDelta{Base: last.Sequence, Sequence: api.Sequence{Incarnation: last.Sequence.Incarnation, Number: int64(i + 2)}})
+			next, err := last.Change(api.MeasurementDelta{Base: last.Sequence,
+				Sequence: api.Sequence{Incarnation: last.Sequence.Incarnation, Number: int64(i + 2)}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,11 +131,13 @@ func TestAuditOfListedSales(t *testing.T) {
 	}
 }
 
-// listing is the JSON of an advertisement of n commitments by so many consumers, each of these resources, as sold of a plan or not.
+// listing is the JSON of an advertisement of n commitments by so many consumers, each of these
+// resources, as sold of a plan or not.
 func listing(n, consumers int, size api.Resources, isSold bool) []byte {
 	accounts := map[string]api.AccountUse{}
 	for i := range consumers {
-		accounts[fmt.Sprintf("consumer-%d", i)] = api.AccountUse{Commitments: map[string]api.Resources{}, Sold: map[string]api.SoldUnits{}}
+		accounts[fmt.Sprintf("consumer-%d", i)] = api.AccountUse{Commitments: map[string]api.Resources{},
+			Sold: map[string]api.SoldUnits{}}
 	}
 	for i := range n {
 		a, id := accounts[fmt.Sprintf("consumer-%d", i%consumers)], fmt.Sprintf("r-%d", i)
@@ -149,7 +152,8 @@ func listing(n, consumers int, size api.Resources, isSold bool) []byte {
 	return data
 }
 
-// Whatever it consists of, an advertisement that a market takes keeps less than 16 MiB of it. One of 10,000 reservations is taken.
+// Whatever it consists of, an advertisement that a market takes keeps less than 16 MiB of it. One
+// of 10,000 reservations is taken.
 func TestBytesOfAnAdvertisement(t *testing.T) {
 	measure := func(data []byte) (*market.Measured, error) {
 		var m api.Measurement

@@ -6,9 +6,9 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Allows reports whether a provider's Terms.Allow permits a consumer's request. An empty expression permits it. An
-// expression that has no result, or takes too long, does not. It uses Size, Duration and Request.Pool of the ask.
-// Errors: Invalid and Forbidden at allow say why there is no result.
+// Allows reports whether a provider's Terms.Allow permits a consumer's request. An empty expression
+// permits it. An expression that has no result, or takes too long, does not. It uses Size, Duration
+// and Request.Pool of the ask. Errors: Invalid and Forbidden at allow say why there is no result.
 func (e *Engine) Allows(allow string, consumer api.Card, a Ask) (bool, error) {
 	return e.allow.allows(allow, &consumer, &a)
 }
@@ -47,8 +47,8 @@ func (l *language) allows(allow string, consumer *api.Card, a *Ask) (bool, error
 	return t == holds, nil
 }
 
-// permissions are the results of expressions in one decision. Many providers have the same expression, with the
-// same result.
+// permissions are the results of expressions in one decision. Many providers have the same
+// expression, with the same result.
 type permissions struct {
 	language *language
 	known    []permission

@@ -43,7 +43,8 @@ func TestAllows(t *testing.T) {
 		for range 2 { // compiled, and known
 			got, err := engine.Allows(allow, rome, a)
 			var e *api.Error
-			if errors.As(err, &e); got != want.allowed || (err != nil) != (want.code != "") || err != nil && (e.Code != want.code || e.Field != "allow") {
+			if errors.As(err, &e); got != want.allowed || (err != nil) != (want.code != "") ||
+				err != nil && (e.Code != want.code || e.Field != "allow") {
 				t.Errorf("%.80q: %v, %v; want %v", allow, got, err, want)
 			}
 			if err := engine.CheckAllow(allow); (err != nil) != (want.code == api.CodeInvalid) {
@@ -64,7 +65,8 @@ func TestAllowsIsBounded(t *testing.T) {
 		t.Error(ok, err)
 	}
 	var e *api.Error
-	if ok, err := engine.Allows(strings.Replace(allow, "a == b", `a == b && b == "b"`, 1), zones(10_000), match.Ask{}); ok || !errors.As(err, &e) || e.Code != api.CodeForbidden {
+	if ok, err := engine.Allows(strings.Replace(allow, "a == b", `a == b && b == "b"`, 1),
+		zones(10_000), match.Ask{}); ok || !errors.As(err, &e) || e.Code != api.CodeForbidden {
 		t.Error(ok, err)
 	}
 }

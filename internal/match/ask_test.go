@@ -19,7 +19,8 @@ func TestAskFillsInDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Request.Pool != "general" || a.Request.Strategy != api.Balance || a.Duration != 24*time.Hour || a.Request.Duration.Duration != a.Duration {
+	if a.Request.Pool != "general" || a.Request.Strategy != api.Balance ||
+		a.Duration != 24*time.Hour || a.Request.Duration.Duration != a.Duration {
 		t.Errorf("got %+v", a)
 	}
 	if got := fmt.Sprint(a.Size); got != "[{cpu 1500} {memory 1073741824}]" {
@@ -78,8 +79,9 @@ func TestAskRefuses(t *testing.T) {
 		"too many properties": {"properties", api.Request{Resources: ok, Properties: properties}},
 		"property of control": {"properties", api.Request{Resources: ok, Properties: map[string]string{"a": "\x1b[2J"}}},
 		"property not UTF-8":  {"properties", api.Request{Resources: ok, Properties: map[string]string{"\xff": "a"}}},
-		"long property":       {"properties", api.Request{Resources: ok, Properties: map[string]string{"a": strings.Repeat("a", 317)}}},
-		"where":               {"where", api.Request{Resources: ok, Where: "region =="}},
+		"long property": {"properties", api.Request{Resources: ok,
+			Properties: map[string]string{"a": strings.Repeat("a", 317)}}},
+		"where": {"where", api.Request{Resources: ok, Where: "region =="}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := match.New().Ask("rome", in.Request)
@@ -108,7 +110,8 @@ func TestAskOfAnyResource(t *testing.T) {
 	view := viewOf(t, map[string]cluster{"amber": {Pools: map[string]api.Pool{"general": {Shared: shared}}}})
 	for i, name := range names {
 		maps.Copy(asked, of(name, fmt.Sprint(6*(i+1))))
-		if got := engine.Decide(view, ask(t, engine, api.Request{Resources: asked}), now).Decision; got.Top[0].Score != 250_000 {
+		if got := engine.Decide(view, ask(t, engine, api.Request{Resources: asked}),
+			now).Decision; got.Top[0].Score != 250_000 {
 			t.Errorf("%v: %+v", asked, got)
 		}
 	}

@@ -45,7 +45,8 @@ func federation(tb testing.TB, size int) *market.View {
 	tb.Helper()
 	s := market.New("")
 	for i := range size {
-		c := lends("cpu", fmt.Sprint(64+i%97), "memory", "256Gi", "pods", "500", "ephemeral-storage", "1Ti", "nvidia.com/gpu", "8")
+		c := lends("cpu", fmt.Sprint(64+i%97), "memory", "256Gi", "pods",
+			"500", "ephemeral-storage", "1Ti", "nvidia.com/gpu", "8")
 		c.Properties = api.Properties{
 			Region: []string{"eu", "eu", "us"}[i%3], Zones: []string{"a", "b"}, Architectures: []string{"amd64", "arm64"},
 			Kubernetes: "v1.35.4", Labels: map[string]string{"tier": "gold"},

@@ -27,8 +27,9 @@ func (o Offered) offerShown(to *api.Card, now market.Time) bool {
 	return (until == nil || now.Go().Before(until.Time)) && Among(&o.Signed.Offer.VisibleTo, to)
 }
 
-// Buy returns the ask and the sale of a purchase. The offer sets provider, pool and size. Errors: NotFound for
-// an offer that the consumer does not see; Invalid, Conflict and Forbidden with the field.
+// Buy returns the ask and the sale of a purchase. The offer sets provider, pool and size. Errors:
+// NotFound for an offer that the consumer does not see; Invalid, Conflict and Forbidden with the
+// field.
 func (e *Engine) Buy(v *market.View, consumer string, r api.Request, now market.Time) (Ask, *api.Sale, error) {
 	b := *r.Purchase
 	offered, err := find(v, consumer, b, now)

@@ -63,8 +63,8 @@ func (r *cacheReading[T]) put(slot int, entry T) *T {
 	return at
 }
 
-// close stores what this reading computed. The cache keeps the pages but not the reading, which would keep the
-// one before it.
+// close stores what this reading computed. The cache keeps the pages but not the reading, which
+// would keep the one before it.
 func (r *cacheReading[T]) close() {
 	if r.changed {
 		pages := r.pages

@@ -7,8 +7,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// candidate is a cluster with the facts that most filters read, next to each other: with thousands of clusters,
-// most time goes into fetching memory.
+// candidate is a cluster with the facts that most filters read, next to each other: with thousands
+// of clusters, most time goes into fetching memory.
 type candidate struct {
 	*market.Listing
 	freshUntil market.Time
@@ -39,7 +39,8 @@ func (c *candidate) capacityOf(i int) capacity {
 	return c.more[i-len(c.capacities)]
 }
 
-// kind returns what candidates depend on besides the cluster: the requested pool and the names of the resources.
+// kind returns what candidates depend on besides the cluster: the requested pool and the names of
+// the resources.
 func (a *Ask) kind() string {
 	var b strings.Builder
 	b.WriteString(a.Request.Pool)

@@ -144,8 +144,8 @@ func regionOf(l *market.Listing) string {
 	return l.Member.Card.Properties.Region
 }
 
-// sold reports whether any plan of the offer matches. To sort by price, it sets the price of the cheapest plan
-// in the first currency: amounts of two currencies are never compared.
+// sold reports whether any plan of the offer matches. To sort by price, it sets the price of the
+// cheapest plan in the first currency: amounts of two currencies are never compared.
 func (s *search) sold(h *hit) bool {
 	any := false
 	for i := range h.Plans {

@@ -21,8 +21,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
-// However the market changes, an engine that remembers what it looked at finds what one that looks at everything finds, and a search
-// for the first few finds the first few.
+// However the market changes, an engine that remembers what it looked at finds what one that looks
+// at everything finds, and a search for the first few finds the first few.
 func TestCatalogFindsWhatLookingAtEverythingFinds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, now := market.New(""), market.At(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
@@ -45,7 +45,8 @@ func TestCatalogFindsWhatLookingAtEverythingFinds(t *testing.T) {
 						got = append(got, describe(f.Offered, f.Plans))
 					}
 					if !slices.Equal(got, want[:min(most, len(want))]) {
-						t.Fatalf("%+v, the first %d, at step %d:\n%s\nwant\n%s", q, most, step, strings.Join(got, "\n"), strings.Join(want, "\n"))
+						t.Fatalf("%+v, the first %d, at step %d:\n%s\nwant\n%s",
+							q, most, step, strings.Join(got, "\n"), strings.Join(want, "\n"))
 					}
 				}
 			}
@@ -63,11 +64,14 @@ func putSeller(t *rapid.T, s *market.State, i int, version int64, now market.Tim
 	pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") }
 	cluster := seller(i)
 	if version == 1 || pick(3) == 0 {
-		card := &api.Card{Cluster: cluster, Properties: api.Properties{Region: []string{"eu", "us", ""}[pick(3)], GPUs: [][]string{nil, {"NVIDIA-A100"}, {"NVIDIA-L4", "a100"}}[pick(3)]}}
-		s.Apply(market.Event{Time: now, Member: &market.Member{Cluster: cluster, State: []api.MemberState{api.MemberActive, api.MemberActive, api.MemberSuspended}[pick(3)], Card: card}})
+		card := &api.Card{Cluster: cluster, Properties: api.Properties{Region: []string{"eu", "us", ""}[pick(3)],
+			GPUs: [][]string{nil, {"NVIDIA-A100"}, {"NVIDIA-L4", "a100"}}[pick(3)]}}
+		s.Apply(market.Event{Time: now, Member: &market.Member{Cluster: cluster,
+			State: []api.MemberState{api.MemberActive, api.MemberActive, api.MemberSuspended}[pick(3)], Card: card}})
 	}
 	for n := range pick(4) {
-		spec := api.OfferSpec{Type: []string{"compute", "gpu"}[pick(2)], Description: []string{"Fast nodes", "slow nodes", "né"}[pick(3)]}
+		spec := api.OfferSpec{Type: []string{"compute", "gpu"}[pick(2)],
+			Description: []string{"Fast nodes", "slow nodes", "né"}[pick(3)]}
 		if pick(4) == 0 {
 			spec.VisibleTo.Clusters = []string{seller(pick(300))}
 		}
@@ -76,19 +80,22 @@ func putSeller(t *rapid.T, s *market.State, i int, version int64, now market.Tim
 			spec.ValidUntil = &until
 		}
 		for p := range 1 + pick(2) {
-			plan := api.Plan{Name: fmt.Sprintf("plan-%d", p), Resources: []api.Resources{resources("cpu", "1"), resources("cpu", "1", "nvidia.com/gpu", "1")}[pick(2)], Quantity: int64(pick(3)), Units: &api.Units{Min: 1 + int64(pick(2)), Max: 9}}
+			plan := api.Plan{Name: fmt.Sprintf("plan-%d", p), Resources: []api.Resources{resources("cpu", "1"), resources("cpu",
+				"1", "nvidia.com/gpu", "1")}[pick(2)], Quantity: int64(pick(3)), Units: &api.Units{Min: 1 + int64(pick(2)), Max: 9}}
 			if plan.Quantity > 0 {
 				plan.Quantity += plan.Units.Min
 			}
 			if pick(5) > 0 {
-				plan.Price = &api.Price{Amount: fmt.Sprint(1 + pick(9)), Currency: []string{"EUR", "EUR", "USD"}[pick(3)], Period: []api.Period{api.PeriodHour, api.PeriodHour, api.PeriodMonth}[pick(3)]}
+				plan.Price = &api.Price{Amount: fmt.Sprint(1 + pick(9)), Currency: []string{"EUR", "EUR", "USD"}[pick(3)],
+					Period: []api.Period{api.PeriodHour, api.PeriodHour, api.PeriodMonth}[pick(3)]}
 			}
 			if pick(3) == 0 {
 				plan.MaxDuration = &metav1.Duration{Duration: 10 * time.Hour}
 			}
 			spec.Plans = append(spec.Plans, plan)
 		}
-		payload, err := json.Marshal(api.SignedOffer{Protocol: api.Protocol, Seller: cluster, Name: fmt.Sprintf("offer-%d", n), Version: version, Offer: spec})
+		payload, err := json.Marshal(api.SignedOffer{Protocol: api.Protocol,
+			Seller: cluster, Name: fmt.Sprintf("offer-%d", n), Version: version, Offer: spec})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,9 +127,11 @@ func putSeller(t *rapid.T, s *market.State, i int, version int64, now market.Tim
 func drawQuery(t *rapid.T) api.CatalogQuery {
 	one := func(of ...string) string { return rapid.SampledFrom(of).Draw(t, "of") }
 	return api.CatalogQuery{
-		Text: one("", "", "FAST", "seller-1", "né", "o", "offer-1\ngpu"), Seller: one("", "", "", seller(3)), Type: one("", "gpu"), Region: one("", "", "eu"),
+		Text: one("", "", "FAST", "seller-1", "né", "o", "offer-1\ngpu"), Seller: one("",
+			"", "", seller(3)), Type: one("", "gpu"), Region: one("", "", "eu"),
 		GPU: one("", "", "A100"), Currency: one("", "EUR", "USD"), Available: rapid.Bool().Draw(t, "available"),
-		For: time.Duration(rapid.IntRange(0, 1).Draw(t, "for")) * 24 * time.Hour, Uptime: rapid.SampledFrom([]int64{0, 0, 900_000}).Draw(t, "uptime"),
+		For: time.Duration(rapid.IntRange(0, 1).Draw(t, "for")) * 24 * time.Hour, Uptime: rapid.SampledFrom([]int64{0,
+			0, 900_000}).Draw(t, "uptime"),
 		Sort: rapid.SampledFrom([]api.CatalogOrder{api.ByName, api.ByPrice, api.ByRegion, api.ByUptime}).Draw(t, "sort"),
 	}
 }
@@ -139,12 +148,14 @@ func lookAtEverything(v *market.View, to *api.Card, q api.CatalogQuery, now mark
 		l := v.At(slot)
 		p := l.Card().Properties
 		gpu := func(name string) bool { return strings.Contains(strings.ToLower(name), strings.ToLower(q.GPU)) }
-		if q.Seller != "" && l.Cluster != q.Seller || q.Region != "" && p.Region != q.Region || q.GPU != "" && !slices.ContainsFunc(p.GPUs, gpu) || q.Available && !l.Fresh(now) || l.Uptime < q.Uptime && q.Uptime > 0 {
+		if q.Seller != "" && l.Cluster != q.Seller || q.Region != "" && p.Region != q.Region || q.GPU != "" &&
+			!slices.ContainsFunc(p.GPUs, gpu) || q.Available && !l.Fresh(now) || l.Uptime < q.Uptime && q.Uptime > 0 {
 			continue
 		}
 		for _, o := range l.Offers {
 			f := found{Offered: match.Offered{Listing: l, Offer: o}}
-			if !f.Shown(to, now) || q.Type != "" && o.Signed.Offer.Type != q.Type || !strings.Contains(o.Text, strings.ToLower(q.Text)) {
+			if !f.Shown(to, now) || q.Type != "" && o.Signed.Offer.Type != q.Type ||
+				!strings.Contains(o.Text, strings.ToLower(q.Text)) {
 				continue
 			}
 			for i := range o.Plans {
@@ -153,7 +164,8 @@ func lookAtEverything(v *market.View, to *api.Card, q api.CatalogQuery, now mark
 				if _, gpu := p.Resources["nvidia.com/gpu"]; q.GPU != "" && !gpu {
 					continue
 				}
-				if q.Currency != "" && !p.Price.Free() && p.Price.Currency != q.Currency || q.For > 0 && p.Lasts(q.For) != nil || q.Available && left < p.Min {
+				if q.Currency != "" && !p.Price.Free() && p.Price.Currency != q.Currency ||
+					q.For > 0 && p.Lasts(q.For) != nil || q.Available && left < p.Min {
 					continue
 				}
 				f.plans = append(f.plans, match.FoundPlan{Plan: p, Remaining: left, Nanos: p.Price.Nanos(p.Min, rates)})

@@ -87,7 +87,8 @@ func TestManyDecideAtOnce(t *testing.T) {
 		last = s.Publish(last)
 		views = append(views, last)
 	}
-	wheres := []string{"", `region == "eu"`, `region != "us" && shared.cpu > 2`, `int(region) > labels.size()`, `has(labels.tier) || labels.tier == "gold"`}
+	wheres := []string{"", `region == "eu"`, `region != "us" && shared.cpu > 2`,
+		`int(region) > labels.size()`, `has(labels.tier) || labels.tier == "gold"`}
 	engine := match.New()
 	var wg sync.WaitGroup
 	for worker := range 4 {

@@ -115,9 +115,9 @@ type filter struct {
 	chosen bool
 }
 
-// filters are all filters in their order: visibility first, then the consumer's own choices, then cheap checks.
-// Capacity comes last, because a cluster that lacks nothing else is the most useful near miss. After `visible`,
-// a cluster has advertised and has terms.
+// filters are all filters in their order: visibility first, then the consumer's own choices, then
+// cheap checks. Capacity comes last, because a cluster that lacks nothing else is the most useful
+// near miss. After `visible`, a cluster has advertised and has terms.
 var filters = []filter{
 	{name: "self", check: notSelf, explain: say("is the asker"), chosen: true},
 	{name: "active", check: active, alwaysPasses: clusterOnly(active), hides: true},
@@ -126,13 +126,15 @@ var filters = []filter{
 	{name: "exclude", check: notExcluded, moot: noExclude, explain: say("is excluded by the request"), chosen: true},
 	{name: "enabled", check: enabled, moot: allEnabled,
 		explain: say("is not among the providers that the asker enabled"), chosen: true},
-	{name: "data", check: hasData, moot: noVolumes, explain: say("has none of the volumes of what is to run there: to leave them behind, offload it with data: Move")},
+	{name: "data", check: hasData, moot: noVolumes,
+		explain: say("has none of the volumes of what is to run there: to leave them behind, offload it with data: Move")},
 	{name: "fresh", check: fresh, explain: explainFresh},
 	{name: "trusted", check: trusted, alwaysPasses: clusterOnly(trusted),
 		explain: say("has no cluster key that can be trusted")},
 	{name: "legacy", check: accepted, alwaysPasses: clusterOnly(ownKey),
 		explain: say("has no key, the broker signs in its name: to accept that, say trust: legacy in the SharingPolicy")},
-	{name: "legacy", check: accepts, moot: ownsKey, explain: say("does not accept what the broker signs in the name of a cluster without a key (trust: legacy)")},
+	{name: "legacy", check: accepts, moot: ownsKey,
+		explain: say("does not accept what the broker signs in the name of a cluster without a key (trust: legacy)")},
 	{name: "liqo", check: sameLiqo, moot: noLiqo, explain: explainLiqo},
 	{name: "network", check: reachedDirectly, alwaysPasses: clusterOnly(directly),
 		explain: say("its API server is reached through a network only, which the request does not ask for")},
@@ -206,7 +208,8 @@ func propertiesIn(where string, p api.Properties) (text string) {
 		name  string
 		value any
 	}{{"architectures", p.Architectures}, {"gpus", p.GPUs}, {"region", p.Region}, {"zones", p.Zones}} {
-		if value, err := json.Marshal(one.value); err == nil && strings.Contains(where, one.name) && len(value) < 200 && string(value) != "null" {
+		if value, err := json.Marshal(one.value); err == nil && strings.Contains(where, one.name) &&
+			len(value) < 200 && string(value) != "null" {
 			text += ", " + one.name + " is " + string(value)
 		}
 	}

@@ -13,9 +13,10 @@ const (
 	MaxPods = 8
 )
 
-// Fits says how much of an ask each cluster can serve by itself: the sum over all that pass every other filter, and the
-// best ones, at most most. A cluster counts for what it has available and its terms allow, at most for the ask. A pod
-// shape of the ask is the least that counts. pods are shapes to count.
+// Fits says how much of an ask each cluster can serve by itself: the sum over all that pass every
+// other filter, and the best ones, at most most. A cluster counts for what it has available and its
+// terms allow, at most for the ask. A pod shape of the ask is the least that counts. pods are
+// shapes to count.
 func (e *Engine) Fits(v *market.View, a Ask, pods []market.Amounts, most int, now market.Time) *api.Fits {
 	q := e.question(v, a, now)
 	defer q.close()
@@ -60,8 +61,8 @@ func (e *Engine) Fits(v *market.View, a Ask, pods []market.Amounts, most int, no
 	return out
 }
 
-// shrink sets the question's size to what a cluster may serve of the whole. served is false if that is nothing of some
-// resource, or less than one pod of the ask; all is true if it is the whole.
+// shrink sets the question's size to what a cluster may serve of the whole. served is false if that
+// is nothing of some resource, or less than one pod of the ask; all is true if it is the whole.
 func (q *question) shrink(c *candidate, whole market.Amounts) (served, all bool) {
 	if c.pool == nil || c.Measured == nil {
 		return false, false
@@ -93,8 +94,8 @@ func (q *question) shrink(c *candidate, whole market.Amounts) (served, all bool)
 	return true, all
 }
 
-// podsOf is how many pods of a shape have room on nodes of these shapes, within a size: less than that if capacity that
-// is reserved and not used yet ends up in their places.
+// podsOf is how many pods of a shape have room on nodes of these shapes, within a size: less than
+// that if capacity that is reserved and not used yet ends up in their places.
 func podsOf(shapes []market.Shape, size, pod market.Amounts) (n int64) {
 	room := func(free market.Amounts) int64 {
 		least := int64(-1)

@@ -12,14 +12,15 @@ import (
 	"github.com/bourse-dev/bourse/internal/match"
 )
 
-// An ask that no cluster can serve alone is served in parts: by what each has, and what its terms allow. The pods that
-// have room are counted by nodes.
+// An ask that no cluster can serve alone is served in parts: by what each has, and what its terms
+// allow. The pods that have room are counted by nodes.
 func TestFits(t *testing.T) {
 	s := market.New("")
 	put(t, s, "rome", lends("cpu", "1", "memory", "1Gi"), 1)
 	small, limited, none := lends("cpu", "8", "memory", "64Gi"), lends("cpu", "64", "memory", "64Gi"), lends("cpu", "64")
 	pool := small.Pools[api.GeneralPool]
-	pool.Shapes = []api.Shape{{Nodes: 2, Free: of("cpu", "3", "memory", "32Gi")}, {Nodes: 1, Free: of("cpu", "2", "memory", "1Gi")}}
+	pool.Shapes = []api.Shape{{Nodes: 2, Free: of("cpu", "3", "memory", "32Gi")},
+		{Nodes: 1, Free: of("cpu", "2", "memory", "1Gi")}}
 	small.Pools[api.GeneralPool] = pool
 	limited.Terms.MaxPerReservation = of("cpu", "6")
 	put(t, s, "small", small, 1)

@@ -86,7 +86,8 @@ func explainFits(q *question, c *candidate, _ reason) string {
 	return strings.Join(short, ", ")
 }
 
-// quantity returns an amount as people read it: CPUs in cores with at most one decimal, rounded down, and no 1k for 1000.
+// quantity returns an amount as people read it: CPUs in cores with at most one decimal, rounded
+// down, and no 1k for 1000.
 func quantity(resource string, value int64) string {
 	q := market.Amount{Resource: resource, Value: value}.Quantity()
 	milli := q.MilliValue()
@@ -96,7 +97,8 @@ func quantity(resource string, value int64) string {
 		if milli < 0 {
 			tenths = (milli - 99) / 100
 		}
-		return strings.TrimSuffix(fmt.Sprintf("%s%d.%d", sign(tenths), max(tenths, -tenths)/10, max(tenths, -tenths)%10), ".0")
+		return strings.TrimSuffix(fmt.Sprintf("%s%d.%d", sign(tenths),
+			max(tenths, -tenths)/10, max(tenths, -tenths)%10), ".0")
 	case whole && q.Format == resourcequantity.DecimalSI:
 		return strconv.FormatInt(q.Value(), 10)
 	}
@@ -110,7 +112,8 @@ func sign(n int64) string {
 	return ""
 }
 
-// fraction is part of whole. Part is at least 0, whole more than that. Products of amounts need more than 64 bits.
+// fraction is part of whole. Part is at least 0, whole more than that. Products of amounts need
+// more than 64 bits.
 type fraction struct{ part, whole int64 }
 
 func (f fraction) less(o fraction) bool {

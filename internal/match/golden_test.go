@@ -25,7 +25,8 @@ func TestDecide(t *testing.T) {
 	golden(t, "testdata/decide", []string{"clusters.yaml", "request.yaml", "evaluation.yaml"}, evaluate)
 }
 
-// golden reads the files of a folder: of each, the first two parts and what comes of them, which must be the third.
+// golden reads the files of a folder: of each, the first two parts and what comes of them, which
+// must be the third.
 func golden(t *testing.T, dir string, parts []string, of func(t *testing.T, first, second []byte) []byte) {
 	t.Helper()
 	files, err := filepath.Glob(dir + "/*.txtar")

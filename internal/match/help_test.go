@@ -65,11 +65,13 @@ func viewOf(tb testing.TB, clusters map[string]cluster, order ...string) *market
 	return s.Publish(nil)
 }
 
-// remember lets ten days have passed, for which each cluster was there as much as its uptime says, and then away.
+// remember lets ten days have passed, for which each cluster was there as much as its uptime says,
+// and then away.
 func remember(s *market.State, clusters map[string]cluster) {
 	const awake = market.Time(10 * 24 * time.Hour / time.Millisecond)
 	notice := func(l market.Leases) { s.Apply(market.Event{Time: now, Leases: &l}) }
-	known := slices.DeleteFunc(slices.Sorted(maps.Keys(clusters)), func(id string) bool { return clusters[id].Uptime == nil })
+	known := slices.DeleteFunc(slices.Sorted(maps.Keys(clusters)),
+		func(id string) bool { return clusters[id].Uptime == nil })
 	notice(market.Leases{Regained: known})
 	slices.SortStableFunc(known, func(a, b string) int { return cmp.Compare(*clusters[a].Uptime, *clusters[b].Uptime) })
 	for _, id := range known {
@@ -79,7 +81,8 @@ func remember(s *market.State, clusters map[string]cluster) {
 	for _, id := range slices.Sorted(maps.Keys(clusters)) {
 		for i := range clusters[id].Kept + clusters[id].Broken {
 			s.Apply(market.Event{Time: now, Reservation: &market.ReservationEvent{Reservation: &market.Reservation{
-				ID: fmt.Sprintf("%s-%d", id, i), State: api.Released, Consumer: fmt.Sprint("consumer-", i), Provider: id, Changed: now,
+				ID: fmt.Sprintf("%s-%d", id, i), State: api.Released, Consumer: fmt.Sprint("consumer-",
+					i), Provider: id, Changed: now,
 				Promise: &market.Promise{Provider: id, Kept: i < clusters[id].Kept}}}})
 		}
 	}
@@ -88,7 +91,8 @@ func remember(s *market.State, clusters map[string]cluster) {
 // put makes a cluster a member and lets it advertise.
 func put(tb testing.TB, s *market.State, id string, c cluster, number int64) {
 	tb.Helper()
-	member := &market.Member{Cluster: id, State: c.State, Key: "key", Card: &api.Card{Cluster: id, Key: "key", Properties: c.Properties}}
+	member := &market.Member{Cluster: id, State: c.State, Key: "key",
+		Card: &api.Card{Cluster: id, Key: "key", Properties: c.Properties}}
 	if c.State == "" {
 		member.State = api.MemberActive
 	}
@@ -119,7 +123,8 @@ func put(tb testing.TB, s *market.State, id string, c cluster, number int64) {
 // offered is an offer as the market has it. That its seller signed it was checked before.
 func offered(tb testing.TB, seller, name string, spec api.OfferSpec) *market.Offer {
 	tb.Helper()
-	payload, err := json.Marshal(api.SignedOffer{Protocol: api.Protocol, Seller: seller, Name: name, Version: 1, Offer: spec})
+	payload, err := json.Marshal(api.SignedOffer{Protocol: api.Protocol,
+		Seller: seller, Name: name, Version: 1, Offer: spec})
 	if err != nil {
 		tb.Fatal(err)
 	}

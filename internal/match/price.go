@@ -9,9 +9,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
-// A request that says what it may cost is served for nothing by whoever lends, and by the plans of those who
-// lend by offers only: each stands for itself with the cheapest one that has what is asked for. What a provider
-// lends it need not sell, so of who lends no plan is looked at.
+// A request that says what it may cost is served for nothing by whoever lends, and by the plans of
+// those who lend by offers only: each stands for itself with the cheapest one that has what is
+// asked for. What a provider lends it need not sell, so of who lends no plan is looked at.
 
 // choice is the plan with which a seller answers a request, or why with none.
 type choice struct {

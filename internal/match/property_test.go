@@ -29,14 +29,18 @@ func drawCluster(t *rapid.T, name string) cluster {
 	c := cluster{
 		SharesNothing: oneIn(8, "shares nothing"), NoKey: oneIn(12, "no key"), Restarted: oneIn(12, "restarted"),
 		Stranger: oneIn(12, "stranger"),
-		State:    rapid.SampledFrom([]api.MemberState{"", "", "", "", api.MemberPending, api.MemberSuspended, api.MemberRemoved}).Draw(t, name+" state"),
+		State: rapid.SampledFrom([]api.MemberState{"", "", "", "",
+			api.MemberPending, api.MemberSuspended, api.MemberRemoved}).Draw(t, name+" state"),
 		Properties: api.Properties{
 			Region: rapid.SampledFrom([]string{"", "eu", "us"}).Draw(t, name+" region"),
-			Labels: rapid.SampledFrom([]map[string]string{nil, {"tier": "gold"}, {"tier": "silver", "team": "blue"}}).Draw(t, name+" labels"),
+			Labels: rapid.SampledFrom([]map[string]string{nil, {"tier": "gold"}, {"tier": "silver", "team": "blue"}}).Draw(t,
+				name+" labels"),
 		},
 		Terms: api.Terms{
-			VisibleTo: rapid.SampledFrom([]api.Audience{{}, {}, {Clusters: []string{consumer}}, {Clusters: []string{"oslo"}}, {Labels: map[string]string{"tier": "gold"}}}).Draw(t, name+" visible to"),
-			Allow:     rapid.SampledFrom([]string{"", "", `consumer.region == "eu"`, `request.resources.cpu < 4`, `not CEL`}).Draw(t, name+" allow"),
+			VisibleTo: rapid.SampledFrom([]api.Audience{{}, {}, {Clusters: []string{consumer}},
+				{Clusters: []string{"oslo"}}, {Labels: map[string]string{"tier": "gold"}}}).Draw(t, name+" visible to"),
+			Allow: rapid.SampledFrom([]string{"", "", `consumer.region == "eu"`,
+				`request.resources.cpu < 4`, `not CEL`}).Draw(t, name+" allow"),
 		},
 	}
 	if oneIn(8, "silent") {
@@ -69,7 +73,8 @@ func drawCluster(t *rapid.T, name string) cluster {
 	if oneIn(2, "shapes") {
 		pool := slices.Sorted(maps.Keys(c.Pools))[0]
 		p := c.Pools[pool]
-		p.Shapes = []api.Shape{{Nodes: rapid.Int64Range(1, 3).Draw(t, name+" nodes"), Free: of("cpu", quantity("free cpu", 4), "memory", quantity("free memory", 4))},
+		p.Shapes = []api.Shape{{Nodes: rapid.Int64Range(1, 3).Draw(t, name+" nodes"),
+			Free: of("cpu", quantity("free cpu", 4), "memory", quantity("free memory", 4))},
 			{Nodes: 1, Free: of("cpu", quantity("more cpu", 8))}}
 		c.Pools[pool] = p
 	}
@@ -77,7 +82,8 @@ func drawCluster(t *rapid.T, name string) cluster {
 		c.SharesNothing, c.NoKey, c.Restarted, c.Stranger, c.State, c.Silent.Duration = false, false, false, false, "", 0
 		c.Terms = api.Terms{OnlyOffers: c.Terms.OnlyOffers, MaxDuration: c.Terms.MaxDuration}
 		c.Pools = map[string]api.Pool{api.GeneralPool: {
-			Shared: of("cpu", "8", "memory", "16"), Allocatable: of("cpu", "8", "memory", "16"), Allocated: of("cpu", quantity("own", 2)),
+			Shared: of("cpu", "8", "memory", "16"), Allocatable: of("cpu",
+				"8", "memory", "16"), Allocated: of("cpu", quantity("own", 2)),
 			Accounts: map[string]api.AccountUse{},
 		}}
 		for i := range c.Offers["web"].Plans {
@@ -88,10 +94,13 @@ func drawCluster(t *rapid.T, name string) cluster {
 }
 
 func drawPlan(t *rapid.T, seller, name string) api.Plan {
-	p := api.Plan{Name: name, Resources: of("cpu", "1", "memory", "2"), Pool: rapid.SampledFrom([]string{"", "", "gpu"}).Draw(t, seller+" plan pool"),
-		Quantity: rapid.SampledFrom([]int64{0, 4}).Draw(t, seller+" quantity"), Units: &api.Units{Min: 1, Max: 6, Step: rapid.Int64Range(1, 2).Draw(t, seller+" step")}}
+	p := api.Plan{Name: name, Resources: of("cpu", "1", "memory", "2"),
+		Pool:     rapid.SampledFrom([]string{"", "", "gpu"}).Draw(t, seller+" plan pool"),
+		Quantity: rapid.SampledFrom([]int64{0, 4}).Draw(t, seller+" quantity"), Units: &api.Units{Min: 1,
+			Max: 6, Step: rapid.Int64Range(1, 2).Draw(t, seller+" step")}}
 	if amount := rapid.SampledFrom([]string{"", "0.5", "1", "1.5", "24"}).Draw(t, seller+" price"); amount != "" {
-		p.Price = &api.Price{Amount: amount, Currency: rapid.SampledFrom([]string{"EUR", "EUR", "USD"}).Draw(t, seller+" currency"),
+		p.Price = &api.Price{Amount: amount, Currency: rapid.SampledFrom([]string{"EUR", "EUR", "USD"}).Draw(t,
+			seller+" currency"),
 			Period: rapid.SampledFrom([]api.Period{api.PeriodHour, api.PeriodDay, api.PeriodMonth}).Draw(t, seller+" period")}
 	}
 	return p
@@ -109,15 +118,18 @@ func drawFederation(t *rapid.T) map[string]cluster {
 func drawRequest(t *rapid.T) api.Request {
 	name := rapid.SampledFrom([]string{consumer, "cluster-01", "cluster-02", "cluster-03", "nowhere"})
 	r := api.Request{
-		Resources: of(rapid.SampledFrom([]string{"cpu", "memory"}).Draw(t, "resource"), fmt.Sprint(rapid.IntRange(1, 5).Draw(t, "amount"))),
-		Pool:      rapid.SampledFrom([]string{"", "", "gpu"}).Draw(t, "pool"),
-		Where:     rapid.SampledFrom([]string{"", "", `region == "eu"`, `labels.tier == "gold" || shared.cpu > 4`, `uptime >= 0.99`, `honoured > 0.7`}).Draw(t, "where"),
-		Strategy:  rapid.SampledFrom([]api.Strategy{"", api.Pack, api.Reliable}).Draw(t, "strategy"),
-		Exclude:   rapid.SliceOfN(name, 0, 2).Draw(t, "exclude"),
-		Prefer:    rapid.SliceOfN(name, 0, 2).Draw(t, "prefer"),
+		Resources: of(rapid.SampledFrom([]string{"cpu", "memory"}).Draw(t, "resource"),
+			fmt.Sprint(rapid.IntRange(1, 5).Draw(t, "amount"))),
+		Pool: rapid.SampledFrom([]string{"", "", "gpu"}).Draw(t, "pool"),
+		Where: rapid.SampledFrom([]string{"", "", `region == "eu"`,
+			`labels.tier == "gold" || shared.cpu > 4`, `uptime >= 0.99`, `honoured > 0.7`}).Draw(t, "where"),
+		Strategy: rapid.SampledFrom([]api.Strategy{"", api.Pack, api.Reliable}).Draw(t, "strategy"),
+		Exclude:  rapid.SliceOfN(name, 0, 2).Draw(t, "exclude"),
+		Prefer:   rapid.SliceOfN(name, 0, 2).Draw(t, "prefer"),
 	}
 	if rapid.Bool().Draw(t, "both") {
-		r.Resources = of("cpu", fmt.Sprint(rapid.IntRange(1, 5).Draw(t, "cpu")), "memory", fmt.Sprint(rapid.IntRange(1, 5).Draw(t, "memory")))
+		r.Resources = of("cpu", fmt.Sprint(rapid.IntRange(1, 5).Draw(t, "cpu")),
+			"memory", fmt.Sprint(rapid.IntRange(1, 5).Draw(t, "memory")))
 	}
 	if rapid.IntRange(1, 3).Draw(t, "shaped") == 3 {
 		r.PodShape = api.Resources{}
@@ -267,8 +279,9 @@ func TestAnotherClusterChangesNoRank(t *testing.T) {
 	})
 }
 
-// TestNothingIsBoughtAboveTheCeiling: whoever is ranked lends, or sells a plan that has all of what is asked for, in the ceiling's
-// currency, for no more: reckoned here as a contract is, exactly. Without a ceiling nobody sells.
+// TestNothingIsBoughtAboveTheCeiling: whoever is ranked lends, or sells a plan that has all of what
+// is asked for, in the ceiling's currency, for no more: reckoned here as a contract is, exactly.
+// Without a ceiling nobody sells.
 func TestNothingIsBoughtAboveTheCeiling(t *testing.T) {
 	var bought seen
 	defer bought.some(t)
@@ -295,14 +308,16 @@ func TestNothingIsBoughtAboveTheCeiling(t *testing.T) {
 			}
 			ceiling, _ := money.Parse("", most)
 			over := plan.Price.Cost(sale.Units, now.Go(), q.ask.Duration)
-			if over.Cmp(ceiling.Cost(1, now.Go(), q.ask.Duration)) > 0 || !plan.Price.Free() && plan.Price.Currency != most.Currency {
+			if over.Cmp(ceiling.Cost(1, now.Go(), q.ask.Duration)) > 0 ||
+				!plan.Price.Free() && plan.Price.Currency != most.Currency {
 				rt.Fatalf("%s sells %d at %s for at most %s", id, sale.Units, plan.Price.Text(), ceiling.Text())
 			}
 		}
 	})
 }
 
-// TestDearerNeverWins: a seller like the chosen one that asks for more is not chosen instead of it by who wants it cheap.
+// TestDearerNeverWins: a seller like the chosen one that asks for more is not chosen instead of it
+// by who wants it cheap.
 func TestDearerNeverWins(t *testing.T) {
 	var compared seen
 	defer compared.some(t)
@@ -400,7 +415,8 @@ func TestHiddenIsNeverNamed(t *testing.T) {
 			if id == consumer || c.State == "" && !c.Stranger && match.Visible(terms, asker) {
 				continue
 			}
-			if !c.Stranger && c.State != api.MemberRemoved && c.State != api.MemberRevoked { // these are no members: nobody counts them
+			// these are no members: nobody counts them
+			if !c.Stranger && c.State != api.MemberRemoved && c.State != api.MemberRevoked {
 				hidden++
 			}
 			hid++

@@ -28,8 +28,8 @@ var (
 var strategies = map[api.Strategy][]scorer{
 	api.Balance: {{"headroom", 1, headroom}, preferred},
 	api.Pack:    {{"fullness", 1, fullness}, preferred},
-	// A hundredth of uptime, or of the promises that were kept, is worth as much as all that may be left: 99.9
-	// % and 99 % are a world apart.
+	// A hundredth of uptime, or of the promises that were kept, is worth as much as all that may be
+	// left: 99.9 % and 99 % are a world apart.
 	api.Reliable: {{"uptime", 100, uptime}, {"honoured", 100, honoured}, {"headroom", 1, headroom}, preferredReliable},
 	// So is a hundredth of the ceiling: who wants it cheap says how cheap.
 	api.Cheap: {{"price", 100, cheapness}, {"headroom", 1, headroom}, preferredCheap},

@@ -23,7 +23,8 @@ func hosts(q *question, c *candidate) reason {
 // shapes are those of the asked pool.
 func (q *question) shapes(c *candidate) []market.Shape { return c.Measured.Pools[c.pool.Name].Shapes }
 
-// shapeShortfall is what the largest node lacks of the resource that is shortest, as a part of what was asked.
+// shapeShortfall is what the largest node lacks of the resource that is shortest, as a part of what
+// was asked.
 func shapeShortfall(q *question, c *candidate) int64 {
 	worst := fraction{0, 1}
 	for _, need := range q.Pod {

@@ -31,8 +31,8 @@ func (e *Engine) Could(v *market.View, a Ask, slot int, now market.Time) bool {
 	return q.could(q.candidate(slot))
 }
 
-// Nearest is the cluster that lacks least of those that would qualify for an ask if others had nothing of them;
-// empty: there is none.
+// Nearest is the cluster that lacks least of those that would qualify for an ask if others had
+// nothing of them; empty: there is none.
 func (e *Engine) Nearest(v *market.View, a Ask, now market.Time) string {
 	q := e.question(v, a, now)
 	defer q.close()

@@ -13,7 +13,8 @@ import (
 
 // What is kept for another, or refused already, is no candidate, and the explanation says so.
 func TestKeptAndRefused(t *testing.T) {
-	v := viewOf(t, map[string]cluster{"rome": {SharesNothing: true}, "milan": lends("cpu", "10"), "paris": lends("cpu", "10"), "oslo": lends("cpu", "10")})
+	v := viewOf(t, map[string]cluster{"rome": {SharesNothing: true},
+		"milan": lends("cpu", "10"), "paris": lends("cpu", "10"), "oslo": lends("cpu", "10")})
 	engine := match.New()
 	request := api.Request{Resources: of("cpu", "4"), Wait: &metav1.Duration{Duration: time.Hour}}
 	ask, err := engine.Again(&market.Reservation{Consumer: "rome", Request: &request, Tried: []api.Tried{
@@ -26,7 +27,8 @@ func TestKeptAndRefused(t *testing.T) {
 	if len(r.Providers) != 1 || r.Providers[0] != "paris" {
 		t.Errorf("%v", r.Providers)
 	}
-	if e := r.Decision.Eliminated; len(e) != 3 || e[1].Filter != "refused" || e[2].Filter != "kept" || r.Decision.NearestMiss.Filter != "kept" {
+	if e := r.Decision.Eliminated; len(e) != 3 || e[1].Filter != "refused" ||
+		e[2].Filter != "kept" || r.Decision.NearestMiss.Filter != "kept" {
 		t.Errorf("%+v", r.Decision)
 	}
 	for cluster, want := range map[string]bool{"milan": false, "oslo": false, "paris": true, "rome": false} {
@@ -40,7 +42,8 @@ func TestKeptAndRefused(t *testing.T) {
 func TestNearest(t *testing.T) {
 	s := market.New("")
 	for i, name := range []string{"rome", "milan", "paris", "small"} {
-		c := map[string]cluster{"rome": {SharesNothing: true}, "milan": lends("cpu", "10"), "paris": lends("cpu", "20"), "small": lends("cpu", "4")}[name]
+		c := map[string]cluster{"rome": {SharesNothing: true}, "milan": lends("cpu", "10"),
+			"paris": lends("cpu", "20"), "small": lends("cpu", "4")}[name]
 		put(t, s, name, c, int64(i+1))
 	}
 	take := func(id, provider string, cores int64) {

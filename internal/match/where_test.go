@@ -29,10 +29,12 @@ func TestWhere(t *testing.T) {
 		Uptime: &uptime,
 		Properties: api.Properties{
 			Region: "eu", Zones: []string{"a", "b"}, Architectures: []string{"amd64"}, GPUs: []string{"A100"},
-			Kubernetes: "v1.35.4", Liqo: "v1.2.0", StorageClasses: []string{"fast"}, Labels: map[string]string{"tier": "gold", "floor": "3"},
+			Kubernetes: "v1.35.4", Liqo: "v1.2.0", StorageClasses: []string{"fast"}, Labels: map[string]string{"tier": "gold",
+				"floor": "3"},
 		},
 		Pools: map[string]api.Pool{"general": {
-			Capacity: of("cpu", "16", "memory", "64Gi"), Allocatable: of("cpu", "15500m", "memory", "60Gi"), Shared: of("cpu", "8"),
+			Capacity: of("cpu", "16", "memory", "64Gi"), Allocatable: of("cpu",
+				"15500m", "memory", "60Gi"), Shared: of("cpu", "8"),
 		}},
 	}
 	bare := lends("cpu", "8")
@@ -182,7 +184,8 @@ func FuzzWhere(f *testing.F) {
 			if len(err.Error()) > 1000 || strings.ContainsFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }) {
 				t.Errorf("not an error for people: %q", err)
 			}
-		} else if message := engine.Evaluate(view, a, now).Clusters[0].Message; len(message) > 1000 || strings.ContainsFunc(message, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		} else if message := engine.Evaluate(view, a, now).Clusters[0].Message; len(message) > 1000 ||
+			strings.ContainsFunc(message, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("not a message for people: %q", message)
 		}
 		if took := time.Since(start); took > 2*time.Second { // it is milliseconds; the machine may be busy

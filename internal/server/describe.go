@@ -37,8 +37,9 @@ var toBroker = access{
 	server:      "https://broker.example.org:7443",
 	description: "The URL that join tokens hold.",
 	schemes: map[string]*huma.SecurityScheme{
-		"member":   {Type: "mutualTLS", Description: "The client certificate of a member. POST /join issues it."},
-		"operator": {Type: "mutualTLS", Description: "The client certificate of an operator, in the folder `operator` of the broker's --dir. The broker's local socket needs none."},
+		"member": {Type: "mutualTLS", Description: "The client certificate of a member. POST /join issues it."},
+		"operator": {Type: "mutualTLS",
+			Description: "The client certificate of an operator, in the folder `operator` of the broker's --dir. The broker's local socket needs none."},
 	},
 	of: func(o *huma.Operation) []map[string][]string {
 		switch {

@@ -30,8 +30,8 @@ type call struct {
 	says   string // part of the detail
 }
 
-// fixture is a federation in which each state of a reservation occurs: rome borrows from milan. oslo is another
-// member, lima waits for approval, nobody has no certificate.
+// fixture is a federation in which each state of a reservation occurs: rome borrows from milan.
+// oslo is another member, lima waits for approval, nobody has no certificate.
 type fixture struct {
 	*servertest.Federation
 	log                     *countingJournal

@@ -25,7 +25,8 @@ var layers = [][]string{
 	{"internal/money", "internal/decoded", "internal/payload", "internal/kubeobject", "internal/debounce"},
 	{"internal/market", "internal/identity", "internal/journal", "internal/health", "client"},
 	{"internal/match", "internal/exchange"},
-	{"internal/trust", "internal/transport", "internal/inventory", "internal/instruction", "internal/liqo", "internal/queue"},
+	{"internal/trust", "internal/transport", "internal/inventory",
+		"internal/instruction", "internal/liqo", "internal/queue"},
 	{"internal/contract", "internal/compat/objects"},
 	{"internal/server", "internal/agent/gate", "internal/agent/requests", "internal/agent/sharing"},
 	{"internal/compat"},
@@ -105,7 +106,8 @@ func TestEachPartImportsOnlyWhatStandsBelowIt(t *testing.T) {
 
 // The market, and what decides, may use no clock, network, disk or goroutine of their own.
 func TestTheMarketIsPure(t *testing.T) {
-	forbidden := []string{"os", "net", "net/http", "sync", "math/rand", "math/rand/v2", "crypto/rand", "log/slog", "context", "database/sql"}
+	forbidden := []string{"os", "net", "net/http", "sync", "math/rand",
+		"math/rand/v2", "crypto/rand", "log/slog", "context", "database/sql"}
 	for _, p := range packages(t) {
 		if p.ImportPath != module+"internal/market" {
 			continue
@@ -137,7 +139,8 @@ func TestEachPackageIsDocumented(t *testing.T) {
 		}
 		said := false
 		for _, file := range p.GoFiles {
-			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, parser.ParseComments|parser.PackageClauseOnly)
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file),
+				nil, parser.ParseComments|parser.PackageClauseOnly)
 			if err != nil {
 				t.Fatal(err)
 			}

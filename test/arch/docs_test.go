@@ -21,7 +21,8 @@ func TestEachKindHasAnExample(t *testing.T) {
 	if err := api.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Yaml: true, Strict: true})
+	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory,
+		scheme, scheme, json.SerializerOptions{Yaml: true, Strict: true})
 	files, err := filepath.Glob("../../docs/objects/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no examples", err)

@@ -39,7 +39,8 @@ func advertise(ctx context.Context, b *bench) ([]Figure, error) {
 		return nil, err
 	}
 	return []Figure{
-		atLeast(20_000, "advertisement delta", l.ratePerCore(), "/s and core").to("net/http over TLS that answers nothing", least.ratePerCore()),
+		atLeast(20_000, "advertisement delta", l.ratePerCore(), "/s and core").to("net/http over TLS that answers nothing",
+			least.ratePerCore()),
 		plain("advertisement delta, all in all", l.rate(), "/s"),
 		plain("advertisement delta, p99 under that load", l.p99(), "ms"),
 		plain("net/http over TLS that answers nothing", least.ratePerCore(), "/s and core"),
@@ -95,6 +96,7 @@ func (m *member) delta(number int64) ([]byte, error) {
 
 // request is a whole HTTP request.
 func (m *member) request(method, path, headers string, body []byte) []byte {
-	return fmt.Appendf(nil, "%s %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: bench\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s",
+	return fmt.Appendf(nil,
+		"%s %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: bench\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s",
 		method, api.Prefix, path, m.address, headers, len(body), body)
 }

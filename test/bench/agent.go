@@ -64,7 +64,8 @@ func (s *scale) start(ctx context.Context, b *bench, nodes int) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", s.program, "github.com/bourse-dev/bourse/cmd/bourse")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath",
+		"-o", s.program, "github.com/bourse-dev/bourse/cmd/bourse")
 	build.Env, build.Stderr = append(os.Environ(), "CGO_ENABLED=0"), os.Stderr
 	err := build.Run()
 	if err != nil {
@@ -135,8 +136,10 @@ func (s *scale) rest(ctx context.Context, pods int, lasts time.Duration) (memory
 	if err != nil {
 		return 0, 0, err
 	}
-	agent := exec.CommandContext(ctx, s.program, "agent", "--log-level=warn", "--cluster-id="+clusterName, "--join="+token.Token,
-		"--kubeconfig="+s.cluster.Kubeconfig(), "--identity-dir="+filepath.Join(s.dir, "identity"), "--socket="+filepath.Join(s.dir, "agent.sock"))
+	agent := exec.CommandContext(ctx, s.program, "agent", "--log-level=warn",
+		"--cluster-id="+clusterName, "--join="+token.Token,
+		"--kubeconfig="+s.cluster.Kubeconfig(), "--identity-dir="+filepath.Join(s.dir,
+			"identity"), "--socket="+filepath.Join(s.dir, "agent.sock"))
 	agent.Stderr = os.Stderr
 	if err := agent.Start(); err != nil {
 		return 0, 0, err

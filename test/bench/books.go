@@ -27,8 +27,9 @@ import (
 // many is how many clusters one broker is built for.
 const many = 10_000
 
-// books are those of a federation that is there already: made in the folder of a broker before it starts, because what joins and
-// publishes by the front door would take longer than what is measured.
+// books are those of a federation that is there already: made in the folder of a broker before it
+// starts, because what joins and publishes by the front door would take longer than what is
+// measured.
 type books struct {
 	clusters, reservations int
 	// offers are those of each of the first so many clusters, the sellers.
@@ -129,7 +130,8 @@ func clusterNumber(i int) string { return fmt.Sprintf("cluster-%05d", i) }
 // properties differ as those of many clusters do: one in five has GPUs.
 func (b *books) properties(i int) api.Properties {
 	p := api.Properties{
-		Region: cmp.Or(b.region, fmt.Sprintf("eu-%d", i%20)), Zones: []string{"a", "b"}, Architectures: []string{"amd64"}, Kubernetes: "v1.35.4", Liqo: "v1.2.0",
+		Region: cmp.Or(b.region, fmt.Sprintf("eu-%d", i%20)), Zones: []string{"a",
+			"b"}, Architectures: []string{"amd64"}, Kubernetes: "v1.35.4", Liqo: "v1.2.0",
 		APIServer: "https://" + clusterNumber(i) + ".example:6443", Labels: map[string]string{"tier": "gold"},
 	}
 	if i%5 == 0 {
@@ -149,8 +151,10 @@ func (b *books) member(i int) (market.Event, error) {
 // offerOf is an offer of three plans, and of prices that no two clusters share.
 func offerOf(i, n int) api.OfferSpec {
 	o := api.OfferSpec{
-		Type: []string{"compute", "gpu", "storage", "spot", "batch"}[n%5], Labels: map[string]string{"tier": "gold", "support": "8x5"},
-		Description: fmt.Sprintf("Capacity of %s for what runs for hours or for months, in whole nodes or in parts of them.", clusterNumber(i)),
+		Type: []string{"compute", "gpu", "storage", "spot", "batch"}[n%5], Labels: map[string]string{"tier": "gold",
+			"support": "8x5"},
+		Description: fmt.Sprintf("Capacity of %s for what runs for hours or for months, in whole nodes or in parts of them.",
+			clusterNumber(i)),
 	}
 	for p, cpu := range []string{"2", "4", "16"} {
 		o.Plans = append(o.Plans, api.Plan{
@@ -200,9 +204,12 @@ func (b *books) reserved() ([]market.Event, error) {
 	events := make([]market.Event, 0, b.reservations)
 	for i := range b.reservations {
 		r := &market.Reservation{
-			ID: fmt.Sprintf("r-%016d", i), Consumer: clusterNumber(i % b.clusters), Provider: clusterNumber((i*7 + i/b.clusters + 1) % b.clusters),
-			Pool: api.GeneralPool, Size: size, Key: fmt.Sprintf("key-%d", i), Digest: "0123456789abcdef0123456789abcdef", Request: &h.request,
-			State: api.Active, Generation: 1, Created: b.now, Changed: b.now, Until: b.now + market.Time((30 * 24 * time.Hour).Milliseconds()),
+			ID: fmt.Sprintf("r-%016d", i), Consumer: clusterNumber(i % b.clusters), Provider: clusterNumber((i*7 +
+				i/b.clusters + 1) % b.clusters),
+			Pool: api.GeneralPool, Size: size, Key: fmt.Sprintf("key-%d",
+				i), Digest: "0123456789abcdef0123456789abcdef", Request: &h.request,
+			State: api.Active, Generation: 1, Created: b.now, Changed: b.now, Until: b.now +
+				market.Time((30 * 24 * time.Hour).Milliseconds()),
 		}
 		if i == 0 {
 			a := market.AssignmentOf(r, b.keys[0].Public().Fingerprint().String(), b.keys[1].Public().Fingerprint().String())
@@ -210,14 +217,16 @@ func (b *books) reserved() ([]market.Event, error) {
 				return nil, err
 			}
 			digest := clusterkey.Digest(assignment).String()
-			if acceptance, err = b.keys[1].Sign(api.DocumentAcceptance, api.Acceptance{Protocol: api.Protocol, Reservation: r.ID, Assignment: digest}); err != nil {
+			if acceptance, err = b.keys[1].Sign(api.DocumentAcceptance,
+				api.Acceptance{Protocol: api.Protocol, Reservation: r.ID, Assignment: digest}); err != nil {
 				return nil, err
 			}
 		}
 		r.Assignment, r.Acceptance = assignment, acceptance
 		decision := h.decision
 		decision.Chosen = r.Provider
-		events = append(events, market.Event{Time: b.now, Reservation: &market.ReservationEvent{Reservation: r, Why: market.Explain(&decision)}})
+		events = append(events, market.Event{Time: b.now,
+			Reservation: &market.ReservationEvent{Reservation: r, Why: market.Explain(&decision)}})
 	}
 	return events, nil
 }

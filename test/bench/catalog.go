@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// searches are what people and agents look for in a catalog: a name, a kind of machine, a place, the cheapest of all.
+// searches are what people and agents look for in a catalog: a name, a kind of machine, a place,
+// the cheapest of all.
 var searches = []string{
 	"text=cluster-00077&for=24h&sort=price",
 	"text=whole+nodes&region=eu-7&for=8h&sort=price",
@@ -36,12 +37,14 @@ func catalog(ctx context.Context, b *bench) (all []Figure, err error) {
 	return all, nil
 }
 
-// searchCatalog measures searches among sellers of 5 offers of 3 plans, by members over mTLS. Each answer has the signed offers, what is left
-// of each plan and what it costs for the time that is asked for: the first page, of at most 100 offers. The searches take turns, and come at
-// an even rate.
+// searchCatalog measures searches among sellers of 5 offers of 3 plans, by members over mTLS. Each
+// answer has the signed offers, what is left of each plan and what it costs for the time that is
+// asked for: the first page, of at most 100 offers. The searches take turns, and come at an even
+// rate.
 func searchCatalog(ctx context.Context, b *bench, clusters int, goal float64) ([]Figure, error) {
 	const searchers = 10
-	p, members, err := startFull(ctx, b.orders(fmt.Sprintf("catalog-%d", clusters)), &books{clusters: clusters, offers: 5, sellers: clusters}, searchers*10)
+	p, members, err := startFull(ctx, b.orders(fmt.Sprintf("catalog-%d", clusters)),
+		&books{clusters: clusters, offers: 5, sellers: clusters}, searchers*10)
 	if err != nil {
 		return nil, err
 	}

@@ -84,8 +84,10 @@ func (d *decider) put(s *market.State, i int) error {
 		Region: []string{"eu", "eu", "us"}[i%3], Zones: []string{"a", "b"}, Architectures: []string{"amd64", "arm64"},
 		Kubernetes: "v1.35.4", Labels: map[string]string{"tier": "gold"},
 	}}
-	s.Apply(market.Event{Time: d.now, Member: &market.Member{Cluster: id, State: api.MemberActive, Key: "key", Card: card}})
-	has := resources("cpu", fmt.Sprint(64+i%97), "memory", "256Gi", "pods", "500", "ephemeral-storage", "1Ti", "nvidia.com/gpu", "8")
+	s.Apply(market.Event{Time: d.now, Member: &market.Member{Cluster: id,
+		State: api.MemberActive, Key: "key", Card: card}})
+	has := resources("cpu", fmt.Sprint(64+i%97), "memory", "256Gi",
+		"pods", "500", "ephemeral-storage", "1Ti", "nvidia.com/gpu", "8")
 	pool, heard := api.Pool{Capacity: has, Allocatable: has, Shared: has}, d.now
 	switch i % 10 {
 	case 3:
@@ -94,7 +96,8 @@ func (d *decider) put(s *market.State, i int) error {
 		heard -= market.Time(market.Lease.Milliseconds())
 	}
 	measured, err := market.Measure(api.Measurement{
-		Sequence: api.Sequence{Incarnation: 1, Number: 1}, Terms: &api.Terms{}, Pools: map[string]api.Pool{api.GeneralPool: pool},
+		Sequence: api.Sequence{Incarnation: 1,
+			Number: 1}, Terms: &api.Terms{}, Pools: map[string]api.Pool{api.GeneralPool: pool},
 	})
 	if err != nil {
 		return err

@@ -124,7 +124,8 @@ func (w *watching) until(text string) error {
 	return errors.Join(w.lines.Err(), errors.New("the watch ended"))
 }
 
-// raiseFiles lets this process, and those that it starts, have as many files open as the machine allows, and returns how many.
+// raiseFiles lets this process, and those that it starts, have as many files open as the machine
+// allows, and returns how many.
 func raiseFiles() (int, error) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -134,10 +135,11 @@ func raiseFiles() (int, error) {
 	return int(min(limit.Max, 1<<20)), syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
 }
 
-// connected measures what the broker's memory is for each agent that is connected as a real one is, by a watch and a connection
-// for its calls, once all have advertised and the broker has come to rest. The agents are in this process, the broker in its own. Where
-// the machine does not allow so many files, the last of them close the connection for their calls, or fewer are connected: the name of
-// the figure says how many.
+// connected measures what the broker's memory is for each agent that is connected as a real one is,
+// by a watch and a connection for its calls, once all have advertised and the broker has come to
+// rest. The agents are in this process, the broker in its own. Where the machine does not allow so
+// many files, the last of them close the connection for their calls, or fewer are connected: the
+// name of the figure says how many.
 func connected(ctx context.Context, b *bench) ([]Figure, error) {
 	files, err := raiseFiles()
 	if err != nil {
@@ -199,7 +201,8 @@ func connected(ctx context.Context, b *bench) ([]Figure, error) {
 		}
 	}
 	return []Figure{
-		atMost(128, fmt.Sprintf("connected agents, %d, %d of them by two connections: memory (RSS) of the broker for each", agents, calling), (after-before)/1024/float64(agents), "KiB"),
+		atMost(128, fmt.Sprintf("connected agents, %d, %d of them by two connections: memory (RSS) of the broker for each",
+			agents, calling), (after-before)/1024/float64(agents), "KiB"),
 		plain("connected agents, files that a process may have open here", float64(files), ""),
 		plain("connected agents, all of them connect and advertise", took.Seconds(), "s"),
 		plain("connected agents, CPU time of the broker for that", (last - first).Seconds(), "s"),

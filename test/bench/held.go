@@ -15,10 +15,11 @@ import (
 // heldGoal is how many holds a second were promised.
 const heldGoal = 5_000
 
-// held measures requests that are answered Held, decided with their explanation and durable before that: 64
-// identities on connections of their own, 100 clusters. First as many as the broker can while the load shares its
-// cores, then as many as were promised, for how long an answer takes: a saturated queue says nothing of that.
-// In proportion: how often the disk alone makes a page durable.
+// held measures requests that are answered Held, decided with their explanation and durable before
+// that: 64 identities on connections of their own, 100 clusters. First as many as the broker can
+// while the load shares its cores, then as many as were promised, for how long an answer takes: a
+// saturated queue says nothing of that. In proportion: how often the disk alone makes a page
+// durable.
 func held(ctx context.Context, b *bench) ([]Figure, error) {
 	p, members, err := startAlike(ctx, b.orders("held"), clusters)
 	if err != nil {
@@ -73,7 +74,8 @@ func pressHolds(ctx context.Context, b *bench, p *process, members []*member, ra
 }
 
 // pressRequests lets members ask, each for what it is given for its n-th request, and be answered Held.
-func pressRequests(ctx context.Context, b *bench, p *process, members []*member, rate float64, request func(member, n int) []byte) (*load, error) {
+func pressRequests(ctx context.Context, b *bench, p *process,
+	members []*member, rate float64, request func(member, n int) []byte) (*load, error) {
 	var callers []caller
 	for i, m := range members {
 		c, err := m.dial(ctx, strings.TrimPrefix(p.url, "https://"))
@@ -85,7 +87,8 @@ func pressRequests(ctx context.Context, b *bench, p *process, members []*member,
 		callers = append(callers, caller{c,
 			func() []byte {
 				n++
-				return m.request(http.MethodPost, "/reservations", fmt.Sprintf("Idempotency-Key: at-%g-%d\r\n", rate, n), request(i, n))
+				return m.request(http.MethodPost, "/reservations",
+					fmt.Sprintf("Idempotency-Key: at-%g-%d\r\n", rate, n), request(i, n))
 			},
 			func(status int, answer []byte) bool {
 				return status == http.StatusCreated && bytes.Contains(answer, []byte(`"state":"Held"`))

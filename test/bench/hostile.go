@@ -15,8 +15,9 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// hostile measures how a member that behaves is served, and /livez, while twenty members send the largest of everything as fast as the
-// default rate limit lets them: requests that nobody can serve, and others that are held until their time is over.
+// hostile measures how a member that behaves is served, and /livez, while twenty members send the
+// largest of everything as fast as the default rate limit lets them: requests that nobody can
+// serve, and others that are held until their time is over.
 func hostile(ctx context.Context, b *bench) ([]Figure, error) {
 	o := orders{Dir: filepath.Join(b.dir, "hostile"), Limited: true}
 	var err error
@@ -75,7 +76,8 @@ func hostile(ctx context.Context, b *bench) ([]Figure, error) {
 		return nil, err
 	}
 	defer c.conn.Close()
-	body, err := json.Marshal(api.ReservationCreate{Request: api.Request{Resources: resources("cpu", "2", "memory", "4Gi")}})
+	body, err := json.Marshal(api.ReservationCreate{Request: api.Request{Resources: resources("cpu",
+		"2", "memory", "4Gi")}})
 	if err != nil {
 		return nil, err
 	}

@@ -157,8 +157,9 @@ func (l *lender) next() (market.Admit, error) {
 	a := api.Assignment{
 		Protocol: api.Protocol, Reservation: id, Generation: 1, Consumer: consumer, ConsumerKey: key.Public().Fingerprint().String(),
 		Provider: "lender", ProviderKey: own.Public().Fingerprint().String(), Pool: api.GeneralPool, Slice: market.SliceName(consumer, "lender", api.GeneralPool),
-		Resources: api.Resources{corev1.ResourceCPU: *resource.NewMilliQuantity(int64(10+l.n%90), resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(int64(64+l.n%1000)<<20, resource.BinarySI)},
-		Issued:    metav1.NewTime(now), Until: market.At(now.Add(time.Duration(8+l.n%500) * time.Hour)).Meta(), Expires: market.At(now.Add(time.Minute)).Meta(),
+		Resources: api.Resources{corev1.ResourceCPU: *resource.NewMilliQuantity(int64(10+l.n%90), resource.DecimalSI),
+			corev1.ResourceMemory: *resource.NewQuantity(int64(64+l.n%1000)<<20, resource.BinarySI)},
+		Issued: metav1.NewTime(now), Until: market.At(now.Add(time.Duration(8+l.n%500) * time.Hour)).Meta(), Expires: market.At(now.Add(time.Minute)).Meta(),
 	}
 	size, err := market.ParseRequest("resources", a.Resources)
 	if err != nil {
@@ -174,7 +175,8 @@ func (l *lender) next() (market.Admit, error) {
 		Protocol: api.Protocol, Reservation: id, Generation: 1, Consumer: consumer, Provider: "lender",
 		Assignment: clusterkey.Digest(document).String(), Expires: binds.Meta(),
 	})
-	return market.Admit{Assignment: a, Size: size, Document: document, Acceptance: acceptance, BindsUntil: binds, Fence: api.Fence{Lineage: "bench", Revision: uint64(l.n)}}, err
+	return market.Admit{Assignment: a, Size: size, Document: document,
+		Acceptance: acceptance, BindsUntil: binds, Fence: api.Fence{Lineage: "bench", Revision: uint64(l.n)}}, err
 }
 
 // fill binds so many reservations, some at a time.

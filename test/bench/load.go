@@ -79,9 +79,10 @@ func press(ctx context.Context, p *process, callers []caller, warm, lasts time.D
 	return pressAt(ctx, p, callers, warm, lasts, 0)
 }
 
-// pressAt lets the callers make so many calls a second in all, evenly. A latency begins when a call was due, so that what
-// is late because of the call before it counts.
-func pressAt(ctx context.Context, p *process, callers []caller, warm, lasts time.Duration, rate float64) (*load, error) {
+// pressAt lets the callers make so many calls a second in all, evenly. A latency begins when a call
+// was due, so that what is late because of the call before it counts.
+func pressAt(ctx context.Context, p *process, callers []caller,
+	warm, lasts time.Duration, rate float64) (*load, error) {
 	if _, err := round(ctx, callers, warm, rate); err != nil {
 		return nil, err
 	}
@@ -128,7 +129,8 @@ func round(ctx context.Context, callers []caller, lasts time.Duration, rate floa
 	return sum, failure
 }
 
-// press calls from its first turn until the end; each turn is every later than the one before, or, where every is 0, now.
+// press calls from its first turn until the end; each turn is every later than the one before, or,
+// where every is 0, now.
 func (c caller) press(ctx context.Context, due, end time.Time, every time.Duration) (l load, err error) {
 	for ; ctx.Err() == nil && due.Before(end) && time.Now().Before(end); due = due.Add(every) {
 		request := c.next()

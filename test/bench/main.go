@@ -102,7 +102,8 @@ func run(ctx context.Context) error {
 	out := flag.String("out", "bench.json", "where to write the figures")
 	dir := flag.String("dir", os.TempDir(), "a folder on the disk to measure")
 	quick := flag.Bool("quick", false, "a tenth of the time and of the sizes")
-	profile := flag.String("profile", "", "folder for profiles: NAME.pprof, and NAME-broker.pprof and NAME-broker-heap.pprof where there is one")
+	profile := flag.String("profile", "",
+		"folder for profiles: NAME.pprof, and NAME-broker.pprof and NAME-broker-heap.pprof where there is one")
 	flag.Parse()
 	chosen, err := regexp.Compile(*which)
 	if err != nil {

@@ -46,8 +46,8 @@ func marketAlone(ctx context.Context, b *bench) ([]Figure, error) {
 	}, nil
 }
 
-// fill lets a new market make so many holds and returns the rate, by the wall's time and by that of the cores. The
-// first tenth warms up.
+// fill lets a new market make so many holds and returns the rate, by the wall's time and by that of
+// the cores. The first tenth warms up.
 func fill(ctx context.Context, holds int) (rate, core float64, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	x, err := exchange.Open(ctx, memorytest.New(), exchange.Options{Log: slog.New(slog.DiscardHandler)})
@@ -81,16 +81,19 @@ type holder struct {
 }
 
 func newHolder(x *exchange.Exchange) *holder {
-	h := &holder{market: x, request: api.Request{Resources: resources("cpu", "2", "memory", "4Gi"), Where: `region == "eu"`}}
+	h := &holder{market: x, request: api.Request{Resources: resources("cpu", "2", "memory", "4Gi"),
+		Where: `region == "eu"`}}
 	for i := range h.providers {
 		h.providers[i] = "provider-" + strconv.Itoa(i)
 	}
 	for i := range h.consumers {
 		h.consumers[i] = "consumer-" + strconv.Itoa(i)
 	}
-	h.decision = api.Decision{Considered: 100, Candidates: 90, Eliminated: []api.Elimination{{Filter: "fits", Reason: "TooSmall", Count: 10}}}
+	h.decision = api.Decision{Considered: 100, Candidates: 90,
+		Eliminated: []api.Elimination{{Filter: "fits", Reason: "TooSmall", Count: 10}}}
 	for _, p := range h.providers[:5] {
-		h.decision.Top = append(h.decision.Top, api.Scored{Cluster: p, Score: 900_000, Scores: []api.Score{{Scorer: "headroom", Value: 900_000}, {Scorer: "preference"}}})
+		h.decision.Top = append(h.decision.Top, api.Scored{Cluster: p,
+			Score: 900_000, Scores: []api.Score{{Scorer: "headroom", Value: 900_000}, {Scorer: "preference"}}})
 	}
 	return h
 }

@@ -94,8 +94,9 @@ func start(ctx context.Context, o orders) (*process, error) {
 	return p, nil
 }
 
-// onlyMakeLoad lets this process collect its garbage rarely, until the end of the measurement: it stands for many machines, and what is
-// measured elsewhere must not wait for the garbage of all of them. With 4 GiB, from then on, it collects as often as it must.
+// onlyMakeLoad lets this process collect its garbage rarely, until the end of the measurement: it
+// stands for many machines, and what is measured elsewhere must not wait for the garbage of all of
+// them. With 4 GiB, from then on, it collects as often as it must.
 func onlyMakeLoad() {
 	debug.SetGCPercent(1000)
 	debug.SetMemoryLimit(4 << 30)

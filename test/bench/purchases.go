@@ -7,9 +7,10 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// purchases measures plans that are bought through the broker: Held, and durable before that is answered, as requests without a
-// plan are; 64 buyers on connections of their own, each buying of one seller after the other, of 100. What is bought names the
-// digest of the offer. In proportion: holds without a plan in the same run.
+// purchases measures plans that are bought through the broker: Held, and durable before that is
+// answered, as requests without a plan are; 64 buyers on connections of their own, each buying of
+// one seller after the other, of 100. What is bought names the digest of the offer. In proportion:
+// holds without a plan in the same run.
 func purchases(ctx context.Context, b *bench) ([]Figure, error) {
 	p, members, err := startAlike(ctx, b.orders("purchases"), clusters)
 	if err != nil {
@@ -51,7 +52,8 @@ func purchases(ctx context.Context, b *bench) ([]Figure, error) {
 		return nil, err
 	}
 	return []Figure{
-		atLeast(3_000, "purchases through the broker, durable", float64(l.calls-l.failed)/l.took.Seconds(), "/s").to("holds without a plan", plainly.rate()),
+		atLeast(3_000, "purchases through the broker, durable", float64(l.calls-l.failed)/l.took.Seconds(),
+			"/s").to("holds without a plan", plainly.rate()),
 		atMost(0, "purchases that were refused", float64(l.failed), ""),
 		plain("purchases, server alone", l.ratePerCore(), "/s and core"),
 		plain("purchases, share of the cores that the server had", l.serverShare(), "cores"),

@@ -72,15 +72,17 @@ func (r *readiness) start(ctx context.Context) (err error) {
 	}
 	member := func(name string) *federation.Member {
 		return &federation.Member{
-			ClusterOptions: lab.ClusterOptions{Name: name, Liqo: true, Nodes: []lab.Node{{Name: name + "-1", Resources: corev1.ResourceList{
-				corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("64Gi"),
-			}}}},
+			ClusterOptions: lab.ClusterOptions{Name: name, Liqo: true,
+				Nodes: []lab.Node{{Name: name + "-1", Resources: corev1.ResourceList{
+					corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("64Gi"),
+				}}}},
 			AgentFlags: []string{"--peering-linger", "-1s"},
 		}
 	}
 	r.rome, r.milan = member("rome"), member("milan")
 	r.milan.Sharing = &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}
-	r.federation, err = federation.Start(ctx, federation.Options{Lab: r.lab, Progress: os.Stderr, Members: []*federation.Member{r.rome, r.milan}})
+	r.federation, err = federation.Start(ctx, federation.Options{Lab: r.lab,
+		Progress: os.Stderr, Members: []*federation.Member{r.rome, r.milan}})
 	if err != nil {
 		return err
 	}

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// restart measures how long a broker that is started on full books takes until it says that it serves (/readyz), from before its
-// process is there: the snapshot and what came after it are read, verified and replayed. In proportion: how long reading the same
-// bytes takes. The median of five.
+// restart measures how long a broker that is started on full books takes until it says that it
+// serves (/readyz), from before its process is there: the snapshot and what came after it are read,
+// verified and replayed. In proportion: how long reading the same bytes takes. The median of five.
 func restart(ctx context.Context, b *bench) ([]Figure, error) {
 	o := orders{Dir: filepath.Join(b.dir, "restart")}
 	full := &books{clusters: b.count(many), reservations: b.count(live), after: b.count(live) / 5}

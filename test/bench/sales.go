@@ -36,10 +36,11 @@ const buyers = 8
 // ledgerTail is after how many events an agent folds its connector's market at the API server.
 const ledgerTail = 200
 
-// sales measures what one connector sells without a broker: each buyer asks for a plan, signs, and asks again once the seller's signed
-// acceptance is there. The seller's Ledger and its connector's market are objects at a real API server, as in its agent, so each sale is
-// some updates of both, one after the other; the buyers' ledgers are in memory. All but the API server is in this process. There is no
-// goal: the API server sets the pace.
+// sales measures what one connector sells without a broker: each buyer asks for a plan, signs, and
+// asks again once the seller's signed acceptance is there. The seller's Ledger and its connector's
+// market are objects at a real API server, as in its agent, so each sale is some updates of both,
+// one after the other; the buyers' ledgers are in memory. All but the API server is in this
+// process. There is no goal: the API server sets the pace.
 func sales(ctx context.Context, b *bench) ([]Figure, error) {
 	c, stop, err := b.lightCluster(ctx, "seller")
 	if err != nil {
@@ -74,7 +75,8 @@ func sales(ctx context.Context, b *bench) ([]Figure, error) {
 		}
 	}
 	return []Figure{
-		plain(fmt.Sprintf("sales at one connector, real API server, %d buyers", buyers), float64(len(took))/lasted.Seconds(), "/s"),
+		plain(fmt.Sprintf("sales at one connector, real API server, %d buyers", buyers),
+			float64(len(took))/lasted.Seconds(), "/s"),
 		plain("sales at one connector, median", quantile(took, 0.5), "ms"),
 		plain("sales at one connector, p99", quantile(took, 0.99), "ms"),
 		plain("sales at one connector, updates at the API server for each", float64(updates)/float64(max(1, len(took))), ""),
@@ -109,12 +111,14 @@ func newMarketplace(ctx context.Context, c *lab.Cluster, running *sync.WaitGroup
 	}
 	log := slog.New(slog.DiscardHandler)
 	object := kube.New(k, kubeclient.ObjectKey{Namespace: "bourse", Name: connector.ObjectName}, kube.Parts)
-	if m.market, err = exchange.Open(ctx, object, exchange.Options{Resume: true, SnapshotEvery: ledgerTail, Log: log}); err != nil {
+	if m.market, err = exchange.Open(ctx, object,
+		exchange.Options{Resume: true, SnapshotEvery: ledgerTail, Log: log}); err != nil {
 		return nil, err
 	}
 	running.Go(func() { _ = m.market.Run(ctx) })
 	for _, member := range m.members {
-		if _, err := m.market.Do(ctx, market.Enroll{Cluster: member.cluster, Key: member.key.Public().String(), Source: "connector"}); err != nil {
+		if _, err := m.market.Do(ctx, market.Enroll{Cluster: member.cluster,
+			Key: member.key.Public().String(), Source: "connector"}); err != nil {
 			return nil, err
 		}
 		if _, err := m.market.Do(ctx, market.SetMember{Cluster: member.cluster, State: api.MemberActive}); err != nil {
@@ -157,7 +161,8 @@ func (m *marketplace) open(ctx context.Context, running *sync.WaitGroup) error {
 		if err != nil {
 			return err
 		}
-		member.broker = client.New(m.url, &http.Client{Transport: &http.Transport{TLSClientConfig: config, MaxIdleConnsPerHost: 16}})
+		member.broker = client.New(m.url,
+			&http.Client{Transport: &http.Transport{TLSClientConfig: config, MaxIdleConnsPerHost: 16}})
 		if err := member.show(ctx); err != nil {
 			return err
 		}
@@ -194,7 +199,8 @@ func (m *marketplace) sell(ctx context.Context, lasts time.Duration) ([]time.Dur
 		all.Go(func() {
 			for ctx.Err() == nil {
 				wish := m.sold.wish(time.Now())
-				wish.Request = api.Request{Purchase: &api.Purchase{Seller: m.members[0].cluster, Offer: "offer-0", Plan: "small", Digest: m.digest}}
+				wish.Request = api.Request{Purchase: &api.Purchase{Seller: m.members[0].cluster,
+					Offer: "offer-0", Plan: "small", Digest: m.digest}}
 				if err := m.buy(ctx, buyer, wish); err != nil && ctx.Err() == nil {
 					failed <- err
 					return

@@ -32,8 +32,10 @@ type agent struct {
 	wishes map[string]requests.Wish          // by UID
 }
 
-// startAgent lets a member trade until ctx ends, with a ledger in that journal, folded after so many events (0: the default). reserved is told of each of its requests that is Reserved.
-func startAgent(ctx context.Context, m *member, in journal.Journal, every uint64, running *sync.WaitGroup, reserved func(uid string)) (*agent, error) {
+// startAgent lets a member trade until ctx ends, with a ledger in that journal, folded after so
+// many events (0: the default). reserved is told of each of its requests that is Reserved.
+func startAgent(ctx context.Context, m *member, in journal.Journal,
+	every uint64, running *sync.WaitGroup, reserved func(uid string)) (*agent, error) {
 	log := slog.New(slog.DiscardHandler)
 	ledger, err := exchange.Open(ctx, in, exchange.Options{Self: m.cluster, SnapshotEvery: every, Log: log})
 	if err != nil {
@@ -50,10 +52,12 @@ func startAgent(ctx context.Context, m *member, in journal.Journal, every uint64
 	broker := transport.NewHTTP(m.cluster, m.broker)
 	a := &agent{
 		cluster: m.cluster, ledger: ledger, broker: broker, reserved: reserved,
-		gate:     gate.New(gate.Options{Cluster: m.cluster, Key: m.key, Market: ledger, Engine: match.New(), Broker: broker, Log: log}),
-		borrower: requests.NewBorrower(requests.BorrowerOptions{Cluster: m.cluster, Key: m.key, Market: ledger, Broker: broker, Log: log}),
-		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
-		says:     map[string]*transport.Reservation{}, wishes: map[string]requests.Wish{},
+		gate: gate.New(gate.Options{Cluster: m.cluster, Key: m.key,
+			Market: ledger, Engine: match.New(), Broker: broker, Log: log}),
+		borrower: requests.NewBorrower(requests.BorrowerOptions{Cluster: m.cluster,
+			Key: m.key, Market: ledger, Broker: broker, Log: log}),
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
+		says:  map[string]*transport.Reservation{}, wishes: map[string]requests.Wish{},
 	}
 	listening := make(chan struct{})
 	running.Go(func() { a.followBroker(ctx, listening) })

@@ -16,9 +16,10 @@ import (
 // connectors is how many agents are connected while some of them are told something.
 const connectors = 1_000
 
-// tell measures how soon those whom it concerns are told, of 1,000 agents that are connected: of a reservation that its consumer has
-// signed both parties, and no other; of an offer that changed all of them. What it takes counts from before the call that makes
-// the news is sent: it includes the commit. All clients are in this process, each on connections of its own.
+// tell measures how soon those whom it concerns are told, of 1,000 agents that are connected: of a
+// reservation that its consumer has signed both parties, and no other; of an offer that changed all
+// of them. What it takes counts from before the call that makes the news is sent: it includes the
+// commit. All clients are in this process, each on connections of its own.
 func tell(ctx context.Context, b *bench) ([]Figure, error) {
 	if _, err := raiseFiles(); err != nil {
 		return nil, err
@@ -29,7 +30,8 @@ func tell(ctx context.Context, b *bench) ([]Figure, error) {
 		return nil, err
 	}
 	defer p.stop()
-	t := &telling{p: p, members: members, calls: make([]*connection, len(members)), watches: make([]*watching, len(members)), heard: map[string][]time.Time{}}
+	t := &telling{p: p, members: members, calls: make([]*connection, len(members)),
+		watches: make([]*watching, len(members)), heard: map[string][]time.Time{}}
 	defer t.close()
 	if err := t.connect(ctx); err != nil {
 		return nil, err
@@ -57,8 +59,10 @@ func tell(ctx context.Context, b *bench) ([]Figure, error) {
 	return []Figure{
 		atMost(20, name+", p99", quantile(both, 0.99), "ms").to("p99 of one fdatasync meanwhile", disk),
 		plain(name+", median", quantile(both, 0.5), "ms"),
-		plain(name+", share of the cores that the server had", (after-before).Seconds()/b.lasts(15*time.Second).Seconds(), "cores"),
-		atMost(1, fmt.Sprintf("offer change to the last of %d connectors, slowest of %d", len(members), len(offers)), slices.Max(offers).Seconds(), "s"),
+		plain(name+", share of the cores that the server had",
+			(after-before).Seconds()/b.lasts(15*time.Second).Seconds(), "cores"),
+		atMost(1, fmt.Sprintf("offer change to the last of %d connectors, slowest of %d", len(members), len(offers)),
+			slices.Max(offers).Seconds(), "s"),
 		plain("offer change to the last of them, median", quantile(offers, 0.5)/1000, "s"),
 	}, nil
 }
@@ -128,7 +132,8 @@ func (t *telling) read(w *watching) {
 // changeMark is in the description of an offer that changes.
 const changeMark = "This is change "
 
-// offers changes an offer again and again, and returns how long it took until the last member had seen the change.
+// offers changes an offer again and again, and returns how long it took until the last member had
+// seen the change.
 func (t *telling) offers(ctx context.Context, full *books, changes int) (took []time.Duration, err error) {
 	for change := range changes {
 		spec := offerOf(0, 0)
@@ -142,7 +147,8 @@ func (t *telling) offers(ctx context.Context, full *books, changes int) (took []
 			return nil, err
 		}
 		begin := time.Now()
-		status, answer, err := t.calls[0].do(t.members[0].request(http.MethodPut, "/clusters/"+t.members[0].cluster+"/offers/"+o.Signed.Name, "", body))
+		status, answer, err := t.calls[0].do(t.members[0].request(http.MethodPut,
+			"/clusters/"+t.members[0].cluster+"/offers/"+o.Signed.Name, "", body))
 		if err != nil || status != http.StatusNoContent {
 			return nil, fmt.Errorf("an offer is answered %d: %s (%v)", status, answer, err)
 		}
@@ -174,7 +180,8 @@ func (t *telling) allSee(ctx context.Context, change int) error {
 // commitRate is how many reservations a second are signed.
 const commitRate = 50
 
-// commits lets members reserve capacity of others, and sign, and returns how long it took until both had heard of the signature.
+// commits lets members reserve capacity of others, and sign, and returns how long it took until
+// both had heard of the signature.
 func (t *telling) commits(ctx context.Context, lasts time.Duration) (both []time.Duration, err error) {
 	sent := map[string]time.Time{}
 	begin := time.Now()
@@ -190,7 +197,8 @@ func (t *telling) commits(ctx context.Context, lasts time.Duration) (both []time
 			return nil, ctx.Err()
 		}
 		sent[id] = time.Now()
-		status, answer, err := t.calls[consumer].do(t.members[consumer].request(http.MethodPost, "/reservations/"+id+"/confirm", "", body))
+		status, answer, err := t.calls[consumer].do(t.members[consumer].request(http.MethodPost,
+			"/reservations/"+id+"/confirm", "", body))
 		if err != nil || status != http.StatusOK {
 			return nil, fmt.Errorf("a signed assignment is answered %d: %s (%v)", status, answer, err)
 		}
@@ -210,11 +218,13 @@ func (t *telling) commits(ctx context.Context, lasts time.Duration) (both []time
 // hold makes a reservation and signs it.
 func (t *telling) hold(consumer, provider, n int) (id string, confirm []byte, err error) {
 	c, p := t.members[consumer], t.members[provider]
-	body, err := json.Marshal(api.ReservationCreate{Request: api.Request{Resources: resources("cpu", "2", "memory", "4Gi"), Target: p.cluster}})
+	body, err := json.Marshal(api.ReservationCreate{Request: api.Request{Resources: resources("cpu", "2", "memory", "4Gi"),
+		Target: p.cluster}})
 	if err != nil {
 		return "", nil, err
 	}
-	status, answer, err := t.calls[consumer].do(c.request(http.MethodPost, "/reservations", fmt.Sprintf("Idempotency-Key: tell-%d\r\n", n), body))
+	status, answer, err := t.calls[consumer].do(c.request(http.MethodPost,
+		"/reservations", fmt.Sprintf("Idempotency-Key: tell-%d\r\n", n), body))
 	if err != nil || status != http.StatusCreated {
 		return "", nil, fmt.Errorf("a request is answered %d: %s (%v)", status, answer, err)
 	}

@@ -1,5 +1,5 @@
-// Package byhand peers two clusters as an admin of both would, with Liqo's own objects and nothing of Bourse: what
-// Bourse must leave alone, and what it is measured against.
+// Package byhand peers two clusters as an admin of both would, with Liqo's own objects and nothing
+// of Bourse: what Bourse must leave alone, and what it is measured against.
 package byhand
 
 import (
@@ -80,7 +80,8 @@ func (p Peering) Open(ctx context.Context) error {
 	here, there := p.Consumer, p.Provider
 	atProvider, atConsumer := p.namespaces()
 	nonce := &corev1.Secret{ObjectMeta: object(here.Name, atProvider, "nonce-by-hand", "liqo.io/nonce", "true")}
-	for _, o := range []kube.Object{&corev1.Namespace{ObjectMeta: object(here.Name, "", atProvider, "liqo.io/tenant-namespace", "true")}, nonce} {
+	for _, o := range []kube.Object{&corev1.Namespace{ObjectMeta: object(here.Name,
+		"", atProvider, "liqo.io/tenant-namespace", "true")}, nonce} {
 		if err := there.Objects.Create(ctx, o); err != nil {
 			return err
 		}
@@ -88,13 +89,16 @@ func (p Peering) Open(ctx context.Context) error {
 	if err := Has(ctx, there, nonce, "a nonce", func() bool { return len(nonce.Data["nonce"]) > 0 }); err != nil {
 		return err
 	}
-	signed := &corev1.Secret{ObjectMeta: object(there.Name, atConsumer, "signed-by-hand", "liqo.io/signed-nonce", "true"), Data: map[string][]byte{"nonce": nonce.Data["nonce"]}}
-	for _, o := range []kube.Object{&corev1.Namespace{ObjectMeta: object(there.Name, "", atConsumer, "liqo.io/tenant-namespace", "true")}, signed} {
+	signed := &corev1.Secret{ObjectMeta: object(there.Name, atConsumer, "signed-by-hand", "liqo.io/signed-nonce", "true"),
+		Data: map[string][]byte{"nonce": nonce.Data["nonce"]}}
+	for _, o := range []kube.Object{&corev1.Namespace{ObjectMeta: object(there.Name,
+		"", atConsumer, "liqo.io/tenant-namespace", "true")}, signed} {
 		if err := here.Objects.Create(ctx, o); err != nil {
 			return err
 		}
 	}
-	if err := Has(ctx, here, signed, "a signed nonce", func() bool { return len(signed.Data["signedNonce"]) > 0 }); err != nil {
+	if err := Has(ctx, here, signed, "a signed nonce",
+		func() bool { return len(signed.Data["signedNonce"]) > 0 }); err != nil {
 		return err
 	}
 	keys := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "authentication-keys"}}
@@ -111,10 +115,12 @@ func (p Peering) Open(ctx context.Context) error {
 	if err := there.Objects.Create(ctx, tenant); err != nil {
 		return err
 	}
-	if err := Has(ctx, there, tenant, "a certificate", func() bool { return tenant.Status.AuthParams != nil }); err != nil {
+	if err := Has(ctx, there, tenant, "a certificate",
+		func() bool { return tenant.Status.AuthParams != nil }); err != nil {
 		return err
 	}
-	return here.Objects.Create(ctx, &authv1beta1.Identity{ObjectMeta: object(there.Name, atConsumer, "controlplane-"+there.Name), Spec: authv1beta1.IdentitySpec{
+	return here.Objects.Create(ctx, &authv1beta1.Identity{ObjectMeta: object(there.Name,
+		atConsumer, "controlplane-"+there.Name), Spec: authv1beta1.IdentitySpec{
 		ClusterID: liqov1beta1.ClusterID(there.Name), Type: authv1beta1.ControlPlaneIdentityType, Namespace: &tenant.Status.TenantNamespace, AuthParams: *tenant.Status.AuthParams,
 	}})
 }
@@ -133,18 +139,22 @@ func request(cluster string, key []byte) ([]byte, error) {
 }
 
 // Slice asks for a slice of Liqo's own class.
-func (p Peering) Slice(ctx context.Context, name string, resources corev1.ResourceList) (*authv1beta1.ResourceSlice, error) {
+func (p Peering) Slice(ctx context.Context, name string,
+	resources corev1.ResourceList) (*authv1beta1.ResourceSlice, error) {
 	id := liqov1beta1.ClusterID(p.Provider.Name)
 	_, namespace := p.namespaces()
 	s := &authv1beta1.ResourceSlice{
-		ObjectMeta: object(p.Provider.Name, namespace, name, "liqo.io/replication", "true", "liqo.io/remoteID", p.Provider.Name),
-		Spec:       authv1beta1.ResourceSliceSpec{Class: authv1beta1.ResourceSliceClassDefault, ProviderClusterID: &id, Resources: resources},
+		ObjectMeta: object(p.Provider.Name, namespace, name, "liqo.io/replication",
+			"true", "liqo.io/remoteID", p.Provider.Name),
+		Spec: authv1beta1.ResourceSliceSpec{Class: authv1beta1.ResourceSliceClassDefault,
+			ProviderClusterID: &id, Resources: resources},
 	}
 	s.Annotations = map[string]string{"liqo.io/create-virtual-node": "true"}
 	return s, p.Consumer.Objects.Create(ctx, s)
 }
 
-// Ready waits until a virtual node is Ready. It watches: one that asks again and again would take from the cluster what it waits for.
+// Ready waits until a virtual node is Ready. It watches: one that asks again and again would take
+// from the cluster what it waits for.
 func (p Peering) Ready(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -171,7 +181,8 @@ func (p Peering) Close(ctx context.Context, slices ...*authv1beta1.ResourceSlice
 		if err := p.Consumer.Objects.Delete(ctx, s); kube.IgnoreNotFound(err) != nil {
 			return err
 		}
-		if err := gone(ctx, p.Provider, &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: atProvider, Name: s.Name}}); err != nil {
+		if err := gone(ctx, p.Provider,
+			&authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: atProvider, Name: s.Name}}); err != nil {
 			return err
 		}
 		if err := gone(ctx, p.Consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.Name}}); err != nil {
@@ -182,7 +193,8 @@ func (p Peering) Close(ctx context.Context, slices ...*authv1beta1.ResourceSlice
 		at *federation.Member
 		o  kube.Object
 	}{
-		{p.Consumer, &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: atConsumer, Name: "controlplane-" + p.Provider.Name}}},
+		{p.Consumer, &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: atConsumer,
+			Name: "controlplane-" + p.Provider.Name}}},
 		{p.Provider, &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: atProvider, Name: p.Consumer.Name}}},
 		{p.Consumer, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: atConsumer}}},
 		{p.Provider, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: atProvider}}},
@@ -194,7 +206,8 @@ func (p Peering) Close(ctx context.Context, slices ...*authv1beta1.ResourceSlice
 			return err
 		}
 		// Liqo removes it after the Identity, and could not without the Tenant.
-		if err := gone(ctx, p.Consumer, &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{Namespace: atConsumer, Name: "controlplane-" + p.Provider.Name}}); err != nil {
+		if err := gone(ctx, p.Consumer, &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{Namespace: atConsumer,
+			Name: "controlplane-" + p.Provider.Name}}); err != nil {
 			return err
 		}
 	}

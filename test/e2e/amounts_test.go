@@ -72,7 +72,8 @@ func (w *world) shows(t *testing.T, m *federation.Member, name corev1.ResourceNa
 	return want
 }
 
-// now waits until the cluster and the broker show the same, and just what is reserved is counted, and returns it.
+// now waits until the cluster and the broker show the same, and just what is reserved is counted,
+// and returns it.
 func (w *world) now(t *testing.T, m *federation.Member, name corev1.ResourceName) (n numbers) {
 	t.Helper()
 	eventually(t, "the broker shows what "+m.Name+" does", func(ctx context.Context) error {

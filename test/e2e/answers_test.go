@@ -50,7 +50,8 @@ func (a answer) String() string {
 	return a.Verb + " " + a.Object.Group + "/" + a.resource() + " " + a.Object.Namespace + "/" + a.Object.Name
 }
 
-// answers are those that a cluster's agents have got so far. A watch is one when it begins, and again when it ends.
+// answers are those that a cluster's agents have got so far. A watch is one when it begins, and
+// again when it ends.
 func answers(t *testing.T, m *federation.Member) []answer {
 	t.Helper()
 	log, err := os.Open(filepath.Join(m.Cluster.Dir(), answersLog))

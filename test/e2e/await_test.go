@@ -25,7 +25,8 @@ func eventually(t *testing.T, what string, ask func(ctx context.Context) error) 
 // ask makes a ResourceRequest as its people do, and deletes it when the test ends.
 func ask(t *testing.T, m *federation.Member, namespace, name string, spec api.Request) *api.ResourceRequest {
 	t.Helper()
-	r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: api.ResourceRequestSpec{Request: spec}}
+	r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: api.ResourceRequestSpec{Request: spec}}
 	if err := m.Objects.Create(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,8 @@ func ask(t *testing.T, m *federation.Member, namespace, name string, spec api.Re
 	return r
 }
 
-// release deletes a request and waits until nobody counts it any more. One that is gone is none of its business.
+// release deletes a request and waits until nobody counts it any more. One that is gone is none of
+// its business.
 func release(t *testing.T, m *federation.Member, r *api.ResourceRequest) {
 	t.Helper()
 	err := m.Objects.Delete(context.Background(), r.DeepCopy(), kube.Preconditions{UID: &r.UID})

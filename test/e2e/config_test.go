@@ -27,9 +27,10 @@ import (
 	"github.com/bourse-dev/bourse/test/lab"
 )
 
-// Each kustomization in config applies as `kubectl apply -k` applies it, patches and images included. Each patch has a target. The pods of
-// each workload are what the Pod Security level of their namespace and its ServiceAccounts allow, and the program knows their flags. No
-// file in config is left out.
+// Each kustomization in config applies as `kubectl apply -k` applies it, patches and images
+// included. Each patch has a target. The pods of each workload are what the Pod Security level of
+// their namespace and its ServiceAccounts allow, and the program knows their flags. No file in
+// config is left out.
 func TestConfigApplies(t *testing.T) {
 	const root = "../../config"
 	l := lab.Test(t)
@@ -153,7 +154,8 @@ func decoded(t *testing.T, text []byte) (all []*unstructured.Unstructured) {
 	return all
 }
 
-// patched demands that each patch and each image of a kustomization changes something: kustomize ignores those that match nothing.
+// patched demands that each patch and each image of a kustomization changes something: kustomize
+// ignores those that match nothing.
 func patched(t *testing.T, name string, text []byte, built []*unstructured.Unstructured) {
 	t.Helper()
 	var k types.Kustomization
@@ -168,7 +170,8 @@ func patched(t *testing.T, name string, text []byte, built []*unstructured.Unstr
 			continue // kustomize itself demands the object
 		}
 		if !slices.ContainsFunc(built, func(o *unstructured.Unstructured) bool {
-			return whole(p.Target.Kind, o.GetKind()) && whole(p.Target.Name, o.GetName()) && whole(p.Target.Namespace, o.GetNamespace())
+			return whole(p.Target.Kind, o.GetKind()) && whole(p.Target.Name, o.GetName()) &&
+				whole(p.Target.Namespace, o.GetNamespace())
 		}) {
 			t.Errorf("%s: no object is the target of patch %+v", name, p.Target)
 		}
@@ -216,7 +219,8 @@ func podOf(t *testing.T, o *unstructured.Unstructured) *corev1.Pod {
 // runnable demands that the API server admits a pod and that the program knows the flags of its containers.
 func runnable(t *testing.T, name string, objects kube.Client, pod *corev1.Pod) {
 	t.Helper()
-	eventually(t, name+": pod "+pod.Name+" is admitted", func(ctx context.Context) error { // once the namespace has its ServiceAccount
+	// once the namespace has its ServiceAccount
+	eventually(t, name+": pod "+pod.Name+" is admitted", func(ctx context.Context) error {
 		return objects.Create(ctx, pod.DeepCopy(), kube.DryRunAll)
 	})
 	for _, c := range pod.Spec.Containers {

@@ -13,8 +13,8 @@ import (
 // quiet is how long nothing happens. The agents advertise three times meanwhile, to the broker.
 const quiet = 10 * time.Second
 
-// When nothing changes, an agent lists nothing and writes nothing but the lease of its leader. It reads one object, its
-// Ledger, as often as it advertises.
+// When nothing changes, an agent lists nothing and writes nothing but the lease of its leader. It
+// reads one object, its Ledger, as often as it advertises.
 func TestIdleMeansIdle(t *testing.T) {
 	w := start(t)
 	for _, m := range []*federation.Member{w.rome, w.milan, w.paris} {

@@ -12,16 +12,19 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/install"
 )
 
-// What `bourse init` applies, an API server takes, again and again; before the rights are there, nothing is changed. In a namespace of its own, and without
-// sharing, so that it is in nobody's way.
+// What `bourse init` applies, an API server takes, again and again; before the rights are there,
+// nothing is changed. In a namespace of its own, and without sharing, so that it is in nobody's
+// way.
 func TestInitApplies(t *testing.T) {
 	w := start(t)
 	ctx, config := t.Context(), w.rome.Cluster.Config()
-	i := install.Installation{Namespace: "bourse-init", Image: "registry.example/bourse:1", Join: "first", Args: []string{"--cluster-id=rome"}, Connector: true}
+	i := install.Installation{Namespace: "bourse-init", Image: "registry.example/bourse:1",
+		Join: "first", Args: []string{"--cluster-id=rome"}, Connector: true}
 	if err := i.Apply(ctx, config, func(string) {}); api.CodeOf(err) != api.CodeUnavailable {
 		t.Errorf("without a ServiceAccount: %v", err)
 	}
-	if err := w.rome.Objects.Get(ctx, kube.ObjectKey{Name: i.Namespace}, &corev1.Namespace{}); kube.IgnoreNotFound(err) != nil || err == nil {
+	if err := w.rome.Objects.Get(ctx, kube.ObjectKey{Name: i.Namespace},
+		&corev1.Namespace{}); kube.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("something was changed: %v", err)
 	}
 	for _, o := range []kube.Object{
@@ -47,10 +50,13 @@ func TestInitApplies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if string(secret.Data["token"]) != "second" || deployment.Generation != 1 || len(deployment.Spec.Template.Spec.Containers[0].Args) != 8 {
-		t.Errorf("%s, generation %d, %v", secret.Data["token"], deployment.Generation, deployment.Spec.Template.Spec.Containers)
+	if string(secret.Data["token"]) != "second" || deployment.Generation != 1 ||
+		len(deployment.Spec.Template.Spec.Containers[0].Args) != 8 {
+		t.Errorf("%s, generation %d, %v", secret.Data["token"], deployment.Generation,
+			deployment.Spec.Template.Spec.Containers)
 	}
-	share := install.Installation{Namespace: i.Namespace, Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool, Percentage: new(int32(50)), Caps: cpu("1")}}}}
+	share := install.Installation{Namespace: i.Namespace,
+		Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool, Percentage: new(int32(50)), Caps: cpu("1")}}}}
 	for _, o := range share.Objects() {
 		if policy, ok := o.(*api.SharingPolicy); ok {
 			if err := w.rome.Objects.Create(ctx, policy, kube.DryRunAll); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// Whatever is killed, and whenever: what was asked for is reserved once, what was released is free, and the books of all
-// sides say the same.
+// Whatever is killed, and whenever: what was asked for is reserved once, what was released is free,
+// and the books of all sides say the same.
 func TestKilledInTheMiddle(t *testing.T) {
 	w := start(t)
 	atMilan, atParis := w.now(t, w.milan, "cpu"), w.now(t, w.paris, "cpu")
@@ -23,8 +23,10 @@ func TestKilledInTheMiddle(t *testing.T) {
 		start func() error
 	}{
 		{"the broker", func() { w.Broker.Kill() }, func() error { return w.StartBroker(t.Context()) }},
-		{"the consumer's agent", func() { w.rome.Agent(0).Kill() }, func() error { _, err := w.rome.StartAgent(0); return err }},
-		{"the provider's agent", func() { w.paris.Agent(0).Kill() }, func() error { _, err := w.paris.StartAgent(0); return err }},
+		{"the consumer's agent", func() { w.rome.Agent(0).Kill() },
+			func() error { _, err := w.rome.StartAgent(0); return err }},
+		{"the provider's agent", func() { w.paris.Agent(0).Kill() },
+			func() error { _, err := w.paris.StartAgent(0); return err }},
 	}
 	for i, victim := range victims {
 		var requests []*api.ResourceRequest
@@ -63,8 +65,9 @@ func TestKilledInTheMiddle(t *testing.T) {
 	}
 }
 
-// Without the broker the agents start, with the token that they spent long ago, and keep what they have. What is asked
-// meanwhile waits; what is released, its provider gives back by itself, and the broker hears of it when it is back.
+// Without the broker the agents start, with the token that they spent long ago, and keep what they
+// have. What is asked meanwhile waits; what is released, its provider gives back by itself, and the
+// broker hears of it when it is back.
 func TestRestartWithTheBrokerAway(t *testing.T) {
 	w := start(t)
 	kept := ask(t, w.rome, "default", "kept", api.Request{Resources: cpu("3"), Target: "paris"})
@@ -105,7 +108,8 @@ func TestRestartWithTheBrokerAway(t *testing.T) {
 		}
 		return kube.IgnoreNotFound(err)
 	})
-	if i, err := provided(t.Context(), w.paris, kept.Status.Reservation); err != nil || i.Status.State != api.Reserved { // absence is no instruction
+	// absence is no instruction
+	if i, err := provided(t.Context(), w.paris, kept.Status.Reservation); err != nil || i.Status.State != api.Reserved {
 		t.Errorf("the provider's instruction of kept is %q (%v), want Reserved", i.Status.State, err)
 	}
 

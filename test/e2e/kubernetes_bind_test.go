@@ -24,8 +24,9 @@ func accountOf(cluster string) kube.ObjectKey {
 	return kube.ObjectKey{Namespace: kubernetes.Namespace(cluster), Name: kubernetes.Account}
 }
 
-// milanIsBound demands that the broker, with the rights of config/kubernetes, has bound milan, which came by REST, and binds it again; so that who
-// may make tokens there, and nothing else, can give milan a way in.
+// milanIsBound demands that the broker, with the rights of config/kubernetes, has bound milan,
+// which came by REST, and binds it again; so that who may make tokens there, and nothing else, can
+// give milan a way in.
 func milanIsBound(t *testing.T, c *lab.Cluster, admin kube.Client) {
 	bound := func(ctx context.Context) error {
 		err := admin.Get(ctx, accountOf("milan"), &rbacv1.RoleBinding{})
@@ -48,9 +49,11 @@ func milanIsBound(t *testing.T, c *lab.Cluster, admin kube.Client) {
 	for _, o := range []kube.Object{
 		&corev1.ServiceAccount{ObjectMeta: at},
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: at.Name}, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: []string{kubernetes.Account}, Verbs: []string{"create"}},
+			{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"},
+				ResourceNames: []string{kubernetes.Account}, Verbs: []string{"create"}},
 		}},
-		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: at.Name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: at.Name},
+		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: at.Name},
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: at.Name},
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: at.Namespace, Name: at.Name}}},
 	} {
 		if err := admin.Create(t.Context(), o); err != nil {
@@ -69,11 +72,13 @@ func milanIsBound(t *testing.T, c *lab.Cluster, admin kube.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := milans.List(t.Context(), kubernetes.List(kubernetes.Reservations), kube.InNamespace(kubernetes.Namespace("milan"))); err != nil {
+	if err := milans.List(t.Context(), kubernetes.List(kubernetes.Reservations),
+		kube.InNamespace(kubernetes.Namespace("milan"))); err != nil {
 		t.Errorf("milan's token: %v", err)
 	}
 	var said bytes.Buffer
-	if code := cli.Main([]string{"broker", "kubeconfig", "nobody", "--kubeconfig", issuer}, io.Discard, &said); code == 0 || !strings.Contains(said.String(), "the broker binds its members") {
+	if code := cli.Main([]string{"broker", "kubeconfig", "nobody", "--kubeconfig", issuer},
+		io.Discard, &said); code == 0 || !strings.Contains(said.String(), "the broker binds its members") {
 		t.Errorf("of one that is not bound: exit code %d, %s", code, said.String())
 	}
 }
@@ -90,20 +95,24 @@ func theBrokerMayNoMore(t *testing.T, own *rest.Config, admin kube.Client) {
 		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	}
 	named := func(name, label string) *corev1.Namespace {
-		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{kubernetes.ClusterLabel: label}}}
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Labels: map[string]string{kubernetes.ClusterLabel: label}}}
 	}
 	subject := func(namespace string) rbacv1.Subject {
 		return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: kubernetes.Account, Namespace: namespace}
 	}
 	binding := func(namespace, name string, role rbacv1.RoleRef, who rbacv1.Subject) *rbacv1.RoleBinding {
 		role.APIGroup = rbacv1.GroupName
-		return &rbacv1.RoleBinding{TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
+		return &rbacv1.RoleBinding{TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(),
+			Kind: "RoleBinding"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, RoleRef: role, Subjects: []rbacv1.Subject{who}}
 	}
 	member := rbacv1.RoleRef{Kind: kind, Name: kubernetes.Account}
-	// What is applied RBAC goes through by its name, so that the policy is what refuses it, unless the rights are not the broker's to give.
+	// What is applied RBAC goes through by its name, so that the policy is what refuses it, unless
+	// the rights are not the broker's to give.
 	apply := func(o kube.Object) error {
-		return broker.Patch(t.Context(), o, kube.Apply, kube.FieldOwner("test"), kube.ForceOwnership) //nolint:staticcheck // of an object that is typed
+		//nolint:staticcheck // of an object that is typed
+		return broker.Patch(t.Context(), o, kube.Apply, kube.FieldOwner("test"), kube.ForceOwnership)
 	}
 	typed := func(a *corev1.ServiceAccount) *corev1.ServiceAccount {
 		a.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}
@@ -123,22 +132,33 @@ func theBrokerMayNoMore(t *testing.T, own *rest.Config, admin kube.Client) {
 		"delete a namespace":            func() error { return broker.Delete(t.Context(), named(milans, "milan")) },
 		"an account of another name":    func() error { return apply(typed(account(milans, "evil"))) },
 		"an account elsewhere":          func() error { return apply(typed(account("kube-system", kubernetes.Account))) },
-		"delete an account elsewhere":   func() error { return broker.Delete(t.Context(), account("default", kubernetes.Account)) },
-		"a binding of another name":     func() error { return apply(binding(milans, "evil", member, subject(milans))) },
-		"a binding elsewhere":           func() error { return apply(binding("kube-system", kubernetes.Account, member, subject("kube-system"))) },
+		"delete an account elsewhere": func() error {
+			return broker.Delete(t.Context(),
+				account("default", kubernetes.Account))
+		},
+		"a binding of another name": func() error { return apply(binding(milans, "evil", member, subject(milans))) },
+		"a binding elsewhere": func() error {
+			return apply(binding("kube-system",
+				kubernetes.Account, member, subject("kube-system")))
+		},
 		"rights that it does not have": func() error {
 			return apply(binding(turins, kubernetes.Account, rbacv1.RoleRef{Kind: kind, Name: "cluster-admin"}, subject(turins)))
 		},
 		"rights that are not a member's": func() error {
-			return apply(binding(turins, kubernetes.Account, rbacv1.RoleRef{Kind: kind, Name: "bourse-broker-kubernetes"}, subject(turins)))
+			return apply(binding(turins, kubernetes.Account, rbacv1.RoleRef{Kind: kind, Name: "bourse-broker-kubernetes"},
+				subject(turins)))
 		},
 		"let another's account in": func() error {
 			return apply(binding(turins, kubernetes.Account, member, subject(kubernetes.Namespace("rome"))))
 		},
 		"let a person in": func() error {
-			return apply(binding(turins, kubernetes.Account, member, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "eve"}))
+			return apply(binding(turins, kubernetes.Account, member,
+				rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "eve"}))
 		},
-		"read Secrets":               func() error { return broker.List(t.Context(), &corev1.SecretList{}, kube.InNamespace(milans)) },
+		"read Secrets": func() error {
+			return broker.List(t.Context(),
+				&corev1.SecretList{}, kube.InNamespace(milans))
+		},
 		"list accounts of all names": func() error { return broker.List(t.Context(), &corev1.ServiceAccountList{}) },
 		"list bindings of all names": func() error { return broker.List(t.Context(), &rbacv1.RoleBindingList{}) },
 	} {

@@ -29,8 +29,9 @@ import (
 	"github.com/bourse-dev/bourse/test/lab"
 )
 
-// A broker serves members through objects of a real cluster, where it may do what config/kubernetes says and no more. Rome comes by
-// the kubeconfig that an operator printed, milan by REST, and they trade. Their own clusters are simulated.
+// A broker serves members through objects of a real cluster, where it may do what config/kubernetes
+// says and no more. Rome comes by the kubeconfig that an operator printed, milan by REST, and they
+// trade. Their own clusters are simulated.
 func TestKubernetesTransport(t *testing.T) {
 	c := brokersCluster(t)
 	own, err := c.ServiceAccount(t.Context(), "bourse-broker", "broker")
@@ -39,9 +40,11 @@ func TestKubernetesTransport(t *testing.T) {
 	}
 	file := kubeconfigFor(t, c, "rome")
 	rome := &simulated.Member{Options: sim.Options{Name: "rome", Nodes: 1}, Through: access(t, file, "rome")}
-	milan := &simulated.Member{Options: sim.Options{Name: "milan", Nodes: 2, CPU: 8, Memory: 32}, Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
+	milan := &simulated.Member{Options: sim.Options{Name: "milan", Nodes: 2, CPU: 8, Memory: 32},
+		Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
 	ctx, stop := context.WithCancel(t.Context())
-	f, err := simulated.StartWith(ctx, t.TempDir(), slog.New(slog.DiscardHandler), prototypes.Options{Agents: true, Objects: true, Kubernetes: own}, rome, milan)
+	f, err := simulated.StartWith(ctx, t.TempDir(), slog.New(slog.DiscardHandler),
+		prototypes.Options{Agents: true, Objects: true, Kubernetes: own}, rome, milan)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +61,8 @@ func TestKubernetesTransport(t *testing.T) {
 				return fmt.Errorf("connected: %t %s, %v", s.Connected, s.Problem, err)
 			}
 			listed, err := f.Operator.Cluster(ctx, m.Name)
-			if err == nil && (!listed.Payload.Fresh || listed.Payload.Card == "" || m == milan && len(listed.Payload.Pools) == 0) {
+			if err == nil && (!listed.Payload.Fresh || listed.Payload.Card == "" ||
+				m == milan && len(listed.Payload.Pools) == 0) {
 				err = fmt.Errorf("%+v", listed.Payload)
 			}
 			return err
@@ -92,7 +96,8 @@ func TestKubernetesTransport(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, "its token is worth nothing", func(ctx context.Context) error {
-			if err := romes.List(ctx, kubernetes.List(kubernetes.Reservations), kube.InNamespace(kubernetes.Namespace("rome"))); !apierrors.IsUnauthorized(err) {
+			if err := romes.List(ctx, kubernetes.List(kubernetes.Reservations),
+				kube.InNamespace(kubernetes.Namespace("rome"))); !apierrors.IsUnauthorized(err) {
 				return fmt.Errorf("it gets %v", err)
 			}
 			return nil
@@ -120,10 +125,12 @@ func brokersCluster(t *testing.T) *lab.Cluster {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
-	if code := cli.Main([]string{"broker", "kubeconfig", "rome", "--kubeconfig", c.Kubeconfig()}, io.Discard, &said); code == 0 || !strings.Contains(said.String(), "kubectl apply -k config/kubernetes") {
+	if code := cli.Main([]string{"broker", "kubeconfig", "rome", "--kubeconfig", c.Kubeconfig()},
+		io.Discard, &said); code == 0 || !strings.Contains(said.String(), "kubectl apply -k config/kubernetes") {
 		t.Errorf("before anything is applied: exit code %d, %s", code, said.String())
 	}
-	if err := c.Apply(t.Context(), kustomized(t, filesys.MakeFsOnDisk(), filepath.Join(source, "config", "kubernetes"))); err != nil {
+	if err := c.Apply(t.Context(), kustomized(t, filesys.MakeFsOnDisk(),
+		filepath.Join(source, "config", "kubernetes"))); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -141,7 +148,8 @@ func kubeconfigBy(t *testing.T, c *lab.Cluster, by, cluster string) string {
 	file := filepath.Join(c.Dir(), cluster+".kubeconfig")
 	for range 2 { // repeating it is harmless
 		var out, said bytes.Buffer
-		if code := cli.Main([]string{"broker", "kubeconfig", cluster, "--kubeconfig", by, "--ttl", "1h"}, &out, &said); code != 0 {
+		if code := cli.Main([]string{"broker", "kubeconfig", cluster, "--kubeconfig", by, "--ttl", "1h"},
+			&out, &said); code != 0 {
 			t.Fatalf("exit code %d: %s", code, said.String())
 		}
 		if strings.Contains(out.String(), "client-key") || !strings.Contains(said.String(), "Valid until ") {
@@ -160,7 +168,8 @@ func access(t *testing.T, file, cluster string) *kubernetes.Access {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left := time.Until(a.Ends()); a.Namespace != kubernetes.Namespace(cluster) || left < 50*time.Minute || left > 70*time.Minute {
+	if left := time.Until(a.Ends()); a.Namespace != kubernetes.Namespace(cluster) ||
+		left < 50*time.Minute || left > 70*time.Minute {
 		t.Errorf("namespace %s, for %s", a.Namespace, left)
 	}
 	return a
@@ -218,13 +227,14 @@ func romeSeesItsReservation(t *testing.T, romes kube.Client, id string) {
 		t.Fatal(err)
 	}
 	var s kubernetes.Status
-	if err := kubernetes.Part(u, "status", &s); err != nil || s.Member != api.MemberActive || !s.Active || s.Cluster == nil {
+	if err := kubernetes.Part(u, "status", &s); err != nil || s.Member != api.MemberActive ||
+		!s.Active || s.Cluster == nil {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
 
-// littleIsWritten demands that where nothing happens nearly nothing is asked: a watch shows every 20 s that it is alive, and rome advertises
-// every 30 s, each of which takes up to four requests.
+// littleIsWritten demands that where nothing happens nearly nothing is asked: a watch shows every
+// 20 s that it is alive, and rome advertises every 30 s, each of which takes up to four requests.
 func littleIsWritten(t *testing.T, c *lab.Cluster) {
 	eventually(t, "it is idle", func(context.Context) error {
 		all, err := c.Requests(time.Now().Add(-10 * time.Second))
@@ -275,7 +285,10 @@ func romeMayNoMore(t *testing.T, c *lab.Cluster, romes, admin kube.Client) {
 		"delete its advertisement":      func() error { return romes.Delete(ctx, adv(mine, "rome-adv")) },
 		"write its status":              func() error { return romes.Status().Patch(ctx, adv(mine, "rome-adv"), lie) },
 		"list namespaces":               func() error { return romes.List(ctx, &corev1.NamespaceList{}) },
-		"read Secrets":                  func() error { return romes.List(ctx, &corev1.SecretList{}, kube.InNamespace(mine)) },
+		"read Secrets": func() error {
+			return romes.List(ctx,
+				&corev1.SecretList{}, kube.InNamespace(mine))
+		},
 	} {
 		if err := do(); !apierrors.IsForbidden(err) {
 			t.Errorf("%s: %v", name, err)
@@ -283,7 +296,8 @@ func romeMayNoMore(t *testing.T, c *lab.Cluster, romes, admin kube.Client) {
 	}
 }
 
-// nobodySpeaksForAnother tries what config/kubernetes/policy.yaml refuses, to admins of the broker's cluster, too.
+// nobodySpeaksForAnother tries what config/kubernetes/policy.yaml refuses, to admins of the
+// broker's cluster, too.
 func nobodySpeaksForAnother(t *testing.T, romes, admin kube.Client) {
 	mine := kubernetes.Namespace("rome")
 	own := kubernetes.Object(kubernetes.Advertisements, mine, "rome-adv")
@@ -294,7 +308,8 @@ func nobodySpeaksForAnother(t *testing.T, romes, admin kube.Client) {
 		t.Errorf("in its own name: %v", err)
 	}
 	for who, c := range map[string]kube.Client{"rome": romes, "an admin": admin} {
-		if err := c.Patch(t.Context(), own.DeepCopy(), as("milan")); err == nil || !strings.Contains(err.Error(), "no cluster speaks for another") {
+		if err := c.Patch(t.Context(), own.DeepCopy(), as("milan")); err == nil ||
+			!strings.Contains(err.Error(), "no cluster speaks for another") {
 			t.Errorf("%s, in milan's name: %v", who, err)
 		}
 	}

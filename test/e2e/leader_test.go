@@ -8,7 +8,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Of two agents of milan one leads. When it is killed the other takes over, with the same keys and the same books.
+// Of two agents of milan one leads. When it is killed the other takes over, with the same keys and
+// the same books.
 func TestSecondReplicaTakesOver(t *testing.T) {
 	w := start(t)
 	before := ask(t, w.rome, "default", "before-leader-died", api.Request{Resources: cpu("2"), Target: "milan"})

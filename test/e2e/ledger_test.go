@@ -28,8 +28,8 @@ func (c awayLater) Passed() time.Duration { return time.Since(begun) }
 
 var begun = time.Now()
 
-// At a real API server, with our CRD: a Ledger of an agent that was away while 1,500 reservations ended in one second, which lies in
-// several objects, is opened, and they all end.
+// At a real API server, with our CRD: a Ledger of an agent that was away while 1,500 reservations
+// ended in one second, which lies in several objects, is opened, and they all end.
 func TestAgentThatWasAwayEndsWhatEnded(t *testing.T) {
 	w := start(t)
 	key := kubeclient.ObjectKey{Namespace: api.Namespace, Name: "away"}
@@ -79,8 +79,9 @@ func TestAgentThatWasAwayEndsWhatEnded(t *testing.T) {
 		group.Go(func() error {
 			id := fmt.Sprintf("away-%04d", i)
 			_, err := x.Do(t.Context(), market.Admit{
-				Assignment: api.Assignment{Reservation: id, Generation: 1, Consumer: fmt.Sprint("rome-", i%4), Provider: "milan", Pool: api.GeneralPool, Until: until.Meta()},
-				Size:       size, Document: document(900), Acceptance: document(500), BindsUntil: market.At(time.Now().Add(time.Minute)),
+				Assignment: api.Assignment{Reservation: id, Generation: 1,
+					Consumer: fmt.Sprint("rome-", i%4), Provider: "milan", Pool: api.GeneralPool, Until: until.Meta()},
+				Size: size, Document: document(900), Acceptance: document(500), BindsUntil: market.At(time.Now().Add(time.Minute)),
 			})
 			if err == nil {
 				_, err = x.Do(t.Context(), market.Commit{ID: id, Generation: 1})

@@ -25,7 +25,8 @@ import (
 type world struct {
 	*federation.Federation
 	lab *lab.Lab
-	// rome has 16 CPU and only borrows. milan has 48 and two agents, of which one leads; paris 32 and 4 GPUs. Both lend all.
+	// rome has 16 CPU and only borrows. milan has 48 and two agents, of which one leads; paris 32
+	// and 4 GPUs. Both lend all.
 	rome, milan, paris *federation.Member
 }
 
@@ -114,7 +115,8 @@ func (w *world) stop(passed bool) error {
 // interval is how often agents do what they do without a change: ten times as often as by default.
 const interval = 3 * time.Second
 
-// member is a cluster whose API server also tells how it answered, and demands what OpenShift's does of owner references.
+// member is a cluster whose API server also tells how it answered, and demands what OpenShift's
+// does of owner references.
 func member(name, region, policy string, nodes ...lab.Node) *federation.Member {
 	for i := range nodes {
 		nodes[i].Labels = map[string]string{corev1.LabelTopologyRegion: region}

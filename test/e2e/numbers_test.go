@@ -45,8 +45,9 @@ func TestNumbersFollowNodesAndPods(t *testing.T) {
 	w.shows(t, w.milan, "cpu", n.have(-16000))
 }
 
-// What Liqo writes on the pods that it makes for others, anybody can write. It must not make a pod of the provider's own
-// count as part of what a consumer has reserved: it takes from what is available.
+// What Liqo writes on the pods that it makes for others, anybody can write. It must not make a pod
+// of the provider's own count as part of what a consumer has reserved: it takes from what is
+// available.
 func TestPodsWithLiqoLikeLabelsAreNotOurs(t *testing.T) {
 	w := start(t)
 	r := ask(t, w.rome, "default", "beside-pods", api.Request{Resources: cpu("4"), Target: "paris"})

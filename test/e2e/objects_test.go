@@ -18,10 +18,12 @@ import (
 func TestAPIServerRefuses(t *testing.T) {
 	w := start(t)
 	request := func(spec api.Request) kube.Object {
-		return &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "refused"}, Spec: api.ResourceRequestSpec{Request: spec}}
+		return &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "refused"},
+			Spec: api.ResourceRequestSpec{Request: spec}}
 	}
 	policy := func(name, pool string) kube.Object {
-		return &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: api.Sharing{Pools: []api.PoolPolicy{{Name: pool}}}}
+		return &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: api.Sharing{Pools: []api.PoolPolicy{{Name: pool}}}}
 	}
 	for _, c := range []struct {
 		name   string
@@ -37,7 +39,8 @@ func TestAPIServerRefuses(t *testing.T) {
 		{"an endless expression", request(api.Request{Resources: cpu("1"), Where: strings.Repeat("x", 2049)}), "spec.where"},
 	} {
 		// rome shares nothing, so that no policy is there yet.
-		if err := w.rome.Objects.Create(t.Context(), c.object, kube.DryRunAll); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.says) {
+		if err := w.rome.Objects.Create(t.Context(), c.object, kube.DryRunAll); !apierrors.IsInvalid(err) ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.says)
 		}
 	}
@@ -52,24 +55,28 @@ func TestAPIServerRefuses(t *testing.T) {
 		"shape of pods":      `{"spec": {"podShape": {"cpu": "1"}}}`,
 	} {
 		err := w.rome.Objects.Patch(t.Context(), r.DeepCopy(), kube.RawPatch("application/merge-patch+json", []byte(change)))
-		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "only the resources, the units and the duration of a request can change: delete it and make another") {
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(),
+			"only the resources, the units and the duration of a request can change: delete it and make another") {
 			t.Errorf("a request changes its %s: %v", name, err)
 		}
 	}
 	label := []byte(`{"metadata": {"labels": {"a": "b"}}}`)
-	if err := w.rome.Objects.Patch(t.Context(), r.DeepCopy(), kube.RawPatch("application/merge-patch+json", label)); err != nil {
+	if err := w.rome.Objects.Patch(t.Context(), r.DeepCopy(),
+		kube.RawPatch("application/merge-patch+json", label)); err != nil {
 		t.Errorf("a request is labelled: %v", err)
 	}
 }
 
-// A SharingPolicy of an earlier version is still valid, and keeps the fields that no longer have an effect, so that the agent can name them.
+// A SharingPolicy of an earlier version is still valid, and keeps the fields that no longer have an
+// effect, so that the agent can name them.
 func TestAPIServerKeepsIgnoredFields(t *testing.T) {
 	w := start(t)
 	strict := kube.WithFieldValidation(w.rome.Objects, "Strict")
 	policy := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": api.GroupVersion.String(), "kind": "SharingPolicy", "metadata": map[string]any{"name": "default"},
 		"spec": map[string]any{"resourcePlugin": "liqo-fixed-resources-plugin.liqo:6001", "pools": []any{map[string]any{
-			"name": "general", "placeholders": map[string]any{"priorityClass": "bourse-placeholder", "image": "registry.k8s.io/pause:3.10"},
+			"name": "general", "placeholders": map[string]any{"priorityClass": "bourse-placeholder",
+				"image": "registry.k8s.io/pause:3.10"},
 		}}},
 	}}
 	want, _, _ := unstructured.NestedMap(policy.Object, "spec")
@@ -81,8 +88,8 @@ func TestAPIServerKeepsIgnoredFields(t *testing.T) {
 	}
 }
 
-// The examples of docs/objects are what the API server takes. Some are of what agents write: these are looked at by the
-// tests of the documentation.
+// The examples of docs/objects are what the API server takes. Some are of what agents write: these
+// are looked at by the tests of the documentation.
 func TestExamplesApply(t *testing.T) {
 	w := start(t)
 	for _, name := range []string{"sharingpolicy.yaml", "resourcerequest.yaml", "offer.yaml"} {

@@ -12,8 +12,8 @@ import (
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// A provider that cordons a node may have promised more than it still has: that shows, nothing new is placed there, and
-// nothing that was promised is taken back.
+// A provider that cordons a node may have promised more than it still has: that shows, nothing new
+// is placed there, and nothing that was promised is taken back.
 func TestCordonOvercommits(t *testing.T) {
 	w := start(t)
 	r := ask(t, w.rome, "default", "before-cordon", api.Request{Resources: cpu("20"), Target: "paris"})

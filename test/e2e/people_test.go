@@ -65,17 +65,19 @@ func TestPeoplesRights(t *testing.T) {
 				}
 				continue
 			}
-			eventually(t, fmt.Sprintf("%s may %s %s in %q", c.who, verb, c.resource, c.namespace), func(ctx context.Context) error {
-				allowed, err := allowed(ctx, w.rome, c.who, c.namespace, c.resource, verb)
-				if err == nil && !allowed {
-					err = errors.New("not allowed")
-				}
-				return err
-			})
+			eventually(t, fmt.Sprintf("%s may %s %s in %q", c.who, verb, c.resource, c.namespace),
+				func(ctx context.Context) error {
+					allowed, err := allowed(ctx, w.rome, c.who, c.namespace, c.resource, verb)
+					if err == nil && !allowed {
+						err = errors.New("not allowed")
+					}
+					return err
+				})
 		}
 	}
 
-	r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "studio", Name: "hers"}, Spec: api.ResourceRequestSpec{Request: api.Request{Resources: cpu("1")}}}
+	r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "studio", Name: "hers"},
+		Spec: api.ResourceRequestSpec{Request: api.Request{Resources: cpu("1")}}}
 	if err := as(t, w.rome, "carla").Create(t.Context(), r.DeepCopy()); !apierrors.IsForbidden(err) {
 		t.Errorf("a viewer makes a request: %v, want forbidden", err)
 	}
@@ -103,9 +105,11 @@ func bind(t *testing.T, m *federation.Member, person, role, namespace string) {
 	t.Helper()
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
 	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: person}}
-	var binding kube.Object = &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: person}, RoleRef: ref, Subjects: subjects}
+	var binding kube.Object = &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: person},
+		RoleRef: ref, Subjects: subjects}
 	if namespace != "" {
-		binding = &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: person, Namespace: namespace}, RoleRef: ref, Subjects: subjects}
+		binding = &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: person, Namespace: namespace},
+			RoleRef: ref, Subjects: subjects}
 	}
 	if err := m.Objects.Create(t.Context(), binding); err != nil {
 		t.Fatal(err)

@@ -51,7 +51,8 @@ func TestRequestReservesAndReleases(t *testing.T) {
 	w.shows(t, w.paris, "nvidia.com/gpu", before)
 	eventually(t, "the instructions are gone", func(ctx context.Context) error {
 		_, there := provided(ctx, w.paris, r.Status.Reservation)
-		here := w.rome.Objects.Get(ctx, kube.ObjectKey{Namespace: "team", Name: r.Status.Reservation}, &api.ReservationInstruction{})
+		here := w.rome.Objects.Get(ctx, kube.ObjectKey{Namespace: "team", Name: r.Status.Reservation},
+			&api.ReservationInstruction{})
 		if !apierrors.IsNotFound(there) || !apierrors.IsNotFound(here) {
 			return fmt.Errorf("consumer's: %w, provider's: %w", here, there)
 		}
@@ -59,7 +60,8 @@ func TestRequestReservesAndReleases(t *testing.T) {
 	})
 }
 
-// bothInstructed waits for the instructions of a reservation: the same on both sides, the consumer's owned by the request.
+// bothInstructed waits for the instructions of a reservation: the same on both sides, the
+// consumer's owned by the request.
 func bothInstructed(t *testing.T, w *world, r *api.ResourceRequest) {
 	t.Helper()
 	eventually(t, "both sides are instructed", func(ctx context.Context) error {
@@ -68,13 +70,15 @@ func bothInstructed(t *testing.T, w *world, r *api.ResourceRequest) {
 			return err
 		}
 		var ours api.ReservationInstruction
-		if err := w.rome.Objects.Get(ctx, kube.ObjectKey{Namespace: r.Namespace, Name: r.Status.Reservation}, &ours); err != nil {
+		if err := w.rome.Objects.Get(ctx, kube.ObjectKey{Namespace: r.Namespace, Name: r.Status.Reservation},
+			&ours); err != nil {
 			return err
 		}
 		if diff := cmp.Diff(theirs.Spec, ours.Spec); diff != "" {
 			return fmt.Errorf("-provider's +consumer's:\n%s", diff)
 		}
-		ready := meta.IsStatusConditionTrue(ours.Status.Conditions, api.ConditionReady) && meta.IsStatusConditionTrue(theirs.Status.Conditions, api.ConditionReady)
+		ready := meta.IsStatusConditionTrue(ours.Status.Conditions, api.ConditionReady) &&
+			meta.IsStatusConditionTrue(theirs.Status.Conditions, api.ConditionReady)
 		if !ready || !metav1.IsControlledBy(&ours, r) || ours.Spec.Acceptance == "" {
 			return fmt.Errorf("ready: %v, owners: %v, acceptance: %q", ready, ours.OwnerReferences, ours.Spec.Acceptance)
 		}
@@ -110,11 +114,16 @@ func printsColumns(t *testing.T, w *world, r *api.ResourceRequest) {
 		resource, namespace, name string
 		want                      map[string]string
 	}{
-		{w.rome, "resourcerequests", "team", r.Name, map[string]string{"State": "Reserved", "Provider": "paris", "CPU": "4", "Until": until}},
-		{w.rome, "reservationinstructions", "team", r.Status.Reservation, map[string]string{"State": "Reserved", "Provider": "paris", "CPU": "4", "Until": until}},
-		{w.paris, "providerinstructions", api.Namespace, r.Status.Reservation, map[string]string{"State": "Reserved", "Consumer": "rome", "CPU": "4", "Until": until}},
-		{w.paris, "sharingpolicies", "", "default", map[string]string{"Ready": "True", "Message": "what it shares is advertised"}},
-		{w.paris, "advertisements", api.Namespace, "cluster", map[string]string{"Published": "True", "CPU": "28", "Region": "fr"}},
+		{w.rome, "resourcerequests", "team", r.Name,
+			map[string]string{"State": "Reserved", "Provider": "paris", "CPU": "4", "Until": until}},
+		{w.rome, "reservationinstructions", "team", r.Status.Reservation,
+			map[string]string{"State": "Reserved", "Provider": "paris", "CPU": "4", "Until": until}},
+		{w.paris, "providerinstructions", api.Namespace, r.Status.Reservation,
+			map[string]string{"State": "Reserved", "Consumer": "rome", "CPU": "4", "Until": until}},
+		{w.paris, "sharingpolicies", "", "default", map[string]string{"Ready": "True",
+			"Message": "what it shares is advertised"}},
+		{w.paris, "advertisements", api.Namespace, "cluster",
+			map[string]string{"Published": "True", "CPU": "28", "Region": "fr"}},
 	} {
 		cells, err := columns(t.Context(), c.of, c.resource, c.namespace, c.name)
 		if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// A consumer whose etcd is put back to before a request knows neither the request nor the reservation any more. That
-// releases nothing; a person can.
+// A consumer whose etcd is put back to before a request knows neither the request nor the
+// reservation any more. That releases nothing; a person can.
 func TestConsumersEtcdRestored(t *testing.T) {
 	w := start(t)
 	n := w.now(t, w.paris, "cpu")
@@ -43,7 +43,8 @@ func TestConsumersEtcdRestored(t *testing.T) {
 	w.shows(t, w.paris, "cpu", n.reserve(1000))
 }
 
-// A provider whose etcd is put back to before it accepted a reservation takes it back: its own signature says that it did.
+// A provider whose etcd is put back to before it accepted a reservation takes it back: its own
+// signature says that it did.
 func TestProvidersEtcdRestored(t *testing.T) {
 	w := start(t)
 	n := w.now(t, w.paris, "cpu")
@@ -71,8 +72,8 @@ func TestProvidersEtcdRestored(t *testing.T) {
 	becomes(t, w.rome, r, api.Reserved)
 }
 
-// startsAgain waits until an agent has noticed that its cluster's state was put back, and ended, and starts it as a
-// Deployment does.
+// startsAgain waits until an agent has noticed that its cluster's state was put back, and ended,
+// and starts it as a Deployment does.
 func startsAgain(t *testing.T, m *federation.Member) {
 	t.Helper()
 	select {

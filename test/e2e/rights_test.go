@@ -106,12 +106,14 @@ func useAllRights(t *testing.T, w *world) {
 		}
 		return err
 	})
-	for _, word := range []string{"SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", ""} { // the second at once, even if a cache is stale
+	// the second at once, even if a cache is stale
+	for _, word := range []string{"SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", ""} {
 		if _, err := people.Trust(t.Context(), "milan", word); err != nil {
 			t.Fatal(err)
 		}
 		var peer api.Peer
-		if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Namespace: api.Namespace, Name: "milan"}, &peer); err != nil || peer.Spec.Fingerprint != word {
+		if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Namespace: api.Namespace, Name: "milan"},
+			&peer); err != nil || peer.Spec.Fingerprint != word {
 			t.Fatalf("the admin said %q, and the object %q, %v", word, peer.Spec.Fingerprint, err)
 		}
 	}
@@ -123,13 +125,15 @@ func useAllRights(t *testing.T, w *world) {
 	if _, err := w.paris.People(0).Contracts(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	becomes(t, w.paris, ask(t, w.paris, "default", "of-an-older-api-server", api.Request{Resources: cpu("1"), Target: "milan"}), api.Reserved)
+	becomes(t, w.paris, ask(t, w.paris, "default", "of-an-older-api-server",
+		api.Request{Resources: cpu("1"), Target: "milan"}), api.Reserved)
 }
 
 // callsItself says what a cluster is called, by the Distributed Catalog's interface.
 func callsItself(t *testing.T, m *federation.Member) {
 	t.Helper()
-	socket := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	socket := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context,
+		_, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", m.Socket(0))
 	}}}
 	defer socket.CloseIdleConnections()

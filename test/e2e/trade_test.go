@@ -14,15 +14,17 @@ import (
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// Publish on one cluster, visible on the other, buy: the same contract on both, which verifies with nothing but what is in it.
+// Publish on one cluster, visible on the other, buy: the same contract on both, which verifies with
+// nothing but what is in it.
 func TestTrade(t *testing.T) { trades(t, start(t)) }
 
 func trades(t *testing.T, w *world) {
 	t.Helper()
 	seller, buyer := w.paris.People(0), w.rome.People(0)
 	small := func(price string) api.OfferSpec {
-		return api.OfferSpec{Type: "compute", Plans: []api.Plan{{Name: "small", Resources: api.Resources{"cpu": resource.MustParse("500m")}, Quantity: 2,
-			Price: &api.Price{Amount: price, Currency: "EUR", Period: api.PeriodHour}}}}
+		return api.OfferSpec{Type: "compute",
+			Plans: []api.Plan{{Name: "small", Resources: api.Resources{"cpu": resource.MustParse("500m")}, Quantity: 2,
+				Price: &api.Price{Amount: price, Currency: "EUR", Period: api.PeriodHour}}}}
 	}
 	for _, price := range []string{"0.10", "0.20"} {
 		if _, err := seller.PutOffer(t.Context(), "web", small(price)); err != nil {
@@ -57,7 +59,8 @@ func trades(t *testing.T, w *world) {
 			return err
 		}
 		sold, err := of(w.paris)
-		if err == nil && (bought.Spec.Assignment == "" || bought.Spec != sold.Spec || bought.Status.Cost != "2.00 EUR" || sold.Status.Cost != bought.Status.Cost) {
+		if err == nil && (bought.Spec.Assignment == "" || bought.Spec != sold.Spec ||
+			bought.Status.Cost != "2.00 EUR" || sold.Status.Cost != bought.Status.Cost) {
 			err = fmt.Errorf("bought %+v, sold %+v", bought, sold)
 		}
 		return err
@@ -69,7 +72,8 @@ func trades(t *testing.T, w *world) {
 	if terms, err := contract.Verify(bought.Spec); err != nil || terms.Seller != "paris" || terms.Price.Amount != "0.20" {
 		t.Errorf("%+v, %v", terms, err)
 	}
-	if _, err := w.rome.People(0).ChangeLocally(t.Context(), bought.Spec.Reservation, api.ReservationChange{For: &metav1.Duration{Duration: 20 * time.Hour}}); err != nil {
+	if _, err := w.rome.People(0).ChangeLocally(t.Context(), bought.Spec.Reservation,
+		api.ReservationChange{For: &metav1.Duration{Duration: 20 * time.Hour}}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "it is renewed on both sides", func(context.Context) error {
@@ -78,7 +82,8 @@ func trades(t *testing.T, w *world) {
 			return err
 		}
 		sold, err := of(w.paris)
-		if err == nil && (longer.Spec.Assignment == bought.Spec.Assignment || longer.Spec != sold.Spec || sold.Status.Cost != longer.Status.Cost) {
+		if err == nil && (longer.Spec.Assignment == bought.Spec.Assignment ||
+			longer.Spec != sold.Spec || sold.Status.Cost != longer.Status.Cost) {
 			err = fmt.Errorf("bought %+v, sold %+v", longer.Status, sold.Status)
 		}
 		return err

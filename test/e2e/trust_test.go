@@ -14,8 +14,8 @@ import (
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// An admin says which key paris has. While that is another one than it shows, nothing is agreed with it and the next best
-// gets the request; once it is right, paris is asked again.
+// An admin says which key paris has. While that is another one than it shows, nothing is agreed
+// with it and the next best gets the request; once it is right, paris is asked again.
 func TestAdminsTrust(t *testing.T) {
 	w := start(t)
 	paris, err := w.paris.People(0).Status(t.Context())
@@ -45,7 +45,8 @@ func TestAdminsTrust(t *testing.T) {
 	trust("SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", string(api.CodeKeyChanged))
 	r := asks("elsewhere", "milan")
 	known, err := w.rome.People(0).Reservation(t.Context(), r.Status.Reservation)
-	if err != nil || !slices.ContainsFunc(known.Payload.Tried, func(a api.Tried) bool { return a.Provider == "paris" && a.Reason == api.ReasonKeyChanged }) {
+	if err != nil || !slices.ContainsFunc(known.Payload.Tried,
+		func(a api.Tried) bool { return a.Provider == "paris" && a.Reason == api.ReasonKeyChanged }) {
 		t.Errorf("tried %+v, %v", known.Payload.Tried, err)
 	}
 
@@ -62,7 +63,8 @@ func peerBecomes(t *testing.T, m *federation.Member, peer, reason string) {
 			return err
 		}
 		c := meta.FindStatusCondition(p.Status.Conditions, api.ConditionTrusted)
-		if c == nil || c.Reason != reason || (c.Status == metav1.ConditionTrue) != (reason == "Confirmed" || reason == "FirstUse") {
+		if c == nil || c.Reason != reason || (c.Status == metav1.ConditionTrue) != (reason == "Confirmed" ||
+			reason == "FirstUse") {
 			return fmt.Errorf("it is %+v", c)
 		}
 		return nil

@@ -39,9 +39,10 @@ func (c *Cluster) ApplyFS(ctx context.Context, fsys fs.FS) error {
 	return c.Apply(ctx, manifests...)
 }
 
-// Apply creates or updates, by server-side apply, the objects of YAML documents: namespaces and CustomResourceDefinitions
-// first, then, when these are served, the others in their order. A namespaced object without a namespace goes to default.
-// An admission policy is not in force at once: the API server sees it within a second.
+// Apply creates or updates, by server-side apply, the objects of YAML documents: namespaces and
+// CustomResourceDefinitions first, then, when these are served, the others in their order. A
+// namespaced object without a namespace goes to default. An admission policy is not in force at
+// once: the API server sees it within a second.
 func (c *Cluster) Apply(ctx context.Context, manifests ...[]byte) error {
 	objects, err := decode(manifests)
 	if err != nil {
@@ -142,8 +143,8 @@ func apply(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper
 	return err
 }
 
-// awaitServed waits until discovery shows the kinds that the definitions among objects define: it does when they are
-// established.
+// awaitServed waits until discovery shows the kinds that the definitions among objects define: it
+// does when they are established.
 func (c *Cluster) awaitServed(ctx context.Context, objects []*unstructured.Unstructured) error {
 	var kinds []schema.GroupVersionKind
 	for _, o := range objects {

@@ -20,7 +20,8 @@ type Binaries struct{ dir string }
 // Path of a daemon's executable.
 func (b Binaries) Path(d Daemon) string { return filepath.Join(b.dir, string(d)) }
 
-// module is a module in tools that pins programs, and the one among what it requires that gives them their version.
+// module is a module in tools that pins programs, and the one among what it requires that gives
+// them their version.
 type module struct{ name, versioned string }
 
 var (
@@ -51,15 +52,17 @@ var liqoPrograms = []program{
 	{LiqoVirtualKubelet, "github.com/liqotech/liqo/cmd/virtual-kubelet"},
 }
 
-// Build builds the daemons of Kubernetes that are not there yet, from the versions pinned in tools/kubernetes. It needs Go
-// and, the first time, some minutes and the module proxy. They are kept in $BOURSE_CACHE (default: bourse in
-// os.UserCacheDir), in a folder of their own for each set of versions and each Go release; any such folder may be deleted.
-// Processes that build at the same time wait for one another. Progress goes to the writer, a line now and then.
+// Build builds the daemons of Kubernetes that are not there yet, from the versions pinned in
+// tools/kubernetes. It needs Go and, the first time, some minutes and the module proxy. They are
+// kept in $BOURSE_CACHE (default: bourse in os.UserCacheDir), in a folder of their own for each set
+// of versions and each Go release; any such folder may be deleted. Processes that build at the same
+// time wait for one another. Progress goes to the writer, a line now and then.
 func Build(ctx context.Context, progress io.Writer) (Binaries, error) {
 	return build(ctx, progress, kubernetesModule, kubernetesPrograms)
 }
 
-// BuildLiqo builds the daemons of Liqo likewise, as its release has them, from the version pinned in tools/liqo.
+// BuildLiqo builds the daemons of Liqo likewise, as its release has them, from the version pinned
+// in tools/liqo.
 func BuildLiqo(ctx context.Context, progress io.Writer) (Binaries, error) {
 	return build(ctx, progress, liqoModule, liqoPrograms)
 }
@@ -75,7 +78,8 @@ func buildGuest(ctx context.Context, to string) error {
 	return err
 }
 
-// Kubectl builds kubectl, into the same folder, and returns its path: for people who have a lab and no kubectl.
+// Kubectl builds kubectl, into the same folder, and returns its path: for people who have a lab and
+// no kubectl.
 func Kubectl(ctx context.Context, progress io.Writer) (string, error) {
 	const kubectl = "kubectl"
 	b, err := build(ctx, progress, kubernetesModule, []program{{kubectl, "k8s.io/kubernetes/cmd/kubectl"}})
@@ -138,7 +142,8 @@ func cacheDir() (string, error) {
 	return filepath.Join(cache, "bourse"), nil
 }
 
-// findSource looks for a module of tools from the working folder upwards: a test runs in its package's folder.
+// findSource looks for a module of tools from the working folder upwards: a test runs in its
+// package's folder.
 func findSource(m module) (string, error) {
 	start, err := os.Getwd()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 
 var certManagerModule = module{"certmanager", "github.com/cert-manager/cert-manager"}
 
-// CertManagerDefinitions are the CustomResourceDefinitions of the cert-manager that tools/certmanager pins. The first time it needs the
-// module proxy.
+// CertManagerDefinitions are the CustomResourceDefinitions of the cert-manager that
+// tools/certmanager pins. The first time it needs the module proxy.
 func CertManagerDefinitions(ctx context.Context) ([][]byte, error) {
 	dir, err := findSource(certManagerModule)
 	if err != nil {

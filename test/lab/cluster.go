@@ -22,11 +22,12 @@ const patience = 2 * time.Minute
 type ClusterOptions struct {
 	// Name of the cluster, unique in its lab; also the name of its folder and of its kubeconfig's context.
 	Name string
-	// Light leaves out controller-manager, scheduler and KWOK. Nothing moves by itself then: pods stay where they are put, with
-	// the status they are given; deleted namespaces do not go away. It saves a second and a third of the memory.
+	// Light leaves out controller-manager, scheduler and KWOK. Nothing moves by itself then: pods
+	// stay where they are put, with the status they are given; deleted namespaces do not go away.
+	// It saves a second and a third of the memory.
 	Light bool
-	// CRDs, if any, are applied before the controllers start, as by ApplyFS: the garbage collector then knows their kinds at
-	// once, and not after its next discovery, 30 s later.
+	// CRDs, if any, are applied before the controllers start, as by ApplyFS: the garbage collector
+	// then knows their kinds at once, and not after its next discovery, 30 s later.
 	CRDs fs.FS
 	// Nodes to begin with, as by AddNodes.
 	Nodes []Node
@@ -35,12 +36,13 @@ type ClusterOptions struct {
 	// Machine, with Liqo, gives the cluster one node in it, named like the cluster, and Liqo its network. All
 	// such clusters have the same addresses for pods. A pod with the image "web" answers HTTP on port 8080.
 	Machine *Machine
-	// Flags are added to a daemon's own, and win over them: {APIServer: {"--default-not-ready-toleration-seconds=3"}}.
+	// Flags are added to a daemon's own, and win over them: {APIServer:
+	// {"--default-not-ready-toleration-seconds=3"}}.
 	Flags map[Daemon][]string
 }
 
-// Cluster is a running cluster. Its methods may be called concurrently, but a daemon that is being killed or started makes
-// others wait.
+// Cluster is a running cluster. Its methods may be called concurrently, but a daemon that is being
+// killed or started makes others wait.
 type Cluster struct {
 	name   string
 	number int
@@ -60,12 +62,14 @@ type Cluster struct {
 	running map[Daemon]*process
 }
 
-// Cluster starts a cluster and returns when it serves: roles bootstrapped, controllers and scheduler at work, nodes Ready,
-// and pods may be created in namespace default. On an error nothing of it keeps running.
+// Cluster starts a cluster and returns when it serves: roles bootstrapped, controllers and
+// scheduler at work, nodes Ready, and pods may be created in namespace default. On an error nothing
+// of it keeps running.
 func (l *Lab) Cluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
 	begin := time.Now()
 	c := &Cluster{
-		name: o.Name, light: o.Light, dir: filepath.Join(l.dir, o.Name), lab: l, extra: o.Flags, running: map[Daemon]*process{},
+		name: o.Name, light: o.Light, dir: filepath.Join(l.dir,
+			o.Name), lab: l, extra: o.Flags, running: map[Daemon]*process{},
 		machine: o.Machine,
 	}
 	var err error
@@ -162,8 +166,8 @@ func (c *Cluster) prepare() error {
 // Dir is the cluster's folder: NAME.log of each daemon, kubeconfig, audit.log.
 func (c *Cluster) Dir() string { return c.dir }
 
-// Start starts the daemons named that are not running, in this order, each when the one before is ready. Etcd and the API
-// server come back with the state and the address that they had.
+// Start starts the daemons named that are not running, in this order, each when the one before is
+// ready. Etcd and the API server come back with the state and the address that they had.
 func (c *Cluster) Start(ctx context.Context, daemons ...Daemon) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -251,8 +255,8 @@ func (c *Cluster) killAll() {
 
 func (c *Cluster) logOf(d Daemon) string { return filepath.Join(c.dir, string(d)+".log") }
 
-// ready waits until the API server serves what etcd holds. The other daemons are ready when they run: they try until they
-// find their work.
+// ready waits until the API server serves what etcd holds. The other daemons are ready when they
+// run: they try until they find their work.
 func (c *Cluster) ready(ctx context.Context, d Daemon) error {
 	if (d != Etcd && d != APIServer) || c.running[APIServer] == nil {
 		return nil
@@ -261,7 +265,8 @@ func (c *Cluster) ready(ctx context.Context, d Daemon) error {
 		if _, err := c.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
 			return err
 		}
-		_, err := c.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{}) // read from etcd, unlike readyz
+		// read from etcd, unlike readyz
+		_, err := c.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 		return err
 	})
 }

@@ -52,8 +52,9 @@ func writeConfig(dir string) error {
 	return nil
 }
 
-// flags is how each daemon is told to be one cluster on one loopback address. They run in the cluster's folder, so files
-// are named relative to it; that also keeps etcd's sockets below the 108 bytes that a socket's path may have.
+// flags is how each daemon is told to be one cluster on one loopback address. They run in the
+// cluster's folder, so files are named relative to it; that also keeps etcd's sockets below the 108
+// bytes that a socket's path may have.
 func (c *Cluster) flags(d Daemon) []string {
 	var flags []string
 	switch d {

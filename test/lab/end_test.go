@@ -18,7 +18,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// supervisor names a lab's folder, and makes this test binary a program that runs a cluster there until it is killed.
+// supervisor names a lab's folder, and makes this test binary a program that runs a cluster there
+// until it is killed.
 const supervisor = "LAB_TEST_SUPERVISOR"
 
 func TestMain(m *testing.M) {

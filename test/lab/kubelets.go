@@ -17,7 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// kubelets runs the virtual kubelets that Liqo makes Deployments for: one process for each, as its template says.
+// kubelets runs the virtual kubelets that Liqo makes Deployments for: one process for each, as its
+// template says.
 type kubelets struct {
 	*Cluster
 	mu      sync.Mutex
@@ -34,9 +35,10 @@ type kubelet struct {
 // runKubelets runs virtual kubelets until ctx ends.
 func (c *Cluster) runKubelets(ctx context.Context) {
 	k := &kubelets{Cluster: c, running: map[string]*kubelet{}}
-	factory := informers.NewSharedInformerFactoryWithOptions(c.client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.LabelSelector = "offloading.liqo.io/component=virtual-kubelet"
-	}))
+	factory := informers.NewSharedInformerFactoryWithOptions(c.client,
+		0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.LabelSelector = "offloading.liqo.io/component=virtual-kubelet"
+		}))
 	_, err := factory.Apps().V1().Deployments().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { k.run(o.(*appsv1.Deployment)) },
 		UpdateFunc: func(_, o any) { k.run(o.(*appsv1.Deployment)) },
@@ -89,7 +91,8 @@ func (k *kubelets) exec(d *appsv1.Deployment, one *kubelet, id string) error {
 	for _, arg := range container.Args {
 		args = append(args, strings.ReplaceAll(arg, "$(POD_IP)", "127.0.0.1"))
 	}
-	env := []string{"POD_IP=127.0.0.1", "POD_NAME=" + d.Name + "-0", "POD_NAMESPACE=" + d.Namespace, "KUBECONFIG=" + k.Kubeconfig()}
+	env := []string{"POD_IP=127.0.0.1", "POD_NAME=" + d.Name + "-0",
+		"POD_NAMESPACE=" + d.Namespace, "KUBECONFIG=" + k.Kubeconfig()}
 	for _, e := range container.Env {
 		if e.Value != "" {
 			env = append(env, e.Name+"="+e.Value)
@@ -97,7 +100,8 @@ func (k *kubelets) exec(d *appsv1.Deployment, one *kubelet, id string) error {
 	}
 	crashed := func(cause error) { k.again(d, one, id, cause) }
 	var err error
-	one.process, err = run(k.liqo.bin.Path(LiqoVirtualKubelet), args, k.dir, filepath.Join(k.dir, d.Name+".log"), crashed, env...)
+	one.process, err = run(k.liqo.bin.Path(LiqoVirtualKubelet),
+		args, k.dir, filepath.Join(k.dir, d.Name+".log"), crashed, env...)
 	if err == nil {
 		k.running[id] = one
 	}

@@ -1,9 +1,10 @@
-// Package lab runs real Kubernetes clusters as plain processes: no container, no root, no network but loopback.
+// Package lab runs real Kubernetes clusters as plain processes: no container, no root, no network
+// but loopback.
 //
-// A cluster is etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK, which plays the kubelets: its nodes
-// are objects without machines, its pods become Running without images. All else is the real thing: admission, RBAC,
-// scheduling, watches, garbage collection. The daemons are built once from the versions pinned in tools/kubernetes, into a
-// cached folder ([Build]).
+// A cluster is etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK, which plays
+// the kubelets: its nodes are objects without machines, its pods become Running without images. All
+// else is the real thing: admission, RBAC, scheduling, watches, garbage collection. The daemons are
+// built once from the versions pinned in tools/kubernetes, into a cached folder ([Build]).
 //
 //	func TestSomething(t *testing.T) {
 //		l := lab.Test(t)                              // skips under -short; everything is gone when the test ends
@@ -16,13 +17,13 @@
 //		client := kubernetes.NewForConfigOrDie(rome.Config())
 //	}
 //
-// A cluster takes 4 s of two cores to start and 350 MB; a test that needs only an API server asks for a Light one. On a
-// machine that has no daemons yet, run "go run ./test/lab/cmd/lab" once before the tests: building them takes longer than
-// go test's ten minutes may last.
+// A cluster takes 4 s of two cores to start and 350 MB; a test that needs only an API server asks
+// for a Light one. On a machine that has no daemons yet, run "go run ./test/lab/cmd/lab" once
+// before the tests: building them takes longer than go test's ten minutes may last.
 //
-// Besides starting clusters, a lab breaks them: it kills and restarts daemons ([Cluster.Kill], [Cluster.Start]) and puts an
-// older state of etcd back ([Cluster.Snapshot], [Cluster.Restore]). And it tells who asked the API server for what
-// ([Cluster.Requests]).
+// Besides starting clusters, a lab breaks them: it kills and restarts daemons ([Cluster.Kill],
+// [Cluster.Start]) and puts an older state of etcd back ([Cluster.Snapshot], [Cluster.Restore]).
+// And it tells who asked the API server for what ([Cluster.Requests]).
 package lab
 
 import (
@@ -38,8 +39,8 @@ import (
 
 // Options say where a lab lives.
 type Options struct {
-	// Dir is the folder of the lab's state: for each cluster one folder with its keys, etcd, kubeconfig and logs. Default: a new
-	// folder below os.TempDir.
+	// Dir is the folder of the lab's state: for each cluster one folder with its keys, etcd,
+	// kubeconfig and logs. Default: a new folder below os.TempDir.
 	Dir string
 	// Keep leaves Dir in place after Stop.
 	Keep bool
@@ -62,7 +63,8 @@ type Lab struct {
 	machines []*process
 }
 
-// Start makes an empty lab, building the daemons if their cached folder lacks them: minutes the first time, see [Build].
+// Start makes an empty lab, building the daemons if their cached folder lacks them: minutes the
+// first time, see [Build].
 func Start(ctx context.Context, o Options) (*Lab, error) {
 	if o.Progress == nil {
 		o.Progress = io.Discard
@@ -78,7 +80,8 @@ func Start(ctx context.Context, o Options) (*Lab, error) {
 	return &Lab{dir: dir, keep: o.Keep, progress: o.Progress, bin: bin, done: make(chan struct{})}, nil
 }
 
-// labDir makes the folder, readable by its owner alone: it holds keys, and etcd's sockets, which ask for no password.
+// labDir makes the folder, readable by its owner alone: it holds keys, and etcd's sockets, which
+// ask for no password.
 func labDir(dir string) (string, error) {
 	if dir == "" {
 		return os.MkdirTemp("", "bourse-lab-")
@@ -121,8 +124,8 @@ func (l *Lab) say(format string, args ...any) {
 	fmt.Fprintf(l.progress, format+"\n", args...)
 }
 
-// Stop kills every daemon and, unless told to keep it, removes the lab's folder. State is thrown away, so nothing is asked
-// to end in an orderly way.
+// Stop kills every daemon and, unless told to keep it, removes the lab's folder. State is thrown
+// away, so nothing is asked to end in an orderly way.
 func (l *Lab) Stop() error {
 	l.end(nil)
 	l.mu.Lock()

@@ -157,7 +157,8 @@ func nodesChange(t *testing.T, c *lab.Cluster, client kubernetes.Interface) {
 
 func manifestsApply(t *testing.T, c *lab.Cluster) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"a.yaml": crd, "kustomization.yaml": "resources: [a.yaml]", "notes.txt": "x"} {
+	for name, text := range map[string]string{"a.yaml": crd, "kustomization.yaml": "resources: [a.yaml]",
+		"notes.txt": "x"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +168,8 @@ func manifestsApply(t *testing.T, c *lab.Cluster) {
 			t.Fatal(err)
 		}
 	}
-	things := dynamic.NewForConfigOrDie(c.Config()).Resource(schema.GroupVersionResource{Group: "lab.test", Version: "v1", Resource: "things"})
+	things := dynamic.NewForConfigOrDie(c.Config()).Resource(schema.GroupVersionResource{Group: "lab.test",
+		Version: "v1", Resource: "things"})
 	if _, err := things.Namespace("default").Get(t.Context(), "one", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
@@ -279,7 +281,8 @@ func etcdIsRestored(t *testing.T, c *lab.Cluster, client kubernetes.Interface) {
 		t.Fatal(err)
 	}
 	get(t, client, before.Name)
-	if _, err := client.CoreV1().Pods("default").Get(t.Context(), after.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := client.CoreV1().Pods("default").Get(t.Context(),
+		after.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("pod made after the snapshot: %v, want not found", err)
 	}
 	again := createPod(t, client, "again")

@@ -81,7 +81,8 @@ func (c *Cluster) startLiqo(ctx context.Context) error {
 		return err
 	}
 	if err := c.await(ctx, "Liqo's webhook", func(context.Context) error {
-		conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", c.liqo.webhook), &tls.Config{InsecureSkipVerify: true}) // whether it listens
+		// whether it listens
+		conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", c.liqo.webhook), &tls.Config{InsecureSkipVerify: true})
 		if err == nil {
 			err = conn.Close()
 		}
@@ -103,7 +104,8 @@ func (c *Cluster) startLiqo(ctx context.Context) error {
 
 // webhookCertificate puts the API server's certificate where the webhook looks for its own.
 func (c *Cluster) webhookCertificate() error {
-	dir := filepath.Join(c.dir, "k8s-webhook-server", "serving-certs") // below TMPDIR, see controller-runtime's webhook server
+	// below TMPDIR, see controller-runtime's webhook server
+	dir := filepath.Join(c.dir, "k8s-webhook-server", "serving-certs")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}

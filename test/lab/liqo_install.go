@@ -16,7 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// liqoSource is the folder of the pinned Liqo's own files: its definitions, roles and webhooks are taken from there.
+// liqoSource is the folder of the pinned Liqo's own files: its definitions, roles and webhooks are
+// taken from there.
 func liqoSource(ctx context.Context) (string, error) {
 	dir, err := findSource(liqoModule)
 	if err != nil {
@@ -31,8 +32,8 @@ func liqoSource(ctx context.Context) (string, error) {
 	return filepath.Join(strings.TrimSpace(string(out)), "deployments", "liqo"), nil
 }
 
-// liqoDefinitions are Liqo's CustomResourceDefinitions, without descriptions: they are most of 3 MB, which each API
-// server would keep several times.
+// liqoDefinitions are Liqo's CustomResourceDefinitions, without descriptions: they are most of 3
+// MB, which each API server would keep several times.
 func (q *liqo) definitions() ([][]byte, error) {
 	files, err := filepath.Glob(filepath.Join(q.source, "charts", "liqo-crds", "crds", "*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -77,7 +78,8 @@ func forgetDescriptions(v any) {
 // roles are the ClusterRoles that Liqo's controllers look up by name and label.
 func (q *liqo) roles() ([][]byte, error) {
 	var all [][]byte
-	for _, name := range []string{"remote-controlplane", "virtual-kubelet-local", "virtual-kubelet-remote", "virtual-kubelet-remote-clusterwide"} {
+	for _, name := range []string{"remote-controlplane", "virtual-kubelet-local",
+		"virtual-kubelet-remote", "virtual-kubelet-remote-clusterwide"} {
 		rules, err := os.ReadFile(filepath.Join(q.source, "files", "liqo-"+name+"-ClusterRole.yaml"))
 		if err != nil {
 			return nil, err
@@ -106,7 +108,8 @@ func (q *liqo) webhooks(from *chart, ca []byte) ([][]byte, error) {
 		}
 		for _, hook := range hooks {
 			path, _, _ := unstructured.NestedString(hook.(map[string]any), "clientConfig", "service", "path")
-			hook.(map[string]any)["clientConfig"] = map[string]any{"url": fmt.Sprintf("https://127.0.0.1:%d%s", q.webhook, path), "caBundle": ca}
+			hook.(map[string]any)["clientConfig"] = map[string]any{"url": fmt.Sprintf("https://127.0.0.1:%d%s",
+				q.webhook, path), "caBundle": ca}
 		}
 		config.Object["webhooks"] = hooks
 		encoded, err := json.Marshal(config.Object)
@@ -118,9 +121,10 @@ func (q *liqo) webhooks(from *chart, ca []byte) ([][]byte, error) {
 	return all, nil
 }
 
-// liqoObjects are what else Liqo's chart puts into a cluster, as far as the control plane needs it. Virtual kubelets are
-// processes of ours, so their Deployments have no replicas; they serve logs by a certificate of their own, and leave the
-// provider's pods without access to the consumer's API server.
+// liqoObjects are what else Liqo's chart puts into a cluster, as far as the control plane needs it.
+// Virtual kubelets are processes of ours, so their Deployments have no replicas; they serve logs by
+// a certificate of their own, and leave the provider's pods without access to the consumer's API
+// server.
 const liqoObjects = `
 apiVersion: node.k8s.io/v1
 kind: RuntimeClass
@@ -159,15 +163,18 @@ spec:
 
 // liqoDeployment is what Liqo's chart makes of the flags that the controller manager here is started with.
 func (c *Cluster) liqoDeployment() ([]byte, error) {
-	replicas, labels := int32(0), map[string]string{"app.kubernetes.io/name": "controller-manager", "app.kubernetes.io/component": "controller-manager", "app.kubernetes.io/version": LiqoVersion}
+	replicas, labels := int32(0), map[string]string{"app.kubernetes.io/name": "controller-manager",
+		"app.kubernetes.io/component": "controller-manager", "app.kubernetes.io/version": LiqoVersion}
 	return json.Marshal(&appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: LiqoNamespace, Name: string(LiqoControllerManager), Labels: labels},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
-				Name: "controller-manager", Image: "localhost/liqo/liqo-controller-manager:" + LiqoVersion, Args: c.liqoFlags(LiqoControllerManager),
-			}}}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{
+					Name: "controller-manager", Image: "localhost/liqo/liqo-controller-manager:" +
+						LiqoVersion, Args: c.liqoFlags(LiqoControllerManager),
+				}}}},
 		},
 	})
 }
@@ -196,7 +203,8 @@ func (c *Cluster) installLiqo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	manifests := append(definitions, []byte(liqoNamespace), fmt.Appendf(nil, liqoObjects, c.name, c.machine == nil), deployment)
+	manifests := append(definitions, []byte(liqoNamespace),
+		fmt.Appendf(nil, liqoObjects, c.name, c.machine == nil), deployment)
 	if c.machine != nil {
 		networking, err := c.networking(from)
 		if err != nil {

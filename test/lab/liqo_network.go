@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// The programs of Liqo's network. Its IPAM is a process as the other daemons are; the others are containers of
-// pods, in a machine.
+// The programs of Liqo's network. Its IPAM is a process as the other daemons are; the others are
+// containers of pods, in a machine.
 const (
 	LiqoIPAM    Daemon = "liqo-ipam"
 	liqoFabric  Daemon = "liqo-fabric"

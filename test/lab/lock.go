@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// lockFolder waits until no other process holds the folder; it calls waiting once if there is one. A holder that dies lets
-// go.
+// lockFolder waits until no other process holds the folder; it calls waiting once if there is one.
+// A holder that dies lets go.
 func lockFolder(ctx context.Context, dir string, waiting func()) (unlock func(), err error) {
 	file, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -14,9 +14,10 @@ import (
 	"time"
 )
 
-// Machine is one small virtual machine (QEMU, emulated: no KVM, no root) for the nodes of a lab's clusters whose
-// packets must flow. Each node is a network namespace in it, and so is each pod. Node NAME has the interfaces
-// up0, to its API server, and lan0, to the other nodes; the machine's end of the latter is lan-NAME.
+// Machine is one small virtual machine (QEMU, emulated: no KVM, no root) for the nodes of a lab's
+// clusters whose packets must flow. Each node is a network namespace in it, and so is each pod.
+// Node NAME has the interfaces up0, to its API server, and lan0, to the other nodes; the machine's
+// end of the latter is lan-NAME.
 type Machine struct {
 	lab     *Lab
 	address string // where it runs scripts
@@ -132,8 +133,8 @@ func (m *Machine) boot(tree, dir string) error {
 	return nil
 }
 
-// Run runs a shell script in the machine, which ends with the first command that fails, and returns its output.
-// The script calls the network tools by their path: /bin/ip.
+// Run runs a shell script in the machine, which ends with the first command that fails, and returns
+// its output. The script calls the network tools by their path: /bin/ip.
 func (m *Machine) Run(ctx context.Context, script string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -29,8 +29,8 @@ type image struct {
 	err     error
 }
 
-// writeImage writes the file system: tools and modules out of a tree of packages, the guest program, and images
-// of containers, each a single static program.
+// writeImage writes the file system: tools and modules out of a tree of packages, the guest
+// program, and images of containers, each a single static program.
 func writeImage(out io.Writer, tree, guest string, containers map[string]string) error {
 	i := &image{out: out, tree: tree, has: map[string]bool{}}
 	i.copy("/bin/busybox", "bin/busybox")

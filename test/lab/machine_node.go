@@ -14,7 +14,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// machineNode plays the kubelet, the network plugin and the service proxy of a cluster's one node in a machine.
+// machineNode plays the kubelet, the network plugin and the service proxy of a cluster's one node
+// in a machine.
 type machineNode struct {
 	*Cluster
 	*Machine

@@ -21,9 +21,9 @@ var machinePackages = []string{
 	"qemu-system-x86", "linux-image-cloud-amd64", "busybox-static", "iproute2", "nftables", "wireguard-tools", "conntrack",
 }
 
-// FetchMachine downloads the packages of a machine and all that they depend on, about 80 MB, and unpacks them
-// into a cached folder, which it returns. Nothing is installed, so it needs no root. It uses the machine's own
-// apt sources. Errors: ErrNoPackages.
+// FetchMachine downloads the packages of a machine and all that they depend on, about 80 MB, and
+// unpacks them into a cached folder, which it returns. Nothing is installed, so it needs no root.
+// It uses the machine's own apt sources. Errors: ErrNoPackages.
 func FetchMachine(ctx context.Context, progress io.Writer) (string, error) {
 	cache, err := cacheDir()
 	if err != nil {
@@ -68,7 +68,8 @@ func fetch(ctx context.Context, dir string) error {
 		return err
 	}
 	apt := func(args ...string) error {
-		options := []string{"-qq", "-y", "-o", "APT::Sandbox::User=", "-o", "Debug::NoLocking=1", "-o", "APT::Architecture=amd64"}
+		options := []string{"-qq", "-y", "-o", "APT::Sandbox::User=",
+			"-o", "Debug::NoLocking=1", "-o", "APT::Architecture=amd64"}
 		for key, at := range map[string]string{
 			"Dir::State": "", "Dir::State::lists": "lists", "Dir::State::status": "status", "Dir::Cache": "cache",
 		} {

@@ -23,7 +23,8 @@ func (n *machineNode) startPod(p *corev1.Pod) error {
 	if !p.Spec.HostNetwork {
 		address, namespace = fmt.Sprintf("%s%d", n.podNet(), n.next), string(p.UID)
 		if strings.HasPrefix(p.Namespace, "liqo-tenant-") {
-			// A gateway of Liqo v1.2 does not reach a pod of the other cluster that has the gateway's own address.
+			// A gateway of Liqo v1.2 does not reach a pod of the other cluster that has the
+			// gateway's own address.
 			address = fmt.Sprintf("10.200.%d.%d", 101+n.number, n.next)
 		}
 		fmt.Fprintf(&script, `
@@ -56,7 +57,8 @@ END
 func (n *machineNode) volumes(script *strings.Builder, p *corev1.Pod) error {
 	file := func(name string, content []byte) {
 		at := filepath.Join(podDir(p), name)
-		fmt.Fprintf(script, "mkdir -p %s; echo %s | base64 -d > %s\n", filepath.Dir(at), base64.StdEncoding.EncodeToString(content), at)
+		fmt.Fprintf(script, "mkdir -p %s; echo %s | base64 -d > %s\n",
+			filepath.Dir(at), base64.StdEncoding.EncodeToString(content), at)
 	}
 	for _, v := range p.Spec.Volumes {
 		fmt.Fprintf(script, "mkdir -p %s/%s\n", podDir(p), v.Name)
@@ -72,13 +74,15 @@ func (n *machineNode) volumes(script *strings.Builder, p *corev1.Pod) error {
 		}
 	}
 	request := &authenticationv1.TokenRequest{}
-	account, err := n.client.CoreV1().ServiceAccounts(p.Namespace).CreateToken(n.ctx, p.Spec.ServiceAccountName, request, metav1.CreateOptions{})
+	account, err := n.client.CoreV1().ServiceAccounts(p.Namespace).CreateToken(n.ctx,
+		p.Spec.ServiceAccountName, request, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
 	config, err := clientcmd.Write(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{"": {
-			Server: fmt.Sprintf("https://10.0.2.2:%d", n.port.number), CertificateAuthorityData: n.admin.CAData, TLSServerName: "127.0.0.1",
+			Server: fmt.Sprintf("https://10.0.2.2:%d",
+				n.port.number), CertificateAuthorityData: n.admin.CAData, TLSServerName: "127.0.0.1",
 		}},
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{"": {Token: account.Status.Token}},
 		Contexts:  map[string]*clientcmdapi.Context{"": {}},
@@ -145,7 +149,8 @@ func (n *machineNode) report(p *corev1.Pod, phase corev1.PodPhase, address strin
 	state := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}
 	if phase != corev1.PodRunning {
 		condition = corev1.ConditionFalse
-		state = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error", FinishedAt: now}}
+		state = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137,
+			Reason: "Error", FinishedAt: now}}
 	}
 	p.Status.Phase, p.Status.HostIP, p.Status.HostIPs = phase, n.NodeAddress(), []corev1.HostIP{{IP: n.NodeAddress()}}
 	p.Status.PodIP, p.Status.PodIPs = address, []corev1.PodIP{{IP: address}}
@@ -156,7 +161,8 @@ func (n *machineNode) report(p *corev1.Pod, phase corev1.PodPhase, address strin
 			Name: c.Name, Image: c.Image, ImageID: c.Image, Ready: started, Started: &started, State: state,
 		})
 	}
-	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
+	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled,
+		corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
 		c := corev1.PodCondition{Type: kind, Status: condition, LastTransitionTime: now}
 		if kind == corev1.PodScheduled || kind == corev1.PodInitialized {
 			c.Status = corev1.ConditionTrue

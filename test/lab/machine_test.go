@@ -16,7 +16,8 @@ nft list tables`)
 	if err != nil || !strings.Contains(out, "interface: w") || !strings.Contains(out, "table ip machine") {
 		t.Errorf("it says %s, %v", out, err)
 	}
-	if out, err := m.Run(t.Context(), "echo before; false; echo after"); err == nil || !strings.Contains(err.Error(), "before") || out == "" {
+	if out, err := m.Run(t.Context(), "echo before; false; echo after"); err == nil ||
+		!strings.Contains(err.Error(), "before") || out == "" {
 		t.Errorf("a script that fails says %q, %v", out, err)
 	}
 }

@@ -78,7 +78,8 @@ func (c *Cluster) SetReady(ctx context.Context, node string, ready bool) error {
 	if ready {
 		player = "fake"
 	}
-	if err := c.patchNode(ctx, node, map[string]any{"metadata": map[string]any{"annotations": map[string]any{fakeNode: player}}}); err != nil {
+	if err := c.patchNode(ctx, node,
+		map[string]any{"metadata": map[string]any{"annotations": map[string]any{fakeNode: player}}}); err != nil {
 		return err
 	}
 	status := map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{readyCondition(ready)}}}
@@ -90,17 +91,20 @@ func (c *Cluster) patchNode(ctx context.Context, node string, change map[string]
 	if err != nil {
 		return err
 	}
-	_, err = c.client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, subresource...)
+	_, err = c.client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType,
+		patch, metav1.PatchOptions{}, subresource...)
 	return err
 }
 
 // object is the node as it is created. Of all kinds only Node keeps the status that it is created with.
 func (n Node) object() *corev1.Node {
-	labels := map[string]string{corev1.LabelHostname: n.Name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"}
+	labels := map[string]string{corev1.LabelHostname: n.Name, corev1.LabelOSStable: "linux",
+		corev1.LabelArchStable: "amd64"}
 	maps.Copy(labels, n.Labels)
 	resources := n.Resources.DeepCopy()
 	if resources == nil {
-		resources = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi")}
+		resources = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"),
+			corev1.ResourceMemory: resource.MustParse("32Gi")}
 	}
 	if _, given := resources[corev1.ResourcePods]; !given {
 		resources[corev1.ResourcePods] = resource.MustParse("110")

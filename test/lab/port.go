@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FreePort returns a TCP port that is free on every address. It lies below those that systems give to outgoing
-// connections, so a program that starts again gets it again. No other lab or test of this user gets it before this
-// process ends.
+// FreePort returns a TCP port that is free on every address. It lies below those that systems give
+// to outgoing connections, so a program that starts again gets it again. No other lab or test of
+// this user gets it before this process ends.
 func FreePort() (int, error) {
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("bourse-ports-%d", os.Getuid()))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -58,8 +58,9 @@ type port struct {
 	socket int
 }
 
-// reservePort binds a free port and never listens on it: kube-apiserver binds it as well (--permit-port-sharing), and
-// between its lives nobody else can take it, neither a listener nor an outgoing connection.
+// reservePort binds a free port and never listens on it: kube-apiserver binds it as well
+// (--permit-port-sharing), and between its lives nobody else can take it, neither a listener nor an
+// outgoing connection.
 func reservePort() (*port, error) {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 	if err != nil {

@@ -21,8 +21,8 @@ type process struct {
 	told atomic.Bool // to end
 }
 
-// run starts a program in dir, its output appended to log. It calls crashed when the program ends untold. Of our own
-// environment it gets only the PATH.
+// run starts a program in dir, its output appended to log. It calls crashed when the program ends
+// untold. Of our own environment it gets only the PATH.
 func run(path string, args []string, dir, log string, crashed func(error), env ...string) (*process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

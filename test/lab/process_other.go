@@ -4,7 +4,8 @@ package lab
 
 import "syscall"
 
-// ownGroup gives a daemon a process group. Elsewhere than on Linux it survives a supervisor that was killed by SIGKILL.
+// ownGroup gives a daemon a process group. Elsewhere than on Linux it survives a supervisor that
+// was killed by SIGKILL.
 func ownGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

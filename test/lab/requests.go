@@ -24,9 +24,10 @@ type Request struct {
 	URI string
 }
 
-// Requests are those received since a time, in their order; a request that was answered is among them. Questions of health,
-// discovery and version are not. A test that counts looks only at its own client's UserAgent or User: the cluster's own
-// parts ask as well, until shortly after they have started.
+// Requests are those received since a time, in their order; a request that was answered is among
+// them. Questions of health, discovery and version are not. A test that counts looks only at its
+// own client's UserAgent or User: the cluster's own parts ask as well, until shortly after they
+// have started.
 func (c *Cluster) Requests(since time.Time) ([]Request, error) {
 	log, err := os.Open(filepath.Join(c.dir, auditLog))
 	if err != nil {

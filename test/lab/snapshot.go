@@ -10,7 +10,8 @@ import (
 // Snapshot is the state of a cluster's etcd at one moment. It lives in the lab's folder and ends with it.
 type Snapshot struct{ dir string }
 
-// Snapshot keeps the present state. Etcd is away for a moment; clients may see their requests delayed or failed.
+// Snapshot keeps the present state. Etcd is away for a moment; clients may see their requests
+// delayed or failed.
 func (c *Cluster) Snapshot(ctx context.Context) (Snapshot, error) {
 	dir, err := os.MkdirTemp(c.dir, "snapshot-")
 	if err != nil {
@@ -24,8 +25,9 @@ func (c *Cluster) Snapshot(ctx context.Context) (Snapshot, error) {
 	return s, c.Start(ctx, Etcd)
 }
 
-// Restore puts a state back, as an admin does after a disaster: every daemon restarts, and resource versions run backwards
-// for whoever saw what came after the snapshot. A snapshot can be restored many times, but only to the cluster it is of.
+// Restore puts a state back, as an admin does after a disaster: every daemon restarts, and resource
+// versions run backwards for whoever saw what came after the snapshot. A snapshot can be restored
+// many times, but only to the cluster it is of.
 func (c *Cluster) Restore(ctx context.Context, s Snapshot) error {
 	c.Kill(stopOrder(c.light)...)
 	if err := os.RemoveAll(c.etcdDir()); err != nil {

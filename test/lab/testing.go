@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// Test is a lab for one test, gone when the test ends. It skips the test under -short, and makes it fail when a daemon
-// crashed. If the test fails, the lab's folder, with the daemons' logs, stays in os.TempDir.
+// Test is a lab for one test, gone when the test ends. It skips the test under -short, and makes it
+// fail when a daemon crashed. If the test fails, the lab's folder, with the daemons' logs, stays in
+// os.TempDir.
 func Test(t testing.TB) *Lab {
 	t.Helper()
 	if testing.Short() {
@@ -32,8 +33,8 @@ func Test(t testing.TB) *Lab {
 	return l
 }
 
-// MachineFor boots the machine of a test's lab. Where its packages cannot be had it skips the test; with CI=true
-// the test fails instead.
+// MachineFor boots the machine of a test's lab. Where its packages cannot be had it skips the test;
+// with CI=true the test fails instead.
 func MachineFor(t testing.TB, l *Lab) *Machine {
 	t.Helper()
 	m, err := l.Machine(t.Context())

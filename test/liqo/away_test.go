@@ -16,8 +16,9 @@ import (
 	"github.com/bourse-dev/bourse/test/lab"
 )
 
-// The provider's API server is away, for a moment and for a minute: what runs goes on, what was held before is done when it is back, and
-// what is asked for meanwhile learns at once that it cannot be reached.
+// The provider's API server is away, for a moment and for a minute: what runs goes on, what was
+// held before is done when it is back, and what is asked for meanwhile learns at once that it
+// cannot be reached.
 func TestTheProvidersAPIServerIsAway(t *testing.T) {
 	w := start(t)
 	rome, milan := w.agentOf(t, w.rome), w.agentOf(t, w.milan)
@@ -56,7 +57,8 @@ func TestTheProvidersAPIServerIsAway(t *testing.T) {
 	meanwhile := w.ask(t, w.rome, w.milan, "meanwhile", amounts("2", "2Gi"))
 	eventually(t, "what is asked for meanwhile learns why not", func(ctx context.Context) error {
 		err := w.rome.Objects.Get(ctx, kube.ObjectKeyFromObject(meanwhile.request), meanwhile.request)
-		if s := meanwhile.request.Status; err == nil && (!s.State.Over() || !strings.Contains(s.Message, string(api.CodeUnreachable))) {
+		if s := meanwhile.request.Status; err == nil && (!s.State.Over() ||
+			!strings.Contains(s.Message, string(api.CodeUnreachable))) {
 			err = fmt.Errorf("it is %s: %s", s.State, s.Message)
 		}
 		return err
@@ -74,8 +76,9 @@ func TestTheProvidersAPIServerIsAway(t *testing.T) {
 	w.nothingLeft(t, w.rome, w.milan)
 }
 
-// Liqo's controller manager looks at a slice only when its generation changes: one that took the place of another of the same name while
-// it did not watch has no answer, as this one has when its status is emptied. The agent has Liqo look again.
+// Liqo's controller manager looks at a slice only when its generation changes: one that took the
+// place of another of the same name while it did not watch has no answer, as this one has when its
+// status is emptied. The agent has Liqo look again.
 func TestASliceThatLiqoOverlooked(t *testing.T) {
 	w := start(t)
 	a := w.ask(t, w.rome, w.milan, "overlooked", amounts("1", "1Gi"))
@@ -95,7 +98,8 @@ func TestASliceThatLiqoOverlooked(t *testing.T) {
 			return err
 		}
 		for _, c := range slice.Status.Conditions {
-			if c.Type == authv1beta1.ResourceSliceConditionTypeAuthentication && c.Status == authv1beta1.ResourceSliceConditionAccepted {
+			if c.Type == authv1beta1.ResourceSliceConditionTypeAuthentication &&
+				c.Status == authv1beta1.ResourceSliceConditionAccepted {
 				return nil
 			}
 		}

@@ -14,8 +14,9 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// A request for a namespace that does not exist binds no provider, and says why. One whose namespace is closed
-// after it was bound is not Ready. Neither delays another request of the same account.
+// A request for a namespace that does not exist binds no provider, and says why. One whose
+// namespace is closed after it was bound is not Ready. Neither delays another request of the same
+// account.
 func TestBadNamespace(t *testing.T) {
 	w := start(t)
 	missing := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "missing"},

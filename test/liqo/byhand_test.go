@@ -23,12 +23,14 @@ import (
 
 // everyVirtualNode selects all that there are.
 var everyVirtualNode = corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-	MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "liqo.io/type", Operator: corev1.NodeSelectorOpIn, Values: []string{"virtual-node"}}},
+	MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "liqo.io/type",
+		Operator: corev1.NodeSelectorOpIn, Values: []string{"virtual-node"}}},
 }}}
 
-// A peering made by hand, with a provider that lends by Bourse too, goes on as if there were no Bourse: its own class, a
-// Tenant that tolerates no handshake, resize, cordon, the same namespace name, a pod that requests nothing, and the end. The other
-// direction is brokered beside it, which the doctor tells.
+// A peering made by hand, with a provider that lends by Bourse too, goes on as if there were no
+// Bourse: its own class, a Tenant that tolerates no handshake, resize, cordon, the same namespace
+// name, a pod that requests nothing, and the end. The other direction is brokered beside it, which
+// the doctor tells.
 func TestAPeeringMadeByHandIsNotTouched(t *testing.T) {
 	w := start(t)
 	brokered := w.ask(t, w.rome, w.paris, "beside", amounts("1", "1Gi"))
@@ -61,7 +63,8 @@ func TestAPeeringMadeByHandIsNotTouched(t *testing.T) {
 	granted := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: s.Name}}
 	edit := func(at *federation.Member, o kube.Object, patch string) {
 		t.Helper()
-		must(at.Objects.Patch(t.Context(), o.DeepCopyObject().(kube.Object), kube.RawPatch(types.MergePatchType, []byte(patch))))
+		must(at.Objects.Patch(t.Context(), o.DeepCopyObject().(kube.Object),
+			kube.RawPatch(types.MergePatchType, []byte(patch))))
 	}
 	edit(w.paris, tenant, `{"spec":{"authzPolicy":"TolerateNoHandshake"}}`)
 	edit(w.milan, s, `{"spec":{"resources":{"cpu":"3"}}}`)
@@ -77,11 +80,13 @@ func TestAPeeringMadeByHandIsNotTouched(t *testing.T) {
 		return err
 	})
 	edit(w.paris, tenant, `{"spec":{"tenantCondition":"Cordoned"}}`)
-	has(w.paris, granted, "Liqo cordons the slice", func() bool { return granted.Annotations[consts.CordonTenantAnnotation] == "true" })
+	has(w.paris, granted, "Liqo cordons the slice",
+		func() bool { return granted.Annotations[consts.CordonTenantAnnotation] == "true" })
 	back.release()
 	w.onlyByHand(t, w.paris, "milan")
 	edit(w.paris, tenant, `{"spec":{"tenantCondition":"Active"}}`)
-	has(w.paris, granted, "Liqo no longer cordons it", func() bool { return granted.Annotations[consts.CordonTenantAnnotation] == "" })
+	has(w.paris, granted, "Liqo no longer cordons it",
+		func() bool { return granted.Annotations[consts.CordonTenantAnnotation] == "" })
 	edit(w.milan, s, `{"spec":{"resources":{"cpu":"4"}}}`)
 	node("4")
 	must(w.paris.Objects.Get(t.Context(), kube.ObjectKeyFromObject(tenant), tenant))
@@ -90,17 +95,20 @@ func TestAPeeringMadeByHandIsNotTouched(t *testing.T) {
 	}
 
 	must(w.milan.Objects.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "same"}}))
-	offloading := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "same", Name: "offloading"}, Spec: offv1beta1.NamespaceOffloadingSpec{
-		NamespaceMappingStrategy: offv1beta1.EnforceSameNameMappingStrategyType, PodOffloadingStrategy: offv1beta1.RemotePodOffloadingStrategyType,
-		ClusterSelector: everyVirtualNode,
-	}}
+	offloading := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "same", Name: "offloading"},
+		Spec: offv1beta1.NamespaceOffloadingSpec{
+			NamespaceMappingStrategy: offv1beta1.EnforceSameNameMappingStrategyType, PodOffloadingStrategy: offv1beta1.RemotePodOffloadingStrategyType,
+			ClusterSelector: everyVirtualNode,
+		}}
 	must(w.milan.Objects.Create(t.Context(), offloading))
-	has(w.milan, offloading, "namespace same is offloaded", func() bool { return offloading.Status.OffloadingPhase == offv1beta1.ReadyOffloadingPhaseType })
+	has(w.milan, offloading, "namespace same is offloaded",
+		func() bool { return offloading.Status.OffloadingPhase == offv1beta1.ReadyOffloadingPhaseType })
 	grace := int64(1)
-	must(w.milan.Objects.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "same", Name: "careless"}, Spec: corev1.PodSpec{
-		TerminationGracePeriodSeconds: &grace,
-		Containers:                    []corev1.Container{{Name: "c", Image: "localhost/c"}},
-	}}))
+	must(w.milan.Objects.Create(t.Context(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "same", Name: "careless"}, Spec: corev1.PodSpec{
+			TerminationGracePeriodSeconds: &grace,
+			Containers:                    []corev1.Container{{Name: "c", Image: "localhost/c"}},
+		}}))
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "same", Name: "careless"}}
 	has(w.paris, pod, "the pod runs in paris", func() bool { return pod.Status.Phase == corev1.PodRunning })
 
@@ -110,8 +118,8 @@ func TestAPeeringMadeByHandIsNotTouched(t *testing.T) {
 	w.nothingLeft(t, w.rome, w.paris)
 }
 
-// A reservation whose peering was made by hand uses it, says so, and leaves it behind. Once its admins have taken it down the next
-// reservation is brokered.
+// A reservation whose peering was made by hand uses it, says so, and leaves it behind. Once its
+// admins have taken it down the next reservation is brokered.
 func TestComingFromAPeeringByHand(t *testing.T) {
 	w := start(t)
 	h := byhand.Peering{Consumer: w.rome, Provider: w.milan}
@@ -128,17 +136,18 @@ func TestComingFromAPeeringByHand(t *testing.T) {
 	made := func(want bool) {
 		t.Helper()
 		for _, m := range []*federation.Member{w.rome, w.milan} {
-			eventually(t, fmt.Sprintf("the peering says at %s whether it was made by hand", m.Name), func(ctx context.Context) error {
-				var list api.PeeringList
-				err := m.Objects.List(ctx, &list, kube.InNamespace(api.Namespace))
-				if err == nil && len(list.Items) != 1 {
-					err = fmt.Errorf("there are %d", len(list.Items))
-				}
-				if err == nil && meta.IsStatusConditionTrue(list.Items[0].Status.Conditions, api.ConditionMixedPeering) != want {
-					err = fmt.Errorf("it says %+v", list.Items[0].Status.Conditions)
-				}
-				return err
-			})
+			eventually(t, fmt.Sprintf("the peering says at %s whether it was made by hand", m.Name),
+				func(ctx context.Context) error {
+					var list api.PeeringList
+					err := m.Objects.List(ctx, &list, kube.InNamespace(api.Namespace))
+					if err == nil && len(list.Items) != 1 {
+						err = fmt.Errorf("there are %d", len(list.Items))
+					}
+					if err == nil && meta.IsStatusConditionTrue(list.Items[0].Status.Conditions, api.ConditionMixedPeering) != want {
+						err = fmt.Errorf("it says %+v", list.Items[0].Status.Conditions)
+					}
+					return err
+				})
 		}
 	}
 

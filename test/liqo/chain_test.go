@@ -45,7 +45,8 @@ func TestGapProvisionTheCapacity(t *testing.T) {
 	a.becomes(api.Active)
 
 	milan, err := w.rome.People(0).Cluster(t.Context(), "milan")
-	if p := milan.Payload.Properties; err != nil || p.Liqo != lab.LiqoVersion || p.APIServer != w.milan.Cluster.Config().Host {
+	if p := milan.Payload.Properties; err != nil || p.Liqo != lab.LiqoVersion ||
+		p.APIServer != w.milan.Cluster.Config().Host {
 		t.Errorf("milan's card says Liqo %q, API server %q, %v", p.Liqo, p.APIServer, err)
 	}
 	slice := market.SliceName("rome", "milan", api.GeneralPool)
@@ -58,7 +59,8 @@ func TestGapProvisionTheCapacity(t *testing.T) {
 			t.Errorf("the virtual node has %s %s, reserved were %s", got.String(), name, amount.String())
 		}
 	}
-	if node.Labels["bourse.dev/provider"] != "milan" || node.Labels["bourse.dev/pool"] != api.GeneralPool || node.Labels[corev1.LabelTopologyRegion] != "it" {
+	if node.Labels["bourse.dev/provider"] != "milan" || node.Labels["bourse.dev/pool"] != api.GeneralPool ||
+		node.Labels[corev1.LabelTopologyRegion] != "it" {
 		t.Errorf("the virtual node is labelled %v", node.Labels)
 	}
 
@@ -78,7 +80,8 @@ func TestReservationsOfOneAccountAddUp(t *testing.T) {
 	second := w.ask(t, w.rome, w.paris, "second", amounts("2", "4Gi"))
 	second.becomes(api.Active)
 	w.granted(t, w.rome, w.paris, "6")
-	drifted := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: market.SliceName("rome", "paris", api.GeneralPool)}}
+	drifted := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome",
+		Name: market.SliceName("rome", "paris", api.GeneralPool)}}
 	err := w.paris.Objects.Status().Patch(t.Context(), drifted, kube.RawPatch(types.MergePatchType, []byte(`{"status":{"resources":{"cpu":"16"}}}`)))
 	if cpu := drifted.Status.Resources[corev1.ResourceCPU]; err != nil || cpu.String() != "16" {
 		t.Fatalf("an admin of paris grants 16 CPU: %s, %v", cpu.String(), err)
@@ -122,14 +125,16 @@ func TestOneExpiresWhileTheConsumersAgentIsDead(t *testing.T) {
 
 	agent := w.agentOf(t, w.rome)
 	agent.kill()
-	federation.Eventually(t, time.Minute+market.SkewGrace+patience, "what expired is no longer granted", func(ctx context.Context) error {
-		var slice authv1beta1.ResourceSlice
-		err := w.paris.Objects.Get(ctx, kube.ObjectKey{Namespace: "liqo-tenant-rome", Name: market.SliceName("rome", "paris", api.GeneralPool)}, &slice)
-		if cpu := slice.Status.Resources[corev1.ResourceCPU]; err == nil && cpu.String() != "2" {
-			err = fmt.Errorf("granted are %s", cpu.String())
-		}
-		return err
-	})
+	federation.Eventually(t, time.Minute+market.SkewGrace+patience,
+		"what expired is no longer granted", func(ctx context.Context) error {
+			var slice authv1beta1.ResourceSlice
+			err := w.paris.Objects.Get(ctx, kube.ObjectKey{Namespace: "liqo-tenant-rome",
+				Name: market.SliceName("rome", "paris", api.GeneralPool)}, &slice)
+			if cpu := slice.Status.Resources[corev1.ResourceCPU]; err == nil && cpu.String() != "2" {
+				err = fmt.Errorf("granted are %s", cpu.String())
+			}
+			return err
+		})
 	w.granted(t, w.rome, w.paris, "2")
 	stays.running(w.paris, 2)
 	agent.start()
@@ -154,7 +159,8 @@ func TestOneExpiresWhileTheConsumersAgentIsDead(t *testing.T) {
 func (a *asked) uses(namespace string, at *federation.Member, o kube.Object, namespaces []api.NamespaceUse) {
 	a.t.Helper()
 	eventually(a.t, fmt.Sprintf("the %T of %s shows what is used", o, a.request.Name), func(ctx context.Context) error {
-		if err := at.Objects.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: a.request.Status.Reservation}, o); err != nil {
+		if err := at.Objects.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: a.request.Status.Reservation},
+			o); err != nil {
 			return err
 		}
 		var s api.InstructionStatus
@@ -165,7 +171,8 @@ func (a *asked) uses(namespace string, at *federation.Member, o kube.Object, nam
 			s = i.Status
 		}
 		granted, used := s.Granted[corev1.ResourceCPU], s.Used[corev1.ResourceCPU]
-		if granted.String() != "6" || used.String() != "1600m" || s.SharedBy != 2 || !equality.Semantic.DeepEqual(s.Namespaces, namespaces) {
+		if granted.String() != "6" || used.String() != "1600m" || s.SharedBy != 2 ||
+			!equality.Semantic.DeepEqual(s.Namespaces, namespaces) {
 			return fmt.Errorf("it says %+v", s)
 		}
 		return nil
@@ -189,7 +196,8 @@ func TestPodsThatRefuseToGo(t *testing.T) {
 	all := intstr.FromString("100%")
 	if err := w.rome.Objects.Create(t.Context(), &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "leaves", Name: "all"},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &all, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "leaves"}}},
+		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &all,
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "leaves"}}},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +207,8 @@ func TestPodsThatRefuseToGo(t *testing.T) {
 	}
 	eventually(t, "paris says that its pods overstay", func(ctx context.Context) error {
 		var i api.ProviderInstruction
-		if err := w.paris.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: leaves.request.Status.Reservation}, &i); err != nil {
+		if err := w.paris.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: leaves.request.Status.Reservation},
+			&i); err != nil {
 			return err
 		}
 		if !meta.IsStatusConditionTrue(i.Status.Conditions, api.ConditionOverstaying) {
@@ -237,23 +246,25 @@ func podsIn(t *testing.T, m *federation.Member, namespace string) (uids []string
 func (w *world) granted(t *testing.T, consumer, provider *federation.Member, cpu string) {
 	t.Helper()
 	name := market.SliceName(consumer.Name, provider.Name, api.GeneralPool)
-	eventually(t, fmt.Sprintf("%s is granted %s CPU of %s", consumer.Name, cpu, provider.Name), func(ctx context.Context) error {
-		var slice authv1beta1.ResourceSlice
-		if err := provider.Objects.Get(ctx, kube.ObjectKey{Namespace: "liqo-tenant-" + consumer.Name, Name: name}, &slice); err != nil {
-			return err
-		}
-		if got := slice.Status.Resources[corev1.ResourceCPU]; got.String() != cpu {
-			return fmt.Errorf("granted are %s: %+v", got.String(), slice.Status.Conditions)
-		}
-		var node corev1.Node
-		if err := consumer.Objects.Get(ctx, kube.ObjectKey{Name: name}, &node); err != nil {
-			return err
-		}
-		if got := node.Status.Allocatable[corev1.ResourceCPU]; got.String() != cpu {
-			return fmt.Errorf("the node has %s", got.String())
-		}
-		return nil
-	})
+	eventually(t, fmt.Sprintf("%s is granted %s CPU of %s", consumer.Name, cpu, provider.Name),
+		func(ctx context.Context) error {
+			var slice authv1beta1.ResourceSlice
+			if err := provider.Objects.Get(ctx, kube.ObjectKey{Namespace: "liqo-tenant-" + consumer.Name, Name: name},
+				&slice); err != nil {
+				return err
+			}
+			if got := slice.Status.Resources[corev1.ResourceCPU]; got.String() != cpu {
+				return fmt.Errorf("granted are %s: %+v", got.String(), slice.Status.Conditions)
+			}
+			var node corev1.Node
+			if err := consumer.Objects.Get(ctx, kube.ObjectKey{Name: name}, &node); err != nil {
+				return err
+			}
+			if got := node.Status.Allocatable[corev1.ResourceCPU]; got.String() != cpu {
+				return fmt.Errorf("the node has %s", got.String())
+			}
+			return nil
+		})
 }
 
 // Two clusters lend to each other at the same time.

@@ -26,14 +26,17 @@ func TestPodsThatRunOnAreCounted(t *testing.T) {
 	a := w.ask(t, w.rome, w.milan, "runs-on", amounts("1", "1Gi"))
 	a.becomes(api.Active)
 	kubelet := w.as(t, w.rome, w.milan, "kubeconfig-resourceslice-"+market.SliceName("rome", "milan", api.GeneralPool))
-	long := int64(3600) // as long as the policy lets it be; left alone, Kubernetes looks at its namespace again after half of it
+	// as long as the policy lets it be; left alone, Kubernetes looks at its namespace again after half of it
+	long := int64(3600)
 	pod := func(name string) *offv1beta1.ShadowPod {
 		return &offv1beta1.ShadowPod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "runs-on-rome", Name: name, Annotations: map[string]string{"lab.bourse.dev/ignores": "SIGTERM"},
-				Labels: map[string]string{"offloading.liqo.io/origin": "rome", "offloading.liqo.io/destination": "milan"}},
-			Spec: offv1beta1.ShadowPodSpec{Pod: corev1.PodSpec{TerminationGracePeriodSeconds: &long, Containers: []corev1.Container{{
-				Name: "c", Image: "localhost/c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList(amounts("700m", "128Mi"))},
-			}}}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "runs-on-rome", Name: name,
+				Annotations: map[string]string{"lab.bourse.dev/ignores": "SIGTERM"},
+				Labels:      map[string]string{"offloading.liqo.io/origin": "rome", "offloading.liqo.io/destination": "milan"}},
+			Spec: offv1beta1.ShadowPodSpec{Pod: corev1.PodSpec{TerminationGracePeriodSeconds: &long,
+				Containers: []corev1.Container{{
+					Name: "c", Image: "localhost/c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList(amounts("700m", "128Mi"))},
+				}}}},
 		}
 	}
 	makes := func(name string) *offv1beta1.ShadowPod {

@@ -16,8 +16,9 @@ import (
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// A pool that has nodes of its own, by a label and a taint, keeps room for what is reserved there: the provider's own pods, which want
-// more than there is, never come, and a consumer's pods that tolerate the taint run.
+// A pool that has nodes of its own, by a label and a taint, keeps room for what is reserved there:
+// the provider's own pods, which want more than there is, never come, and a consumer's pods that
+// tolerate the taint run.
 func TestATaintReservesThePoolsNodes(t *testing.T) {
 	w := start(t)
 	const key = "example.com/lent"
@@ -66,7 +67,8 @@ func (w *world) changeNode(t *testing.T, at *federation.Member, name string, cha
 	})
 }
 
-// On nodes that its own pods share with a pool, a provider's pods may take what is reserved: its doctor tells, until they are moved.
+// On nodes that its own pods share with a pool, a provider's pods may take what is reserved: its
+// doctor tells, until they are moved.
 func TestReservedIsNotCovered(t *testing.T) {
 	w := start(t)
 	a := w.ask(t, w.rome, w.milan, "uncovered", amounts("8", "8Gi"))
@@ -92,12 +94,13 @@ func (w *world) hungry(t *testing.T, at *federation.Member, replicas int32, cpu,
 	labels, grace := map[string]string{"app": "hungry"}, int64(0)
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "hungry"},
-		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: labels},
-			Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{
-				Name: "own", Image: "localhost/own", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList(amounts(cpu, memory))},
-			}}},
-		}},
+		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{
+					Name: "own", Image: "localhost/own", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList(amounts(cpu, memory))},
+				}}},
+			}},
 	}
 	if err := at.Objects.Create(t.Context(), d); err != nil {
 		t.Fatal(err)
@@ -132,7 +135,8 @@ func (w *world) ownRuns(t *testing.T, d *appsv1.Deployment, want int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d of the provider's own pods run", want), func(ctx context.Context) error {
 		var list corev1.PodList
-		if err := w.milan.Objects.List(ctx, &list, kube.InNamespace(d.Namespace), kube.MatchingLabels(d.Spec.Selector.MatchLabels)); err != nil {
+		if err := w.milan.Objects.List(ctx, &list, kube.InNamespace(d.Namespace),
+			kube.MatchingLabels(d.Spec.Selector.MatchLabels)); err != nil {
 			return err
 		}
 		run, tried := 0, 0

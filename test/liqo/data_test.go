@@ -12,8 +12,9 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Liqo's storage fabric makes a volume at the provider of its first pod. From then on, its pods run there, and the next request
-// of the namespace gets that provider, also if it prefers another. A request may say that the data may stay behind.
+// Liqo's storage fabric makes a volume at the provider of its first pod. From then on, its pods run
+// there, and the next request of the namespace gets that provider, also if it prefers another. A
+// request may say that the data may stay behind.
 func TestDataStays(t *testing.T) {
 	w := start(t)
 	w.lendsDisks(t, w.milan, w.rome)
@@ -26,9 +27,11 @@ func TestDataStays(t *testing.T) {
 
 	next := func(name string, data api.DataPolicy) *asked {
 		t.Helper()
-		r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "database", Name: name}, Spec: api.ResourceRequestSpec{
-			Request: api.Request{Resources: amounts("1", "1Gi"), Prefer: []string{"paris"}}, Offload: &api.Offload{Namespaces: []string{"database"}, Data: data},
-		}}
+		r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "database", Name: name},
+			Spec: api.ResourceRequestSpec{
+				Request: api.Request{Resources: amounts("1", "1Gi"),
+					Prefer: []string{"paris"}}, Offload: &api.Offload{Namespaces: []string{"database"}, Data: data},
+			}}
 		if err := w.rome.Objects.Create(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +44,8 @@ func TestDataStays(t *testing.T) {
 	request := api.Request{Resources: amounts("1", "1Gi"), Prefer: []string{"paris"}}
 	for data, chosen := range map[api.DataPolicy]string{api.DataStay: "milan", api.DataMove: "paris"} {
 		offload.Data = data
-		e, err := w.rome.People(0).DryRun(t.Context(), api.RequestCreate{Namespace: "database", Request: request, Offload: offload})
+		e, err := w.rome.People(0).DryRun(t.Context(),
+			api.RequestCreate{Namespace: "database", Request: request, Offload: offload})
 		if err != nil || e.Decision.Chosen != chosen {
 			t.Errorf("a dry run with data: %s chooses %s, %v; want %s", data, e.Decision.Chosen, err, chosen)
 		}
@@ -66,7 +70,8 @@ func TestDataStays(t *testing.T) {
 	}
 	first.running(w.milan, 1) // not at paris, which has as much room
 	for _, o := range []kube.Object{database, claim} {
-		if err := w.rome.Objects.Delete(t.Context(), o, kube.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		if err := w.rome.Objects.Delete(t.Context(), o,
+			kube.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 			t.Fatal(err)
 		}
 	}

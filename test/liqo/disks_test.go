@@ -24,13 +24,15 @@ type disks struct{}
 const disksName = "lab.bourse.dev/disks"
 
 // Provision returns a volume on the node of the claim's first pod.
-func (disks) Provision(_ context.Context, o controller.ProvisionOptions) (*corev1.PersistentVolume, controller.ProvisioningState, error) {
+func (disks) Provision(_ context.Context, o controller.ProvisionOptions) (*corev1.PersistentVolume,
+	controller.ProvisioningState, error) {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: o.PVName},
 		Spec: corev1.PersistentVolumeSpec{
 			PersistentVolumeReclaimPolicy: *o.StorageClass.ReclaimPolicy, AccessModes: o.PVC.Spec.AccessModes,
-			Capacity:               corev1.ResourceList{corev1.ResourceStorage: o.PVC.Spec.Resources.Requests[corev1.ResourceStorage]},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/disks/" + o.PVName}},
+			Capacity: corev1.ResourceList{corev1.ResourceStorage: o.PVC.Spec.Resources.Requests[corev1.ResourceStorage]},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/disks/" +
+				o.PVName}},
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 				MatchExpressions: []corev1.NodeSelectorRequirement{
 					{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{o.SelectedNodeName}},
@@ -43,8 +45,9 @@ func (disks) Provision(_ context.Context, o controller.ProvisionOptions) (*corev
 // Delete has nothing to delete but the PersistentVolume, which the library deletes.
 func (disks) Delete(context.Context, *corev1.PersistentVolume) error { return nil }
 
-// lendsDisks lets a cluster lend volumes of the class "disk" until the test ends: a real provisioner makes them, once their
-// first pod has a node. The other cluster gets the class "liqo" of Liqo's storage fabric.
+// lendsDisks lets a cluster lend volumes of the class "disk" until the test ends: a real
+// provisioner makes them, once their first pod has a node. The other cluster gets the class "liqo"
+// of Liqo's storage fabric.
 func (w *world) lendsDisks(t *testing.T, from, to *federation.Member) {
 	t.Helper()
 	for at, class := range map[*federation.Member]*storagev1.StorageClass{
@@ -104,7 +107,8 @@ func mounts(claim string) func(*corev1.PodSpec) {
 	}
 }
 
-// isBound demands that a claim and its twin at the provider have a volume, of the classes of the two clusters.
+// isBound demands that a claim and its twin at the provider have a volume, of the classes of the
+// two clusters.
 func (a *asked) isBound(claim *corev1.PersistentVolumeClaim, provider *federation.Member) {
 	a.t.Helper()
 	twin := kube.ObjectKey{Namespace: claim.Namespace + "-" + a.from.Name, Name: claim.Name}

@@ -47,13 +47,14 @@ func (w *world) finds(t *testing.T, m *federation.Member, k health.Kind, subject
 	})
 }
 
-// A cluster that works has no problem that is an error: neither for its agent, nor for who looks before there is one. One
-// whose webhook is down has.
+// A cluster that works has no problem that is an error: neither for its agent, nor for who looks
+// before there is one. One whose webhook is down has.
 func TestDoctor(t *testing.T) {
 	w := start(t)
 	for _, m := range []*federation.Member{w.rome, w.milan, w.paris} {
 		own, err := m.People(0).Diagnose(t.Context())
-		if err != nil || health.Worst(own.Problems) == api.SeverityError || slices.ContainsFunc(own.Problems, is(health.NotChecked, "")) {
+		if err != nil || health.Worst(own.Problems) == api.SeverityError ||
+			slices.ContainsFunc(own.Problems, is(health.NotChecked, "")) {
 			t.Errorf("%s has %+v, %v", m.Name, own.Problems, err)
 		}
 		w.finds(t, m, health.APIServerLocal, m.Cluster.Config().Host) // as it is here
@@ -68,7 +69,8 @@ func TestDoctor(t *testing.T) {
 	var own api.Advertisement
 	eventually(t, "the Advertisement of paris says what the doctor found", func(ctx context.Context) error {
 		err := w.paris.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: "cluster"}, &own)
-		if c := meta.FindStatusCondition(own.Status.Conditions, api.ConditionHealthy); err == nil && (c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, health.APIServerLocal.Code)) {
+		if c := meta.FindStatusCondition(own.Status.Conditions, api.ConditionHealthy); err == nil &&
+			(c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, health.APIServerLocal.Code)) {
 			err = fmt.Errorf("it says %+v", c)
 		}
 		return err

@@ -9,8 +9,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// A provider evicts a consumer while the broker is dead: what it will end is listed first, and in the end nothing of the
-// consumer is left; when the broker is back, the consumer knows, too.
+// A provider evicts a consumer while the broker is dead: what it will end is listed first, and in
+// the end nothing of the consumer is left; when the broker is back, the consumer knows, too.
 func TestEvictWithoutTheBroker(t *testing.T) {
 	w := start(t)
 	a := w.ask(t, w.rome, w.milan, "evicted", amounts("2", "2Gi"))
@@ -19,8 +19,10 @@ func TestEvictWithoutTheBroker(t *testing.T) {
 	a.running(w.milan, 3)
 	milan := w.milan.People(0)
 	audit, err := milan.Audit(t.Context(), "rome")
-	if err != nil || len(audit.Reservations) != 1 || len(audit.Bindings) == 0 || len(audit.Certificates) != 2 || len(audit.Quotas) != 1 ||
-		len(audit.Namespaces) != 1 || audit.Namespaces[0].Name != "evicted-rome" || audit.Namespaces[0].Pods != 3 || audit.Fingerprint == "" {
+	if err != nil || len(audit.Reservations) != 1 || len(audit.Bindings) == 0 ||
+		len(audit.Certificates) != 2 || len(audit.Quotas) != 1 ||
+		len(audit.Namespaces) != 1 || audit.Namespaces[0].Name != "evicted-rome" ||
+		audit.Namespaces[0].Pods != 3 || audit.Fingerprint == "" {
 		t.Errorf("%+v, %v", audit, err)
 	}
 	w.Broker.Kill()

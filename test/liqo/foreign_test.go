@@ -17,25 +17,29 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// A NamespaceOffloading that people made is theirs: the instruction says what to add to it, and goes on when that was added.
+// A NamespaceOffloading that people made is theirs: the instruction says what to add to it, and
+// goes on when that was added.
 func TestAForeignOffloadingIsNotWritten(t *testing.T) {
 	w := start(t)
 	selects := func(peers ...string) corev1.NodeSelector {
 		return corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: consts.RemoteClusterID, Operator: corev1.NodeSelectorOpIn, Values: peers}},
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: consts.RemoteClusterID,
+				Operator: corev1.NodeSelectorOpIn, Values: peers}},
 		}}}
 	}
-	theirs := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "theirs", Name: "offloading"}, Spec: offv1beta1.NamespaceOffloadingSpec{
-		NamespaceMappingStrategy: offv1beta1.DefaultNameMappingStrategyType, PodOffloadingStrategy: offv1beta1.LocalAndRemotePodOffloadingStrategyType,
-		ClusterSelector: selects("oslo"),
-	}}
+	theirs := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "theirs", Name: "offloading"},
+		Spec: offv1beta1.NamespaceOffloadingSpec{
+			NamespaceMappingStrategy: offv1beta1.DefaultNameMappingStrategyType, PodOffloadingStrategy: offv1beta1.LocalAndRemotePodOffloadingStrategyType,
+			ClusterSelector: selects("oslo"),
+		}}
 	a := w.ask(t, w.rome, w.milan, "theirs", amounts("1", "1Gi"), func(*api.ResourceRequest) {
 		if err := w.rome.Objects.Create(t.Context(), theirs); err != nil {
 			t.Fatal(err)
 		}
 	})
 	a.becomes(api.Active)
-	instruction := &api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "theirs", Name: a.request.Status.Reservation}}
+	instruction := &api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "theirs",
+		Name: a.request.Status.Reservation}}
 	eventually(t, "the instruction says what to add", func(ctx context.Context) error {
 		if err := w.rome.Objects.Get(ctx, kube.ObjectKeyFromObject(instruction), instruction); err != nil {
 			return err
@@ -48,7 +52,8 @@ func TestAForeignOffloadingIsNotWritten(t *testing.T) {
 		return nil
 	})
 	var now offv1beta1.NamespaceOffloading
-	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKeyFromObject(theirs), &now); err != nil || !equality.Semantic.DeepEqual(now.Spec, theirs.Spec) || len(now.Labels) > 0 {
+	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKeyFromObject(theirs), &now); err != nil ||
+		!equality.Semantic.DeepEqual(now.Spec, theirs.Spec) || len(now.Labels) > 0 {
 		t.Errorf("it was written: %+v, %v", now, err)
 	}
 	before := now.DeepCopy()

@@ -16,11 +16,12 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// The gaps that Liqo's documentation leaves to "external components" (docs/usage/resource-reservation.md, "What Liqo does
-// not"), each with a test of what Bourse does about it.
+// The gaps that Liqo's documentation leaves to "external components"
+// (docs/usage/resource-reservation.md, "What Liqo does not"), each with a test of what Bourse does
+// about it.
 
-// "Discover what to ask for": one sees what there is before one asks, and what nobody can serve is answered at once with
-// the reason, not by pods that stay Pending.
+// "Discover what to ask for": one sees what there is before one asks, and what nobody can serve is
+// answered at once with the reason, not by pods that stay Pending.
 func TestGapDiscoverWhatToAskFor(t *testing.T) {
 	w := start(t)
 	people := w.rome.People(0)
@@ -32,19 +33,21 @@ func TestGapDiscoverWhatToAskFor(t *testing.T) {
 		return err
 	})
 	e, err := people.Evaluate(t.Context(), api.Request{Resources: amounts("33", "1Gi")})
-	if err != nil || e.Decision.Candidates != 0 || e.Decision.NearestMiss == nil || !strings.Contains(e.Decision.NearestMiss.Message, "cpu") {
+	if err != nil || e.Decision.Candidates != 0 || e.Decision.NearestMiss == nil ||
+		!strings.Contains(e.Decision.NearestMiss.Message, "cpu") {
 		t.Errorf("33 CPU are decided as %+v, %v", e.Decision, err)
 	}
 }
 
-// "Exchange cluster identities and peering credentials": no kubeconfig and no private key of the consumer's is at the
-// provider, though nobody had both in one hand.
+// "Exchange cluster identities and peering credentials": no kubeconfig and no private key of the
+// consumer's is at the provider, though nobody had both in one hand.
 func TestGapExchangeCredentials(t *testing.T) {
 	w := start(t)
 	a := w.ask(t, w.rome, w.milan, "credentials", amounts("1", "1Gi"))
 	a.becomes(api.Active)
 	var key corev1.Secret
-	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "liqo", Name: "authentication-keys"}, &key); err != nil {
+	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "liqo", Name: "authentication-keys"},
+		&key); err != nil {
 		t.Fatal(err)
 	}
 	private := strings.TrimSpace(string(key.Data["privateKey"]))
@@ -69,7 +72,8 @@ func TestGapExchangeCredentials(t *testing.T) {
 	// Nor do the Secrets of an offloaded namespace go to the provider, but those that say so.
 	a.run(1, "100m", "64Mi")
 	a.running(w.milan, 1)
-	for name, annotations := range map[string]map[string]string{"mine": nil, "ours": {"liqo.io/allow-reflection": "true"}} {
+	for name, annotations := range map[string]map[string]string{"mine": nil,
+		"ours": {"liqo.io/allow-reflection": "true"}} {
 		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "credentials", Name: name, Annotations: annotations}}
 		if err := w.rome.Objects.Create(t.Context(), s); err != nil {
 			t.Fatal(err)
@@ -78,20 +82,23 @@ func TestGapExchangeCredentials(t *testing.T) {
 	eventually(t, "Secret ours is at milan", func(ctx context.Context) error {
 		return w.milan.Objects.Get(ctx, kube.ObjectKey{Namespace: "credentials-rome", Name: "ours"}, &corev1.Secret{})
 	})
-	if err := w.milan.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "credentials-rome", Name: "mine"}, &corev1.Secret{}); !apierrors.IsNotFound(err) {
+	if err := w.milan.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "credentials-rome", Name: "mine"},
+		&corev1.Secret{}); !apierrors.IsNotFound(err) {
 		t.Errorf("Secret mine is at milan: %v", err)
 	}
 	a.release()
 	w.nothingLeft(t, w.rome, w.milan)
 }
 
-// "Ensure offloaded pods comply with enforcement": a pod that no provider takes is named, instead of staying Pending.
+// "Ensure offloaded pods comply with enforcement": a pod that no provider takes is named, instead
+// of staying Pending.
 func TestGapEnsurePodsComply(t *testing.T) {
 	w := start(t)
 	a := w.ask(t, w.rome, w.milan, "comply", amounts("1", "1Gi"))
 	a.becomes(api.Active)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "comply", Name: "greedy"}, Spec: corev1.PodSpec{
-		NodeSelector: map[string]string{"liqo.io/type": "virtual-node"}, Containers: []corev1.Container{{Name: "c", Image: "localhost/c"}},
+		NodeSelector: map[string]string{"liqo.io/type": "virtual-node"}, Containers: []corev1.Container{{Name: "c",
+			Image: "localhost/c"}},
 	}}
 	if err := w.rome.Objects.Create(t.Context(), pod); err != nil {
 		t.Fatal(err)
@@ -100,10 +107,12 @@ func TestGapEnsurePodsComply(t *testing.T) {
 		t.Helper()
 		eventually(t, "the reservation says of its pods "+why, func(ctx context.Context) error {
 			var i api.ReservationInstruction
-			if err := w.rome.Objects.Get(ctx, kube.ObjectKey{Namespace: "comply", Name: a.request.Status.Reservation}, &i); err != nil {
+			if err := w.rome.Objects.Get(ctx, kube.ObjectKey{Namespace: "comply", Name: a.request.Status.Reservation},
+				&i); err != nil {
 				return err
 			}
-			if c := meta.FindStatusCondition(i.Status.Conditions, api.ConditionPodsComply); c == nil || c.Status != status || !strings.Contains(c.Message, why) {
+			if c := meta.FindStatusCondition(i.Status.Conditions, api.ConditionPodsComply); c == nil ||
+				c.Status != status || !strings.Contains(c.Message, why) {
 				return fmt.Errorf("it says %+v", c)
 			}
 			return nil
@@ -117,7 +126,8 @@ func TestGapEnsurePodsComply(t *testing.T) {
 	w.nothingLeft(t, w.rome, w.milan)
 }
 
-// "Authorize the peering relationship": whom the provider's policy does not allow gets neither a reservation nor a peering.
+// "Authorize the peering relationship": whom the provider's policy does not allow gets neither a
+// reservation nor a peering.
 func TestGapAuthorizeThePeering(t *testing.T) {
 	w := start(t)
 	set := func(allow string) {

@@ -81,11 +81,13 @@ func (w *world) evictsWithoutIt(t *testing.T, provider, consumer *federation.Mem
 	}
 	eventually(t, "nothing of "+consumer.Name+" is left at "+provider.Name, func(ctx context.Context) error {
 		var list corev1.NamespaceList
-		if err := provider.Objects.List(ctx, &list, kube.MatchingLabels{"liqo.io/remote-cluster-id": consumer.Name}); err != nil {
+		if err := provider.Objects.List(ctx, &list,
+			kube.MatchingLabels{"liqo.io/remote-cluster-id": consumer.Name}); err != nil {
 			return err
 		}
 		var consumers corev1.ConfigMap
-		if err := provider.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: "bourse-consumers"}, &consumers); err != nil {
+		if err := provider.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: "bourse-consumers"},
+			&consumers); err != nil {
 			return err
 		}
 		if len(list.Items) > 0 || len(consumers.Data) > 0 {

@@ -78,9 +78,10 @@ func (w *world) guarded(t *testing.T, at *federation.Member, namespace string) {
 		}
 	}
 	there("again")
-	balancer := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "open"}, Spec: corev1.ServiceSpec{
-		Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}},
-	}}
+	balancer := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "open"},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}},
+		}}
 	eventually(t, "no load balancer is given", func(ctx context.Context) error {
 		err := at.Objects.Create(ctx, balancer.DeepCopy(), kube.DryRunAll)
 		if err == nil || !strings.Contains(err.Error(), "exceeded quota") {
@@ -116,7 +117,8 @@ func (w *world) confined(t *testing.T, at *federation.Member) {
 			return c.Patch(ctx, ns, kube.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)), kube.DryRunAll)
 		}
 	}
-	own := &corev1.Pod{ObjectMeta: named("default", "own"), Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "localhost/i"}}}}
+	own := &corev1.Pod{ObjectMeta: named("default", "own"),
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "localhost/i"}}}}
 	if err := at.Objects.Create(t.Context(), own); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +147,8 @@ func (w *world) confined(t *testing.T, at *federation.Member) {
 			} else if !apierrors.IsAlreadyExists(err) {
 				return err
 			}
-			return c.Update(ctx, &corev1.Secret{ObjectMeta: named(api.Namespace, "bourse-identity"), Data: map[string][]byte{"kubeconfig": []byte("{}")}}, kube.DryRunAll)
+			return c.Update(ctx, &corev1.Secret{ObjectMeta: named(api.Namespace, "bourse-identity"),
+				Data: map[string][]byte{"kubeconfig": []byte("{}")}}, kube.DryRunAll)
 		},
 		"labels kube-system":                label("kube-system"),
 		"labels a namespace of the cluster": label("default"),
@@ -159,17 +162,22 @@ func (w *world) confined(t *testing.T, at *federation.Member) {
 			return c.Delete(ctx, &corev1.Pod{ObjectMeta: named("default", "own")}, kube.DryRunAll)
 		},
 		"runs a pod": func(ctx context.Context) error {
-			return c.Create(ctx, &corev1.Pod{ObjectMeta: named("default", "p"), Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}, kube.DryRunAll)
+			return c.Create(ctx, &corev1.Pod{ObjectMeta: named("default", "p"),
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}, kube.DryRunAll)
 		},
 		"makes itself an admin": func(ctx context.Context) error {
-			return c.Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: named("", "up"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-				Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: api.Namespace, Name: "bourse-agent"}}}, kube.DryRunAll)
+			return c.Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: named("", "up"),
+				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+				Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: api.Namespace,
+					Name: "bourse-agent"}}}, kube.DryRunAll)
 		},
 		"takes a policy away": func(ctx context.Context) error {
-			return c.Delete(ctx, &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: named("", "bourse-agent")}, kube.DryRunAll)
+			return c.Delete(ctx, &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: named("", "bourse-agent")},
+				kube.DryRunAll)
 		},
 		"takes a webhook away": func(ctx context.Context) error {
-			return c.Delete(ctx, &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: named("", "liqo-validating-webhook")}, kube.DryRunAll)
+			return c.Delete(ctx, &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: named("", "liqo-validating-webhook")},
+				kube.DryRunAll)
 		},
 	} {
 		t.Run("an agent that "+what, func(t *testing.T) {

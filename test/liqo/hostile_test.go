@@ -77,8 +77,9 @@ func TestAHostileConsumer(t *testing.T) {
 			}}}
 			change(&spec)
 			return kubelet.Create(t.Context(), &offv1beta1.ShadowPod{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "hostile-rome", Name: "bad", Labels: map[string]string{"offloading.liqo.io/origin": "rome", "offloading.liqo.io/destination": "milan"}},
-				Spec:       offv1beta1.ShadowPodSpec{Pod: spec},
+				ObjectMeta: metav1.ObjectMeta{Namespace: "hostile-rome", Name: "bad",
+					Labels: map[string]string{"offloading.liqo.io/origin": "rome", "offloading.liqo.io/destination": "milan"}},
+				Spec: offv1beta1.ShadowPodSpec{Pod: spec},
 			})
 		}
 	}
@@ -103,12 +104,14 @@ func TestAHostileConsumer(t *testing.T) {
 			return control.Patch(t.Context(), s, kube.MergeFrom(before))
 		}},
 		{"makes another slice, of no class", "of class bourse", func() error {
-			s := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: "more", Labels: slice().Labels}, Spec: slice().Spec}
+			s := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace,
+				Name: "more", Labels: slice().Labels}, Spec: slice().Spec}
 			s.Spec.Class = ""
 			return control.Create(t.Context(), s)
 		}},
 		{"makes another slice, of another name", "one ResourceSlice", func() error {
-			s := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: "a", Labels: slice().Labels}, Spec: slice().Spec}
+			s := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace,
+				Name: "a", Labels: slice().Labels}, Spec: slice().Spec}
 			return control.Create(t.Context(), s)
 		}},
 		{"has a group more certified", "nobody else", func() error {
@@ -120,7 +123,8 @@ func TestAHostileConsumer(t *testing.T) {
 		{"hides a group more behind a shorter block", "nobody else", func() error {
 			s := slice()
 			before := s.DeepCopy()
-			s.Spec.CSR = bytes.ReplaceAll(w.request(t, w.rome, grant.User(name, "rome"), "rome", "x"), []byte("CERTIFICATE REQUEST"), []byte("X"))
+			s.Spec.CSR = bytes.ReplaceAll(w.request(t, w.rome, grant.User(name, "rome"), "rome", "x"),
+				[]byte("CERTIFICATE REQUEST"), []byte("X"))
 			return control.Patch(t.Context(), s, kube.MergeFrom(before))
 		}},
 		{"keeps its quota when its slice goes", "in the background", func() error {
@@ -134,43 +138,54 @@ func TestAHostileConsumer(t *testing.T) {
 			return control.Patch(t.Context(), s, kube.MergeFrom(before))
 		}},
 		{"maps a namespace as another cluster's", "liqo.io/originID", func() error {
-			m := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: "milan", Labels: slice().Labels}}
+			m := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace,
+				Name: "milan", Labels: slice().Labels}}
 			m.Labels["liqo.io/originID"] = "liqo.io"
 			m.Spec.DesiredMapping = map[string]string{"x": "x-rome"}
 			return control.Create(t.Context(), m)
 		}},
 		{"draws an address to its pods", "externalIPs", func() error {
-			return kubelet.Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "hostile-rome", Name: "draws"},
-				Spec: corev1.ServiceSpec{ExternalIPs: []string{"10.0.0.1"}, Ports: []corev1.ServicePort{{Port: 443}}}})
+			return kubelet.Create(t.Context(),
+				&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "hostile-rome", Name: "draws"},
+					Spec: corev1.ServiceSpec{ExternalIPs: []string{"10.0.0.1"}, Ports: []corev1.ServicePort{{Port: 443}}}})
 		}},
 		{"takes a volume of another's", "may not name its volume", func() error {
-			return kubelet.Create(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "hostile-rome", Name: "takes"}, Spec: corev1.PersistentVolumeClaimSpec{
-				VolumeName: "somebodys", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-			}})
+			return kubelet.Create(t.Context(),
+				&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "hostile-rome", Name: "takes"},
+					Spec: corev1.PersistentVolumeClaimSpec{
+						VolumeName: "somebodys", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+						Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+					}})
 		}},
 		{"squats a namespace", "NAMESPACE-CONSUMER", func() error {
-			m := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: "milan", Labels: slice().Labels}}
+			m := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace,
+				Name: "milan", Labels: slice().Labels}}
 			m.Spec.DesiredMapping = map[string]string{"x": "kube-backdoor"}
 			return control.Create(t.Context(), m)
 		}},
 		{"mounts the node's root", "hostPath", pod(func(s *corev1.PodSpec) {
-			s.Volumes = []corev1.Volume{{Name: "root", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
+			s.Volumes = []corev1.Volume{{Name: "root",
+				VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
 		})},
 		{"uses the node's network", "hostNetwork", pod(func(s *corev1.PodSpec) { s.HostNetwork = true })},
 		{"chooses its node", "choose its node", pod(func(s *corev1.PodSpec) { s.NodeName = "milan-1" })},
-		{"is more important than all others", "priority class", pod(func(s *corev1.PodSpec) { s.PriorityClassName = "system-node-critical" })},
-		{"runs as another's ServiceAccount", "ServiceAccount", pod(func(s *corev1.PodSpec) { s.ServiceAccountName = "admin" })},
+		{"is more important than all others", "priority class",
+			pod(func(s *corev1.PodSpec) { s.PriorityClassName = "system-node-critical" })},
+		{"runs as another's ServiceAccount", "ServiceAccount",
+			pod(func(s *corev1.PodSpec) { s.ServiceAccountName = "admin" })},
 		{"tolerates a cordon", "tolerate", pod(func(s *corev1.PodSpec) {
 			s.Tolerations = []corev1.Toleration{{Key: "node.kubernetes.io/unschedulable", Operator: corev1.TolerationOpExists}}
 		})},
-		{"is privileged", "privileged", first(func(c *corev1.Container) { c.SecurityContext = &corev1.SecurityContext{Privileged: &yes} })},
+		{"is privileged", "privileged",
+			first(func(c *corev1.Container) { c.SecurityContext = &corev1.SecurityContext{Privileged: &yes} })},
 		{"has the rights of a node", "capabilities", first(func(c *corev1.Container) {
 			c.SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"SYS_ADMIN"}}}
 		})},
-		{"takes a port of the node", "hostPort", first(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}} })},
+		{"takes a port of the node", "hostPort",
+			first(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}} })},
 		{"requests nothing", "must request cpu and memory", first(func(c *corev1.Container) { c.Resources.Requests = nil })},
-		{"requests nothing, in words", "less would not be counted", first(func(c *corev1.Container) { c.Resources.Requests = corev1.ResourceList(amounts("0", "64Mi")) })},
+		{"requests nothing, in words", "less would not be counted",
+			first(func(c *corev1.Container) { c.Resources.Requests = corev1.ResourceList(amounts("0", "64Mi")) })},
 		{"has a limit of what it does not request", "Liqo counts requests", first(func(c *corev1.Container) {
 			c.Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}
 		})},
@@ -179,8 +194,10 @@ func TestAHostileConsumer(t *testing.T) {
 			s.InitContainers = []corev1.Container{*s.Containers[0].DeepCopy()}
 			s.InitContainers[0].Name, s.InitContainers[0].RestartPolicy = "side", &always
 		})},
-		{"runs as another's ServiceAccount, by its old name", "ServiceAccount", pod(func(s *corev1.PodSpec) { s.DeprecatedServiceAccount = "admin" })},
-		{"takes more than it reserved", "", first(func(c *corev1.Container) { c.Resources.Requests = corev1.ResourceList(amounts("3", "64Mi")) })},
+		{"runs as another's ServiceAccount, by its old name", "ServiceAccount",
+			pod(func(s *corev1.PodSpec) { s.DeprecatedServiceAccount = "admin" })},
+		{"takes more than it reserved", "",
+			first(func(c *corev1.Container) { c.Resources.Requests = corev1.ResourceList(amounts("3", "64Mi")) })},
 	} {
 		t.Run(attempt.name, func(t *testing.T) {
 			if err := attempt.do(); err == nil || !strings.Contains(err.Error(), attempt.says) {
@@ -192,7 +209,9 @@ func TestAHostileConsumer(t *testing.T) {
 		w.withPolicy(t, w.milan, func(s *api.Sharing) { s.Namespaces = &api.NamespacePolicy{RequireLimits: true} })
 		eventually(t, "a pod without limits is refused", func(context.Context) error {
 			err := pod(func(*corev1.PodSpec) {})()
-			_ = kubelet.Delete(t.Context(), &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "hostile-rome", Name: "bad"}}) // let in before the policy was
+			// let in before the policy was
+			_ = kubelet.Delete(t.Context(),
+				&offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "hostile-rome", Name: "bad"}})
 			if err == nil || !strings.Contains(err.Error(), "asks for limits") {
 				return fmt.Errorf("%w", err)
 			}
@@ -219,7 +238,8 @@ func TestAHostileConsumer(t *testing.T) {
 func (w *world) request(t *testing.T, of *federation.Member, name string, groups ...string) []byte {
 	t.Helper()
 	var keys corev1.Secret
-	if err := of.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "liqo", Name: "authentication-keys"}, &keys); err != nil {
+	if err := of.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "liqo", Name: "authentication-keys"},
+		&keys); err != nil {
 		t.Fatal(err)
 	}
 	block, _ := pem.Decode(keys.Data["privateKey"])
@@ -227,7 +247,8 @@ func (w *world) request(t *testing.T, of *federation.Member, name string, groups
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: name, Organization: groups}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: name, Organization: groups}}, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +277,8 @@ func (w *world) withoutPolicy(t *testing.T, name string) {
 	a := w.ask(t, w.rome, w.paris, "without-"+name, amounts("1", "1Gi"))
 	w.says(t, w.paris, "rome.consumer", name)
 	w.finds(t, w.paris, health.PoliciesMissing, "")
-	again := admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: binding.Name}, Spec: binding.Spec}
+	again := admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: binding.Name},
+		Spec: binding.Spec}
 	if err := w.paris.Objects.Create(t.Context(), &again); err != nil {
 		t.Fatal(err)
 	}
@@ -306,10 +328,12 @@ func TestAConsumerNamedLikeAUser(t *testing.T) {
 // A namespace that nobody named is not taken in by a new virtual node: its Secrets would go to the provider.
 func TestNoNamespaceIsCaptured(t *testing.T) {
 	w := start(t)
-	if err := w.rome.Objects.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bystander"}}); err != nil {
+	if err := w.rome.Objects.Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bystander"}}); err != nil {
 		t.Fatal(err)
 	}
-	everywhere := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "bystander", Name: "offloading"}, Spec: offv1beta1.NamespaceOffloadingSpec{
+	everywhere := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "bystander",
+		Name: "offloading"}, Spec: offv1beta1.NamespaceOffloadingSpec{
 		NamespaceMappingStrategy: offv1beta1.DefaultNameMappingStrategyType, PodOffloadingStrategy: offv1beta1.LocalAndRemotePodOffloadingStrategyType,
 		ClusterSelector: everyVirtualNode,
 	}}
@@ -320,7 +344,8 @@ func TestNoNamespaceIsCaptured(t *testing.T) {
 	eventually(t, "rome says whom it would take in", func(ctx context.Context) error {
 		var p api.Peering
 		err := w.rome.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: "paris.provider"}, &p)
-		if err == nil && (!strings.Contains(p.Status.Message, "WouldOffloadOthers") || !strings.Contains(p.Status.Message, "bystander")) {
+		if err == nil && (!strings.Contains(p.Status.Message, "WouldOffloadOthers") ||
+			!strings.Contains(p.Status.Message, "bystander")) {
 			err = fmt.Errorf("it says %q", p.Status.Message)
 		}
 		return err
@@ -332,7 +357,8 @@ func TestNoNamespaceIsCaptured(t *testing.T) {
 	}
 	var slice authv1beta1.ResourceSlice
 	name := market.SliceName("rome", "paris", api.GeneralPool)
-	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "liqo-tenant-paris", Name: name}, &slice); !apierrors.IsNotFound(err) {
+	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "liqo-tenant-paris", Name: name},
+		&slice); !apierrors.IsNotFound(err) {
 		t.Errorf("the slice was made: %v", err)
 	}
 	if err := w.rome.Objects.Delete(t.Context(), everywhere); err != nil {

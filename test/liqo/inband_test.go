@@ -69,7 +69,8 @@ func TestAnAPIServerBehindTheNetwork(t *testing.T) {
 	a.becomes(api.Active)
 	a.networkIs(metav1.ConditionTrue, "Connected")
 	var identity authv1beta1.Identity
-	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "liqo-tenant-milan", Name: "controlplane-milan"}, &identity); err != nil {
+	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "liqo-tenant-milan", Name: "controlplane-milan"},
+		&identity); err != nil {
 		t.Fatal(err)
 	}
 	want := fmt.Sprintf("http://127.71.0.3:%d", w.milan.Cluster.ProxyPort())
@@ -131,7 +132,8 @@ func (d *dataPlane) watches(gateways, needs kube.ObjectList, name string) func()
 	return func() {
 		d.t.Helper()
 		if g, o := gone(gateway, true), gone(other, false); g < o {
-			d.t.Errorf("%s takes down its gateway at version %d, and what needs the tunnel (%T) goes at %d", d.at.Name, g, needs, o)
+			d.t.Errorf("%s takes down its gateway at version %d, and what needs the tunnel (%T) goes at %d",
+				d.at.Name, g, needs, o)
 		}
 	}
 }
@@ -141,8 +143,10 @@ func (w *world) waitsForTheNetwork(t *testing.T) {
 	t.Helper()
 	eventually(t, "rome waits for the network", func(ctx context.Context) error {
 		var p api.Peering
-		err := w.rome.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: api.PeeringName("milan", api.RoleProvider)}, &p)
-		if err == nil && (p.Status.State != api.PeeringOpening || p.Status.Step != "Network" || !strings.Contains(p.Status.Message, "Tunnel: ")) {
+		err := w.rome.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace,
+			Name: api.PeeringName("milan", api.RoleProvider)}, &p)
+		if err == nil && (p.Status.State != api.PeeringOpening || p.Status.Step != "Network" ||
+			!strings.Contains(p.Status.Message, "Tunnel: ")) {
 			err = fmt.Errorf("it is %+v", p.Status)
 		}
 		return err
@@ -164,7 +168,8 @@ func (w *world) hide(t *testing.T, m *federation.Member) {
 			return err
 		}
 		var d appsv1.Deployment
-		if err := m.Objects.Get(ctx, kube.ObjectKey{Namespace: lab.LiqoNamespace, Name: string(lab.LiqoControllerManager)}, &d); err != nil {
+		if err := m.Objects.Get(ctx, kube.ObjectKey{Namespace: lab.LiqoNamespace, Name: string(lab.LiqoControllerManager)},
+			&d); err != nil {
 			return err
 		}
 		args := d.Spec.Template.Spec.Containers[0].Args
@@ -208,7 +213,8 @@ func (w *world) findsNoWay(t *testing.T, m *federation.Member, want bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found := slices.ContainsFunc(d.Problems, func(p api.Problem) bool { return p.Code == "ApiServerProxyMissing" }); found != want {
+	if found := slices.ContainsFunc(d.Problems,
+		func(p api.Problem) bool { return p.Code == "ApiServerProxyMissing" }); found != want {
 		t.Errorf("the doctor of %s says %+v", m.Name, d.Problems)
 	}
 }
@@ -218,15 +224,17 @@ func (w *world) findsNoWay(t *testing.T, m *federation.Member, want bool) {
 func (w *world) proxied(t *testing.T, m *federation.Member, address string) {
 	t.Helper()
 	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: lab.LiqoNamespace, Name: "liqo-proxy", Labels: map[string]string{"app.kubernetes.io/name": "proxy"}},
-		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: int32(m.Cluster.ProxyPort())}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: lab.LiqoNamespace,
+			Name: "liqo-proxy", Labels: map[string]string{"app.kubernetes.io/name": "proxy"}},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: int32(m.Cluster.ProxyPort())}}},
 	}
 	if err := m.Objects.Create(t.Context(), service); err != nil {
 		t.Fatal(err)
 	}
 	ip := &ipamv1alpha1.IP{
-		ObjectMeta: metav1.ObjectMeta{Namespace: lab.LiqoNamespace, Name: "api-server-proxy", Labels: map[string]string{"ipam.liqo.io/ip-type": "api-server-proxy"}},
-		Spec:       ipamv1alpha1.IPSpec{IP: networkingv1beta1.IP(service.Spec.ClusterIP)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: lab.LiqoNamespace,
+			Name: "api-server-proxy", Labels: map[string]string{"ipam.liqo.io/ip-type": "api-server-proxy"}},
+		Spec: ipamv1alpha1.IPSpec{IP: networkingv1beta1.IP(service.Spec.ClusterIP)},
 	}
 	if err := m.Objects.Create(t.Context(), ip); err != nil {
 		t.Fatal(err)

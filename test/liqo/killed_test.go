@@ -18,8 +18,9 @@ import (
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// Whoever is killed, and at whichever step of what a reservation goes through, the rest is done after it came back: in three turns each of
-// the three processes is killed at each step, the moment that the step's object is there, or gone.
+// Whoever is killed, and at whichever step of what a reservation goes through, the rest is done
+// after it came back: in three turns each of the three processes is killed at each step, the moment
+// that the step's object is there, or gone.
 func TestKilledAtEachStep(t *testing.T) {
 	w := start(t)
 	slice := market.SliceName("rome", "milan", api.GeneralPool)

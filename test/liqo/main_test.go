@@ -29,8 +29,9 @@ type world struct {
 	spent              bool   // no other test can use it
 }
 
-// worlds are the running federations. A test has one for itself until it ends, so there are as many as -parallel
-// allows tests at the same time. Each takes 2 GB of memory and, because its tests mostly wait, a quarter of a core.
+// worlds are the running federations. A test has one for itself until it ends, so there are as many
+// as -parallel allows tests at the same time. Each takes 2 GB of memory and, because its tests
+// mostly wait, a quarter of a core.
 var worlds struct {
 	mu   sync.Mutex
 	idle []*world
@@ -168,12 +169,15 @@ func (w *world) stop(passed bool) error {
 func member(name, region string) *federation.Member {
 	m := &federation.Member{
 		ClusterOptions: lab.ClusterOptions{Name: name, Liqo: true, Flags: map[lab.Daemon][]string{
-			lab.LiqoControllerManager: {"--enable-storage=true", "--virtual-storage-class-name=liqo", "--storage-namespace=liqo-storage"},
+			lab.LiqoControllerManager: {"--enable-storage=true", "--virtual-storage-class-name=liqo",
+				"--storage-namespace=liqo-storage"},
 		}},
-		Sharing:    &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}, Network: api.NetworkWireGuard},
-		AgentFlags: []string{"--peering-linger", "-1s", "--shrink-grace", "4s", "--excess-grace", "8s", "--peering-abandon", "30s"},
+		Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}, Network: api.NetworkWireGuard},
+		AgentFlags: []string{"--peering-linger", "-1s", "--shrink-grace",
+			"4s", "--excess-grace", "8s", "--peering-abandon", "30s"},
 	}
-	m.AgentFlags = append(m.AgentFlags, "--network-gateway", map[string]string{"rome": "LoadBalancer", "milan": "NodePort", "paris": "outbound"}[name])
+	m.AgentFlags = append(m.AgentFlags, "--network-gateway",
+		map[string]string{"rome": "LoadBalancer", "milan": "NodePort", "paris": "outbound"}[name])
 	gpu := map[string]string{"rome": "NVIDIA-T4", "milan": "NVIDIA-A100", "paris": "NVIDIA-T4"}[name]
 	for i := range 2 {
 		m.Nodes = append(m.Nodes, lab.Node{
@@ -188,8 +192,8 @@ func member(name, region string) *federation.Member {
 	return m
 }
 
-// patience is how long anything may take on a machine that is busy with other things: an end without the other side, which is waited for
-// twice as long as --peering-abandon says, too.
+// patience is how long anything may take on a machine that is busy with other things: an end
+// without the other side, which is waited for twice as long as --peering-abandon says, too.
 const patience = 2 * time.Minute
 
 // eventually asks until there is no error any more.

@@ -42,8 +42,9 @@ func reserves(t *testing.T, at *federation.Member, pods, external string) {
 	t.Helper()
 	for kind, cidr := range map[string]string{"pod-cidr": pods, "external-cidr": external} {
 		n := &ipamv1alpha1.Network{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: kind, Labels: map[string]string{"ipam.liqo.io/network-type": kind}},
-			Spec:       ipamv1alpha1.NetworkSpec{CIDR: networkingv1beta1.CIDR(cidr)},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: kind,
+				Labels: map[string]string{"ipam.liqo.io/network-type": kind}},
+			Spec: ipamv1alpha1.NetworkSpec{CIDR: networkingv1beta1.CIDR(cidr)},
 		}
 		if err := at.Objects.Create(t.Context(), n); err != nil {
 			t.Fatal(err)
@@ -129,7 +130,8 @@ func (d *dataPlane) trusts() {
 	for _, s := range all.Items {
 		for field, value := range s.Data {
 			if bytes.Contains(value, theirs.Data["privateKey"]) {
-				d.t.Errorf("%s holds the private key of %s's gateway in %s/%s %s", d.at.Name, d.peer.Name, s.Namespace, s.Name, field)
+				d.t.Errorf("%s holds the private key of %s's gateway in %s/%s %s",
+					d.at.Name, d.peer.Name, s.Namespace, s.Name, field)
 			}
 		}
 	}
@@ -158,7 +160,8 @@ func (a *asked) networkIs(status metav1.ConditionStatus, reason string) {
 			return err
 		}
 		var i api.ReservationInstruction
-		if err := a.from.Objects.Get(ctx, kube.ObjectKey{Namespace: a.request.Namespace, Name: a.request.Status.Reservation}, &i); err != nil {
+		if err := a.from.Objects.Get(ctx, kube.ObjectKey{Namespace: a.request.Namespace, Name: a.request.Status.Reservation},
+			&i); err != nil {
 			return err
 		}
 		c := meta.FindStatusCondition(i.Status.Conditions, api.ConditionNetworkReady)
@@ -171,28 +174,31 @@ func (a *asked) networkIs(status metav1.ConditionStatus, reason string) {
 
 func (w *world) askConnected(t *testing.T, from, target *federation.Member, name string) *asked {
 	t.Helper()
-	return w.ask(t, from, target, name, amounts("1", "1Gi"), func(r *api.ResourceRequest) { r.Spec.Network = api.NetworkWireGuard })
+	return w.ask(t, from, target, name, amounts("1", "1Gi"),
+		func(r *api.ResourceRequest) { r.Spec.Network = api.NetworkWireGuard })
 }
 
 // noNetworkLeft waits until neither cluster has an object of a network between the two.
 func (w *world) noNetworkLeft(t *testing.T, one, other *federation.Member) {
 	t.Helper()
 	for _, side := range []struct{ at, peer *federation.Member }{{one, other}, {other, one}} {
-		eventually(t, fmt.Sprintf("%s has no network with %s", side.at.Name, side.peer.Name), func(ctx context.Context) error {
-			for _, list := range []kube.ObjectList{
-				&networkingv1beta1.ConfigurationList{}, &networkingv1beta1.GatewayServerList{}, &networkingv1beta1.GatewayClientList{}, &networkingv1beta1.PublicKeyList{}, &corev1.SecretList{},
-			} {
-				if err := side.at.Objects.List(ctx, list, kube.MatchingLabels{"liqo.io/remote-cluster-id": side.peer.Name, "app.kubernetes.io/managed-by": "bourse"}); err != nil {
-					return err
-				}
-				for _, name := range namesIn(list) {
-					if name != "liqo-nonce" && name != "liqo-signed-nonce" {
-						return fmt.Errorf("%T: %s", list, name)
+		eventually(t, fmt.Sprintf("%s has no network with %s", side.at.Name, side.peer.Name),
+			func(ctx context.Context) error {
+				for _, list := range []kube.ObjectList{
+					&networkingv1beta1.ConfigurationList{}, &networkingv1beta1.GatewayServerList{}, &networkingv1beta1.GatewayClientList{}, &networkingv1beta1.PublicKeyList{}, &corev1.SecretList{},
+				} {
+					if err := side.at.Objects.List(ctx, list, kube.MatchingLabels{"liqo.io/remote-cluster-id": side.peer.Name,
+						"app.kubernetes.io/managed-by": "bourse"}); err != nil {
+						return err
+					}
+					for _, name := range namesIn(list) {
+						if name != "liqo-nonce" && name != "liqo-signed-nonce" {
+							return fmt.Errorf("%T: %s", list, name)
+						}
 					}
 				}
-			}
-			return nil
-		})
+				return nil
+			})
 	}
 }
 
@@ -229,8 +235,9 @@ func (w *world) confinedToItsNetworks(t *testing.T, at *federation.Member) {
 		"makes one as if by hand": c.Create(t.Context(), configuration("other"), kube.DryRunAll),
 		"takes over one made by hand": c.Patch(t.Context(), configuration("by-hand"),
 			kube.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"bourse"}}}`)), kube.DryRunAll),
-		"deletes one made by hand":                c.Delete(t.Context(), configuration("by-hand"), kube.DryRunAll),
-		"reads the keys of another one's gateway": c.Get(t.Context(), kube.ObjectKey{Namespace: "default", Name: "gw-by-hand"}, &corev1.Secret{}),
+		"deletes one made by hand": c.Delete(t.Context(), configuration("by-hand"), kube.DryRunAll),
+		"reads the keys of another one's gateway": c.Get(t.Context(),
+			kube.ObjectKey{Namespace: "default", Name: "gw-by-hand"}, &corev1.Secret{}),
 	} {
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("an agent that %s: %v", what, err)
@@ -267,7 +274,8 @@ func TestNetwork(t *testing.T) {
 	eventually(t, "milan's guard lets rome's pods in, and no others", func(ctx context.Context) error {
 		var p networkingv1.NetworkPolicy
 		err := w.milan.Objects.Get(ctx, kube.ObjectKey{Namespace: "connected-rome", Name: "bourse"}, &p)
-		if err == nil && (len(p.Spec.Ingress) != 1 || len(p.Spec.Ingress[0].From) != 3 || p.Spec.Ingress[0].From[1].IPBlock.CIDR != "10.80.0.0/16") {
+		if err == nil && (len(p.Spec.Ingress) != 1 || len(p.Spec.Ingress[0].From) != 3 ||
+			p.Spec.Ingress[0].From[1].IPBlock.CIDR != "10.80.0.0/16") {
 			err = fmt.Errorf("it lets in %+v", p.Spec.Ingress)
 		}
 		return err

@@ -17,7 +17,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// An Active reservation whose virtual node is not Ready says so: at the top of lists, in its conditions, and by the doctor.
+// An Active reservation whose virtual node is not Ready says so: at the top of lists, in its
+// conditions, and by the doctor.
 func TestTheVirtualNodeIsNotReady(t *testing.T) {
 	w := start(t)
 	a := w.ask(t, w.rome, w.milan, "notready", amounts("1", "1Gi"))
@@ -55,7 +56,8 @@ func TestTheVirtualNodeIsNotReady(t *testing.T) {
 func (w *world) setReady(t *testing.T, node *corev1.Node, is corev1.ConditionStatus) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":%q,"reason":"Test","message":"it lost its network"}]}}`, is)
-	if err := w.rome.Objects.Status().Patch(t.Context(), node, kube.RawPatch("application/strategic-merge-patch+json", []byte(patch))); err != nil {
+	if err := w.rome.Objects.Status().Patch(t.Context(), node,
+		kube.RawPatch("application/strategic-merge-patch+json", []byte(patch))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -65,11 +67,13 @@ func (a *asked) tells(condition string, status metav1.ConditionStatus, parts ...
 	a.t.Helper()
 	eventually(a.t, fmt.Sprintf("%s is %s", condition, status), func(ctx context.Context) error {
 		var i api.ReservationInstruction
-		if err := a.from.Objects.Get(ctx, kube.ObjectKey{Namespace: a.request.Namespace, Name: a.request.Status.Reservation}, &i); err != nil {
+		if err := a.from.Objects.Get(ctx, kube.ObjectKey{Namespace: a.request.Namespace, Name: a.request.Status.Reservation},
+			&i); err != nil {
 			return err
 		}
 		c := meta.FindStatusCondition(i.Status.Conditions, condition)
-		if c == nil || c.Status != status || slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(c.Message, p) }) {
+		if c == nil || c.Status != status || slices.ContainsFunc(parts,
+			func(p string) bool { return !strings.Contains(c.Message, p) }) {
 			return fmt.Errorf("the instruction shows %+v", i.Status.Conditions)
 		}
 		return nil
@@ -84,7 +88,8 @@ func (a *asked) isReady(status metav1.ConditionStatus, reason string) {
 		if err := a.from.Objects.Get(ctx, kube.ObjectKeyFromObject(a.request), &r); err != nil {
 			return err
 		}
-		if c := meta.FindStatusCondition(r.Status.Conditions, api.ConditionReady); c == nil || c.Status != status || c.Reason != reason {
+		if c := meta.FindStatusCondition(r.Status.Conditions, api.ConditionReady); c == nil ||
+			c.Status != status || c.Reason != reason {
 			return fmt.Errorf("it shows %+v", c)
 		}
 		return nil
@@ -96,7 +101,8 @@ func (w *world) diagnoses(t *testing.T, code, subject string) {
 	t.Helper()
 	eventually(t, "the doctor finds "+code, func(ctx context.Context) error {
 		diagnosis, err := w.rome.People(0).Diagnose(ctx)
-		if err == nil && !slices.ContainsFunc(diagnosis.Problems, func(p api.Problem) bool { return p.Code == code && p.Subject == subject }) {
+		if err == nil && !slices.ContainsFunc(diagnosis.Problems,
+			func(p api.Problem) bool { return p.Code == code && p.Subject == subject }) {
 			err = fmt.Errorf("it finds %+v", diagnosis.Problems)
 		}
 		return err

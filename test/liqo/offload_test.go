@@ -22,8 +22,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Pods that were made before any provider run on the first one, and those that have no room there on the second one: the
-// same pods, because the selector that Liqo copied into them never changes.
+// Pods that were made before any provider run on the first one, and those that have no room there
+// on the second one: the same pods, because the selector that Liqo copied into them never changes.
 func TestPodsThatWereMadeBeforeTheirProvider(t *testing.T) {
 	w := start(t)
 	a := w.ask(t, w.rome, w.milan, "early", amounts("2", "2Gi"), func(r *api.ResourceRequest) { r.Spec.Confirm = true })
@@ -31,7 +31,10 @@ func TestPodsThatWereMadeBeforeTheirProvider(t *testing.T) {
 	work := a.run(8, "500m", "64Mi")
 	var early map[types.UID]string
 	eventually(t, "8 pods wait", func(ctx context.Context) (err error) {
-		early, err = a.pods(ctx, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodPending && p.Spec.NodeName == "" })
+		early, err = a.pods(ctx, func(p *corev1.Pod) bool {
+			return p.Status.Phase == corev1.PodPending &&
+				p.Spec.NodeName == ""
+		})
 		if err == nil && len(early) != 8 {
 			err = fmt.Errorf("%d wait", len(early))
 		}
@@ -52,11 +55,13 @@ func TestPodsThatWereMadeBeforeTheirProvider(t *testing.T) {
 		t.Errorf("the pods %v run, want %v; %v", now, early, err)
 	}
 	var offloading offv1beta1.NamespaceOffloading
-	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "early", Name: "offloading"}, &offloading); err != nil || offloading.Generation != 1 {
+	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "early", Name: "offloading"},
+		&offloading); err != nil || offloading.Generation != 1 {
 		t.Errorf("the offloading is %+v, %v", offloading, err)
 	}
 	// The second provider leaves: what runs at the first one stays.
-	stay, err := a.pods(t.Context(), func(p *corev1.Pod) bool { return p.Spec.NodeName == market.SliceName("rome", "milan", api.GeneralPool) })
+	stay, err := a.pods(t.Context(),
+		func(p *corev1.Pod) bool { return p.Spec.NodeName == market.SliceName("rome", "milan", api.GeneralPool) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,9 +91,9 @@ func TestARequestThatNeverHadAProvider(t *testing.T) {
 	a.isNotOffloaded()
 }
 
-// A provider leaves in order: its virtual node is cordoned, pods are evicted, and only when none is left does the label go,
-// and then the slice. What cannot be evicted is deleted when the graces are over: the end of a reservation does not wait for
-// a budget nor for a claim.
+// A provider leaves in order: its virtual node is cordoned, pods are evicted, and only when none is
+// left does the label go, and then the slice. What cannot be evicted is deleted when the graces are
+// over: the end of a reservation does not wait for a budget nor for a claim.
 func TestAProviderLeavesInOrder(t *testing.T) {
 	w := start(t)
 	w.lendsDisks(t, w.milan, w.rome)
@@ -101,12 +106,14 @@ func TestAProviderLeavesInOrder(t *testing.T) {
 	a.isBound(claim, w.milan)
 	bare := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "leaving", Name: "bare"}, Spec: corev1.PodSpec{
 		NodeSelector: map[string]string{"liqo.io/type": "virtual-node"},
-		Containers:   []corev1.Container{{Name: "c", Image: "localhost/c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList(amounts("100m", "64Mi"))}}},
+		Containers: []corev1.Container{{Name: "c", Image: "localhost/c",
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList(amounts("100m", "64Mi"))}}},
 	}}
 	one := intstr.FromInt32(1)
-	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "leaving", Name: "one"}, Spec: policyv1.PodDisruptionBudgetSpec{
-		MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "leaving"}},
-	}}
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "leaving", Name: "one"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "leaving"}},
+		}}
 	for _, o := range []kube.Object{bare, budget} {
 		if err := w.rome.Objects.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -119,7 +126,8 @@ func TestAProviderLeavesInOrder(t *testing.T) {
 	if refusal == nil || refusal.Volumes == nil {
 		t.Fatalf("release: %v", err)
 	}
-	if err := w.rome.People(0).ReleaseLocally(t.Context(), id, api.Release{VolumesDie: refusal.Volumes.Digest}); err != nil {
+	if err := w.rome.People(0).ReleaseLocally(t.Context(), id,
+		api.Release{VolumesDie: refusal.Volumes.Digest}); err != nil {
 		t.Fatal(err)
 	}
 	var steps []string
@@ -130,7 +138,8 @@ func TestAProviderLeavesInOrder(t *testing.T) {
 	}
 	at(t, "the slice is gone", func(ctx context.Context) error {
 		slice := authv1beta1.ResourceSlice{}
-		gone := apierrors.IsNotFound(w.rome.Objects.Get(ctx, kube.ObjectKey{Namespace: "liqo-tenant-milan", Name: node}, &slice))
+		gone := apierrors.IsNotFound(w.rome.Objects.Get(ctx,
+			kube.ObjectKey{Namespace: "liqo-tenant-milan", Name: node}, &slice))
 		virtual := offv1beta1.VirtualNode{}
 		labelled := w.rome.Objects.Get(ctx, kube.ObjectKey{Namespace: "liqo-tenant-milan", Name: node}, &virtual) == nil &&
 			virtual.Spec.Labels["offload.bourse.dev/leaving"] != ""
@@ -168,8 +177,8 @@ func TestAProviderLeavesInOrder(t *testing.T) {
 	w.nothingLeft(t, w.rome, w.milan)
 }
 
-// An offloading of an older version, whose selector names providers, gets the selector that never changes. Nothing at the
-// provider ends by that, also when the agent is killed on the way.
+// An offloading of an older version, whose selector names providers, gets the selector that never
+// changes. Nothing at the provider ends by that, also when the agent is killed on the way.
 func TestAnOldOffloadingIsMigrated(t *testing.T) {
 	w := start(t)
 	a := w.ask(t, w.rome, w.milan, "old", amounts("2", "2Gi"))
@@ -224,7 +233,8 @@ func TestAnOldOffloadingIsMigrated(t *testing.T) {
 	agent.start()
 	eventually(t, "the selector is the new one", func(ctx context.Context) error {
 		err := w.rome.Objects.Get(ctx, kube.ObjectKeyFromObject(&offloading), &offloading)
-		if key := offloading.Spec.ClusterSelector.NodeSelectorTerms[0].MatchExpressions[0].Key; err == nil && key != "offload.bourse.dev/old" {
+		if key := offloading.Spec.ClusterSelector.NodeSelectorTerms[0].MatchExpressions[0].Key; err == nil &&
+			key != "offload.bourse.dev/old" {
 			err = fmt.Errorf("it is %s", key)
 		}
 		if err == nil && offloading.Status.ObservedGeneration != offloading.Generation {
@@ -240,8 +250,8 @@ func TestAnOldOffloadingIsMigrated(t *testing.T) {
 	w.nothingLeft(t, w.rome, w.milan)
 }
 
-// A virtual node that somebody makes by hand, with a provider that has one of ours, ends no namespace there, although it
-// does not have its label; it gets the label.
+// A virtual node that somebody makes by hand, with a provider that has one of ours, ends no
+// namespace there, although it does not have its label; it gets the label.
 func TestAVirtualNodeMadeByHand(t *testing.T) {
 	w := start(t)
 	a := w.ask(t, w.rome, w.milan, "beside-ours", amounts("2", "2Gi"))
@@ -250,7 +260,8 @@ func TestAVirtualNodeMadeByHand(t *testing.T) {
 	a.running(w.milan, 2)
 	was := podsIn(t, w.milan, "beside-ours-rome")
 	var ours offv1beta1.VirtualNode
-	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "liqo-tenant-milan", Name: market.SliceName("rome", "milan", api.GeneralPool)}, &ours); err != nil {
+	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "liqo-tenant-milan",
+		Name: market.SliceName("rome", "milan", api.GeneralPool)}, &ours); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "it stays mapped", func(ctx context.Context) error {
@@ -263,7 +274,8 @@ func TestAVirtualNodeMadeByHand(t *testing.T) {
 	})
 	no := false
 	second := &offv1beta1.VirtualNode{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ours.Namespace, Name: "made-by-hand", Labels: map[string]string{"liqo.io/remote-cluster-id": "milan"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ours.Namespace, Name: "made-by-hand",
+			Labels: map[string]string{"liqo.io/remote-cluster-id": "milan"}},
 		Spec: offv1beta1.VirtualNodeSpec{
 			ClusterID: ours.Spec.ClusterID, KubeconfigSecretRef: ours.Spec.KubeconfigSecretRef, VkOptionsTemplateRef: ours.Spec.VkOptionsTemplateRef,
 			CreateNode: &no, ResourceQuota: ours.Spec.ResourceQuota,
@@ -300,9 +312,10 @@ func TestAVirtualNodeMadeByHand(t *testing.T) {
 // askIn asks for one more reservation, in the namespace of another.
 func (w *world) askIn(t *testing.T, namespace, name, target string, amounts api.Resources) *asked {
 	t.Helper()
-	r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: api.ResourceRequestSpec{
-		Request: api.Request{Resources: amounts, Target: target}, Offload: &api.Offload{Namespaces: []string{namespace}},
-	}}
+	r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: api.ResourceRequestSpec{
+			Request: api.Request{Resources: amounts, Target: target}, Offload: &api.Offload{Namespaces: []string{namespace}},
+		}}
 	if err := w.rome.Objects.Create(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}

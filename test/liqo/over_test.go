@@ -15,11 +15,13 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// A consumer runs more than it has reserved: its pod in one namespace ignores SIGTERM once it is deleted, which Liqo counts no more, and
-// the quota of another namespace does not know of it. The provider kills what runs on, tells its admin, and leaves the other pod alone.
+// A consumer runs more than it has reserved: its pod in one namespace ignores SIGTERM once it is
+// deleted, which Liqo counts no more, and the quota of another namespace does not know of it. The
+// provider kills what runs on, tells its admin, and leaves the other pod alone.
 func TestMoreThanIsReservedIsTakenBack(t *testing.T) {
 	w := start(t)
-	second := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "and-over", Labels: map[string]string{api.RequestsFromLabel: "over"}}}
+	second := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "and-over",
+		Labels: map[string]string{api.RequestsFromLabel: "over"}}}
 	if err := w.rome.Objects.Create(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +32,8 @@ func TestMoreThanIsReservedIsTakenBack(t *testing.T) {
 	pod := func(namespace, name string) *corev1.Pod {
 		grace := int64(3600)
 		p := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{"lab.bourse.dev/ignores": "SIGTERM"}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+				Annotations: map[string]string{"lab.bourse.dev/ignores": "SIGTERM"}},
 			Spec: corev1.PodSpec{
 				NodeSelector: map[string]string{"liqo.io/type": "virtual-node"}, TerminationGracePeriodSeconds: &grace,
 				Containers: []corev1.Container{{
@@ -77,7 +80,8 @@ func TestMoreThanIsReservedIsTakenBack(t *testing.T) {
 	if !slices.ContainsFunc(w.metricsOfParis(t), counted) {
 		t.Error("the metric counts nothing")
 	}
-	if err := w.paris.Objects.Get(t.Context(), at, &after); err != nil || after.UID != before.UID || after.DeletionTimestamp != nil {
+	if err := w.paris.Objects.Get(t.Context(), at, &after); err != nil ||
+		after.UID != before.UID || after.DeletionTimestamp != nil {
 		t.Errorf("the other pod is %s, was %s, deleted at %v, %v", after.UID, before.UID, after.DeletionTimestamp, err)
 	}
 	if err := w.rome.Objects.Delete(t.Context(), more, kube.GracePeriodSeconds(0)); err != nil {

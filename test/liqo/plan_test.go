@@ -17,16 +17,20 @@ import (
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// What bourse reserve --dry-run prints, it makes nothing of. Once the same is reserved, told step by step, each of the objects is there.
+// What bourse reserve --dry-run prints, it makes nothing of. Once the same is reserved, told step
+// by step, each of the objects is there.
 func TestWhatADryRunPrintsIsMade(t *testing.T) {
 	w := start(t)
-	if err := w.rome.Objects.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "planned"}}); err != nil {
+	if err := w.rome.Objects.Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "planned"}}); err != nil {
 		t.Fatal(err)
 	}
 	reserve := func(more ...string) []byte {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), w.Binary, append([]string{"reserve", "--cpu", "1", "--memory", "1Gi", "--target", "paris", "-n", "planned", "--name", "planned",
-			"--offload", "planned", "--server", "unix://" + w.rome.Socket(0)}, more...)...)
+		cmd := exec.CommandContext(t.Context(), w.Binary,
+			append([]string{"reserve", "--cpu", "1", "--memory", "1Gi",
+				"--target", "paris", "-n", "planned", "--name", "planned",
+				"--offload", "planned", "--server", "unix://" + w.rome.Socket(0)}, more...)...)
 		cmd.Dir, cmd.Env = t.TempDir(), []string{"HOME=" + t.TempDir()}
 		out, err := cmd.CombinedOutput()
 		if err != nil {

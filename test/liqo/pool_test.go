@@ -26,7 +26,8 @@ func TestThePoolsNodesAndClasses(t *testing.T) {
 		p := &s.Pools[0]
 		p.NodeSelector = map[string]string{corev1.LabelHostname: "paris-1"}
 		p.TolerateTaints = []string{"dedicated"}
-		p.StorageClasses, p.IngressClasses, p.LoadBalancerClasses = []string{"fast", "slow"}, []string{"nginx"}, []string{"metal"}
+		p.StorageClasses, p.IngressClasses, p.LoadBalancerClasses = []string{"fast",
+			"slow"}, []string{"nginx"}, []string{"metal"}
 	})
 	a := w.ask(t, w.rome, w.paris, "pooled", amounts("2", "2Gi"))
 	a.becomes(api.Active)
@@ -36,9 +37,11 @@ func TestThePoolsNodesAndClasses(t *testing.T) {
 		if err := w.rome.Objects.Get(ctx, kube.ObjectKey{Namespace: "liqo-tenant-paris", Name: slice}, &v); err != nil {
 			return err
 		}
-		if s := v.Spec; !slices.Equal(s.StorageClasses, []liqov1beta1.StorageType{{StorageClassName: "fast", Default: true}, {StorageClassName: "slow"}}) ||
+		if s := v.Spec; !slices.Equal(s.StorageClasses,
+			[]liqov1beta1.StorageType{{StorageClassName: "fast", Default: true}, {StorageClassName: "slow"}}) ||
 			!slices.Equal(s.IngressClasses, []liqov1beta1.IngressType{{IngressClassName: "nginx", Default: true}}) ||
-			!slices.Equal(s.LoadBalancerClasses, []liqov1beta1.LoadBalancerType{{LoadBalancerClassName: "metal", Default: true}}) ||
+			!slices.Equal(s.LoadBalancerClasses,
+				[]liqov1beta1.LoadBalancerType{{LoadBalancerClassName: "metal", Default: true}}) ||
 			s.OffloadingPatch == nil || s.OffloadingPatch.NodeSelector[corev1.LabelHostname] != "paris-1" {
 			return fmt.Errorf("it is %+v", s)
 		}
@@ -60,21 +63,25 @@ func TestThePoolsNodesAndClasses(t *testing.T) {
 		change func(*corev1.PodSpec)
 		says   string
 	}{
-		"elsewhere":        {func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{corev1.LabelHostname: "paris-2"} }, "select the nodes of its pool"},
-		"anywhere":         {func(s *corev1.PodSpec) { s.NodeSelector = nil }, "select the nodes of its pool"},
-		"on other tainted": {func(s *corev1.PodSpec) { s.Tolerations = []corev1.Toleration{{Key: "control-plane"}} }, "nothing else"},
+		"elsewhere": {func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{corev1.LabelHostname: "paris-2"} },
+			"select the nodes of its pool"},
+		"anywhere": {func(s *corev1.PodSpec) { s.NodeSelector = nil }, "select the nodes of its pool"},
+		"on other tainted": {func(s *corev1.PodSpec) { s.Tolerations = []corev1.Toleration{{Key: "control-plane"}} },
+			"nothing else"},
 		"on tainted, as told": {func(s *corev1.PodSpec) {
 			s.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
 		}, ""},
 	} {
 		spec := corev1.PodSpec{
 			NodeSelector: map[string]string{corev1.LabelHostname: "paris-1"},
-			Containers:   []corev1.Container{{Name: "c", Image: "localhost/c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList(amounts("100m", "64Mi"))}}},
+			Containers: []corev1.Container{{Name: "c", Image: "localhost/c",
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList(amounts("100m", "64Mi"))}}},
 		}
 		c.change(&spec)
 		err := kubelet.Create(t.Context(), &offv1beta1.ShadowPod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "pooled-rome", Name: "any", Labels: map[string]string{"offloading.liqo.io/origin": "rome", "offloading.liqo.io/destination": "paris"}},
-			Spec:       offv1beta1.ShadowPodSpec{Pod: spec},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "pooled-rome", Name: "any",
+				Labels: map[string]string{"offloading.liqo.io/origin": "rome", "offloading.liqo.io/destination": "paris"}},
+			Spec: offv1beta1.ShadowPodSpec{Pod: spec},
 		}, kube.DryRunAll)
 		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("a pod %s: %v, want %q", name, err, c.says)
@@ -91,7 +98,8 @@ func TestSeveralPools(t *testing.T) {
 	t.Cleanup(func() { w.offers(t, "milan", map[string]string{api.GeneralPool: "32"}) })
 	on := func(node string) map[string]string { return map[string]string{corev1.LabelHostname: node} }
 	w.withPolicy(t, w.milan, func(s *api.Sharing) {
-		s.Pools = []api.PoolPolicy{{Name: "fast", NodeSelector: on("milan-1")}, {Name: api.GeneralPool, NodeSelector: on("milan-2")}}
+		s.Pools = []api.PoolPolicy{{Name: "fast", NodeSelector: on("milan-1")},
+			{Name: api.GeneralPool, NodeSelector: on("milan-2")}}
 	})
 	w.offers(t, "milan", map[string]string{api.GeneralPool: "16", "fast": "16"})
 	ask := func(name, pool string) *asked {
@@ -102,7 +110,8 @@ func TestSeveralPools(t *testing.T) {
 	general, fast := ask("in-general", ""), ask("in-fast", "fast")
 	for _, a := range []*asked{general, fast} {
 		a.run(2, "100m", "64Mi", func(p *corev1.PodSpec) {
-			p.NodeSelector["bourse.dev/pool"] = map[string]string{"in-general": api.GeneralPool, "in-fast": "fast"}[a.request.Name]
+			p.NodeSelector["bourse.dev/pool"] = map[string]string{"in-general": api.GeneralPool,
+				"in-fast": "fast"}[a.request.Name]
 		})
 		a.running(w.milan, 2)
 	}
@@ -118,7 +127,8 @@ func TestSeveralPools(t *testing.T) {
 		}
 	}
 	var maps offv1beta1.NamespaceMapList
-	if err := w.rome.Objects.List(t.Context(), &maps, kube.InNamespace("liqo-tenant-milan")); err != nil || len(maps.Items) != 1 {
+	if err := w.rome.Objects.List(t.Context(), &maps, kube.InNamespace("liqo-tenant-milan")); err != nil ||
+		len(maps.Items) != 1 {
 		t.Fatalf("%d NamespaceMaps, %v", len(maps.Items), err)
 	}
 	if err := w.rome.Objects.Delete(t.Context(), &maps.Items[0], kube.DryRunAll); !apierrors.IsInvalid(err) {

@@ -15,12 +15,13 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// What of a namespace goes to the provider is what the request says, and the way to the consumer's API server never does. What the provider refuses
-// an Event names, with the words of its policy.
+// What of a namespace goes to the provider is what the request says, and the way to the consumer's
+// API server never does. What the provider refuses an Event names, with the words of its policy.
 func TestWhatIsReflected(t *testing.T) {
 	w := start(t)
 	a := w.ask(t, w.rome, w.paris, "reflected", amounts("1", "1Gi"), func(r *api.ResourceRequest) {
-		r.Spec.Offload.Reflect = &api.Reflect{Secrets: api.ReflectAll, ConfigMaps: api.ReflectNone, Services: api.ReflectAllowList}
+		r.Spec.Offload.Reflect = &api.Reflect{Secrets: api.ReflectAll,
+			ConfigMaps: api.ReflectNone, Services: api.ReflectAllowList}
 	})
 	a.becomes(api.Active)
 	a.run(1, "100m", "64Mi")
@@ -40,7 +41,8 @@ func TestWhatIsReflected(t *testing.T) {
 		}
 	}
 	there := func(ctx context.Context, o kube.Object) error {
-		return w.paris.Objects.Get(ctx, kube.ObjectKey{Namespace: "reflected-rome", Name: o.GetName()}, o.DeepCopyObject().(kube.Object))
+		return w.paris.Objects.Get(ctx, kube.ObjectKey{Namespace: "reflected-rome", Name: o.GetName()},
+			o.DeepCopyObject().(kube.Object))
 	}
 	eventually(t, "Secret and Service are at paris", func(ctx context.Context) error {
 		return errors.Join(there(ctx, goes[0]), there(ctx, goes[1]))
@@ -51,10 +53,13 @@ func TestWhatIsReflected(t *testing.T) {
 		}
 	}
 	acts := service("acts")
-	acts.Annotations = map[string]string{"liqo.io/allow-reflection": "true", "external-dns.alpha.kubernetes.io/hostname": "www.paris.example"}
+	acts.Annotations = map[string]string{"liqo.io/allow-reflection": "true",
+		"external-dns.alpha.kubernetes.io/hostname": "www.paris.example"}
 	w.isRefused(t, a, acts, "on which a controller could act")
-	w.isRefused(t, a, &corev1.Secret{ObjectMeta: named("large"), Data: map[string][]byte{"large": make([]byte, 600<<10)}}, "512 KiB")
-	a.tells(api.ConditionReflected, metav1.ConditionFalse, "Secret reflected/large: ", "Service reflected/acts: ", "512 KiB", "so these stay: ",
+	w.isRefused(t, a, &corev1.Secret{ObjectMeta: named("large"),
+		Data: map[string][]byte{"large": make([]byte, 600<<10)}}, "512 KiB")
+	a.tells(api.ConditionReflected, metav1.ConditionFalse, "Secret reflected/large: ",
+		"Service reflected/acts: ", "512 KiB", "so these stay: ",
 		"Service reflected/stays", "ConfigMaps: None")
 	w.diagnoses(t, "NotReflected", "reservation "+a.request.Status.Reservation)
 	before := acts.DeepCopy()
@@ -64,7 +69,8 @@ func TestWhatIsReflected(t *testing.T) {
 	}
 	eventually(t, "once it is changed it is at paris", func(ctx context.Context) error { return there(ctx, acts) })
 	var pods corev1.PodList
-	if err := w.paris.Objects.List(t.Context(), &pods, kube.InNamespace("reflected-rome")); err != nil || len(pods.Items) != 1 {
+	if err := w.paris.Objects.List(t.Context(), &pods, kube.InNamespace("reflected-rome")); err != nil ||
+		len(pods.Items) != 1 {
 		t.Fatalf("%d pods are at paris: %v", len(pods.Items), err)
 	}
 	for _, env := range pods.Items[0].Spec.Containers[0].Env {
@@ -84,7 +90,8 @@ func (w *world) isRefused(t *testing.T, a *asked, o kube.Object, why string) {
 	}
 	eventually(t, o.GetName()+" is refused, and an Event says so", func(ctx context.Context) error {
 		var events corev1.EventList
-		if err := a.from.Objects.List(ctx, &events, kube.InNamespace(o.GetNamespace()), kube.MatchingFields{"reason": "FailedReflection"}); err != nil {
+		if err := a.from.Objects.List(ctx, &events, kube.InNamespace(o.GetNamespace()),
+			kube.MatchingFields{"reason": "FailedReflection"}); err != nil {
 			return err
 		}
 		for _, e := range events.Items {

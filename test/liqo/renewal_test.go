@@ -40,7 +40,8 @@ func TestLiqoRenewsItsCertificates(t *testing.T) {
 	before := podsIn(t, w.milan, "renewed-rome")
 	scale := func(replicas int) {
 		t.Helper()
-		if err := w.rome.Objects.Patch(t.Context(), work, kube.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))); err != nil {
+		if err := w.rome.Objects.Patch(t.Context(), work,
+			kube.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))); err != nil {
 			t.Fatal(err)
 		}
 		a.running(w.milan, replicas)
@@ -69,7 +70,8 @@ func TestLiqoRenewsItsCertificates(t *testing.T) {
 
 	// Rome's Liqo has no connection left to fetch what milan's Liqo signs: the agents transfer it.
 	signFor()
-	err := errors.Join(w.rome.Cluster.Restart(t.Context(), lab.LiqoCRDReplicator), w.milan.Cluster.Start(t.Context(), lab.LiqoControllerManager))
+	err := errors.Join(w.rome.Cluster.Restart(t.Context(), lab.LiqoCRDReplicator),
+		w.milan.Cluster.Start(t.Context(), lab.LiqoControllerManager))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +80,8 @@ func TestLiqoRenewsItsCertificates(t *testing.T) {
 		eventually(t, "the doctor of "+m.Name+" finds nothing of this", func(ctx context.Context) error {
 			d, err := m.People(0).Diagnose(ctx)
 			for _, p := range d.Problems {
-				if p.Code == health.CertificateExpiring.Code || p.Code == health.CertificateExpired.Code || p.Code == health.MixedPeering.Code {
+				if p.Code == health.CertificateExpiring.Code || p.Code == health.CertificateExpired.Code ||
+					p.Code == health.MixedPeering.Code {
 					return fmt.Errorf("it finds %+v", p)
 				}
 			}

@@ -25,7 +25,8 @@ type asked struct {
 	request *api.ResourceRequest
 }
 
-func (w *world) ask(t *testing.T, from, target *federation.Member, name string, amounts api.Resources, more ...func(*api.ResourceRequest)) *asked {
+func (w *world) ask(t *testing.T, from, target *federation.Member,
+	name string, amounts api.Resources, more ...func(*api.ResourceRequest)) *asked {
 	t.Helper()
 	if err := from.Objects.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 		t.Fatal(err)
@@ -133,29 +134,30 @@ func (a *asked) running(provider *federation.Member, pods int) {
 		where     *federation.Member
 		namespace string
 	}{{a.from, a.request.Namespace}, {provider, a.request.Namespace + "-" + a.from.Name}} {
-		eventually(a.t, fmt.Sprintf("%d pods run in %s of %s", pods, at.namespace, at.where.Name), func(ctx context.Context) error {
-			var list corev1.PodList
-			if err := at.where.Objects.List(ctx, &list, kube.InNamespace(at.namespace)); err != nil {
-				return err
-			}
-			n, why := 0, ""
-			for _, p := range list.Items {
-				if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
-					n++
-				} else {
-					why += fmt.Sprintf(" %s is %s %s", p.Name, p.Status.Phase, p.Status.Message)
-					for _, c := range p.Status.Conditions {
-						if c.Status != corev1.ConditionTrue {
-							why += " " + c.Message
+		eventually(a.t, fmt.Sprintf("%d pods run in %s of %s", pods, at.namespace, at.where.Name),
+			func(ctx context.Context) error {
+				var list corev1.PodList
+				if err := at.where.Objects.List(ctx, &list, kube.InNamespace(at.namespace)); err != nil {
+					return err
+				}
+				n, why := 0, ""
+				for _, p := range list.Items {
+					if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+						n++
+					} else {
+						why += fmt.Sprintf(" %s is %s %s", p.Name, p.Status.Phase, p.Status.Message)
+						for _, c := range p.Status.Conditions {
+							if c.Status != corev1.ConditionTrue {
+								why += " " + c.Message
+							}
 						}
 					}
 				}
-			}
-			if n != pods {
-				return fmt.Errorf("%d run;%s", n, why)
-			}
-			return nil
-		})
+				if n != pods {
+					return fmt.Errorf("%d run;%s", n, why)
+				}
+				return nil
+			})
 	}
 }
 
@@ -168,7 +170,8 @@ func (w *world) nothingLeft(t *testing.T, one, other *federation.Member) {
 				&authv1beta1.TenantList{}, &authv1beta1.IdentityList{}, &authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{},
 				&offv1beta1.NamespaceMapList{}, &offv1beta1.QuotaList{}, &corev1.NamespaceList{}, &corev1.NodeList{},
 			} {
-				if err := side.at.Objects.List(ctx, list, kube.MatchingLabels{"liqo.io/remote-cluster-id": side.peer.Name}); err != nil {
+				if err := side.at.Objects.List(ctx, list,
+					kube.MatchingLabels{"liqo.io/remote-cluster-id": side.peer.Name}); err != nil {
 					return err
 				}
 				if names := namesIn(list); len(names) > 0 {

@@ -44,8 +44,8 @@ func (a *asked) answered(reason string) {
 	})
 }
 
-// A request that is edited becomes larger, longer and smaller, up to pods that must go; what is refused, or cannot change,
-// leaves it as it was.
+// A request that is edited becomes larger, longer and smaller, up to pods that must go; what is
+// refused, or cannot change, leaves it as it was.
 func TestResizeUpAndDown(t *testing.T) {
 	w := start(t)
 	a := w.ask(t, w.rome, w.milan, "resized", amounts("2", "2Gi"))
@@ -73,7 +73,8 @@ func TestResizeUpAndDown(t *testing.T) {
 	}
 	eventually(t, "the provider's instruction is the third", func(ctx context.Context) error {
 		var i api.ProviderInstruction
-		if err := w.milan.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: a.request.Status.Reservation}, &i); err != nil {
+		if err := w.milan.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: a.request.Status.Reservation},
+			&i); err != nil {
 			return err
 		}
 		if i.Spec.Generation != 3 {

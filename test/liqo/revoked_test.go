@@ -17,8 +17,9 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// A consumer is suspended and revoked: its provider shows it and tells of it, and what runs goes on. Only where the
-// policy says so Liqo drains it, until the policy says otherwise. When it is a member again, that is shown, too.
+// A consumer is suspended and revoked: its provider shows it and tells of it, and what runs goes
+// on. Only where the policy says so Liqo drains it, until the policy says otherwise. When it is a
+// member again, that is shown, too.
 func TestAConsumerIsRevoked(t *testing.T) {
 	w := start(t)
 	a := w.ask(t, w.rome, w.milan, "revoked", amounts("1", "1Gi"))
@@ -146,7 +147,8 @@ func (w *world) shows(t *testing.T, state api.MemberState, says, kind string) {
 			return err
 		}
 		c := meta.FindStatusCondition(p.Status.Conditions, api.ConditionMember)
-		if c == nil || c.Reason != string(state) || (c.Status == "True") != (state == api.MemberActive) || !strings.Contains(c.Message, says) {
+		if c == nil || c.Reason != string(state) || (c.Status == "True") != (state == api.MemberActive) ||
+			!strings.Contains(c.Message, says) {
 			return fmt.Errorf("the condition is %+v", c)
 		}
 		var list eventsv1.EventList
@@ -154,7 +156,8 @@ func (w *world) shows(t *testing.T, state api.MemberState, says, kind string) {
 			return err
 		}
 		for _, e := range list.Items {
-			if e.Regarding.Kind == "Peering" && e.Regarding.Name == name && e.Reason == "Member"+string(state) && e.Type == kind {
+			if e.Regarding.Kind == "Peering" && e.Regarding.Name == name &&
+				e.Reason == "Member"+string(state) && e.Type == kind {
 				return nil
 			}
 		}

@@ -18,8 +18,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// A consumer cannot make the provider's Liqo act on a Secret of its own: neither by a Secret that it creates, nor by a change of one that it
-// may have. Each attempt is the consumer's own virtual kubelet's identity; a server that plays the consumer's cluster sees whether Liqo acts.
+// A consumer cannot make the provider's Liqo act on a Secret of its own: neither by a Secret that
+// it creates, nor by a change of one that it may have. Each attempt is the consumer's own virtual
+// kubelet's identity; a server that plays the consumer's cluster sees whether Liqo acts.
 func TestASecretIsNoIdentity(t *testing.T) {
 	w := start(t)
 	a := w.ask(t, w.rome, w.milan, "secrets", amounts("1", "1Gi"))
@@ -51,7 +52,8 @@ func TestASecretIsNoIdentity(t *testing.T) {
 		}
 	}
 	harmless := func(name string) *corev1.Secret {
-		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "secrets-rome", Name: name}, Data: map[string][]byte{"kubeconfig": kubeconfig}}
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "secrets-rome", Name: name},
+			Data: map[string][]byte{"kubeconfig": kubeconfig}}
 		if err := kubelet.Create(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
@@ -74,15 +76,18 @@ func TestASecretIsNoIdentity(t *testing.T) {
 		"applies one": func(t *testing.T) error {
 			s := identity("applied")
 			s.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
-			return kubelet.Patch(t.Context(), s, kube.Apply, kube.FieldOwner("reflection.liqo.io"), kube.ForceOwnership) //nolint:staticcheck // the raw patch
+			//nolint:staticcheck // the raw patch
+			return kubelet.Patch(t.Context(), s, kube.Apply, kube.FieldOwner("reflection.liqo.io"), kube.ForceOwnership)
 		},
 		"asks for a token of a ServiceAccount": func(t *testing.T) error {
-			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "secrets-rome", Name: "token"}, Type: corev1.SecretTypeServiceAccountToken}
+			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "secrets-rome", Name: "token"},
+				Type: corev1.SecretTypeServiceAccountToken}
 			s.Annotations = map[string]string{corev1.ServiceAccountNameKey: "default"}
 			return kubelet.Create(t.Context(), s)
 		},
 		"keeps the namespace from going": func(t *testing.T) error {
-			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "secrets-rome", Name: "stays", Finalizers: []string{"rome.example/never"}}}
+			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "secrets-rome",
+				Name: "stays", Finalizers: []string{"rome.example/never"}}}
 			return kubelet.Create(t.Context(), s)
 		},
 	} {

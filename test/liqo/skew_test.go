@@ -16,15 +16,16 @@ import (
 	"github.com/bourse-dev/bourse/test/lab"
 )
 
-// A peer whose Liqo is upgraded alone: what runs goes on, nothing new is reserved, and both doctors say why. What is read of an
-// installation is the label that its chart sets.
+// A peer whose Liqo is upgraded alone: what runs goes on, nothing new is reserved, and both doctors
+// say why. What is read of an installation is the label that its chart sets.
 func TestAPeersLiqoIsUpgradedAlone(t *testing.T) {
 	w := start(t)
 	upgrade := func(version string) {
 		t.Helper()
 		d := &appsv1.Deployment{}
 		d.Namespace, d.Name = lab.LiqoNamespace, string(lab.LiqoControllerManager)
-		if err := w.milan.Objects.Patch(context.Background(), d, kube.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"app.kubernetes.io/version":%q}}}`, version))); err != nil {
+		if err := w.milan.Objects.Patch(context.Background(), d, kube.RawPatch(types.MergePatchType,
+			fmt.Appendf(nil, `{"metadata":{"labels":{"app.kubernetes.io/version":%q}}}`, version))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,7 +43,8 @@ func TestAPeersLiqoIsUpgradedAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(e.Clusters, func(v api.Verdict) bool { return v.Cluster == "milan" })
-	if e.Decision.Chosen == "milan" || i < 0 || !strings.Contains(e.Clusters[i].Message, "other minor versions do not peer") {
+	if e.Decision.Chosen == "milan" || i < 0 || !strings.Contains(e.Clusters[i].Message,
+		"other minor versions do not peer") {
 		t.Errorf("it would be reserved: %+v", e)
 	}
 	a.running(w.milan, 1)

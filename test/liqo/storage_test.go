@@ -23,11 +23,14 @@ func TestStorageOfAPlan(t *testing.T) {
 	w.lendsStorage(t, "100Gi")
 	plan := amounts("1", "1Gi")
 	plan[corev1.ResourceStorage] = resource.MustParse("10Gi")
-	if _, err := w.milan.People(0).PutOffer(t.Context(), "disk", api.OfferSpec{Plans: []api.Plan{{Name: "small", Resources: plan, Quantity: 4, Units: &api.Units{Min: 1, Max: 4}}}}); err != nil {
+	if _, err := w.milan.People(0).PutOffer(t.Context(), "disk",
+		api.OfferSpec{Plans: []api.Plan{{Name: "small", Resources: plan,
+			Quantity: 4, Units: &api.Units{Min: 1, Max: 4}}}}); err != nil {
 		t.Fatal(err)
 	}
 	defer w.withdraws(t, w.milan, "disk")
-	second := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "stored-too", Labels: map[string]string{api.RequestsFromLabel: "stored"}}}
+	second := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "stored-too",
+		Labels: map[string]string{api.RequestsFromLabel: "stored"}}}
 	if err := w.rome.Objects.Create(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +74,8 @@ func TestStorageOfAPlan(t *testing.T) {
 	other.release()
 	a.release()
 	w.nothingLeft(t, w.rome, w.milan)
-	eventually(t, "milan and paris have no peering", func(ctx context.Context) error { // what was made by hand between the two may be there still
+	// what was made by hand between the two may be there still
+	eventually(t, "milan and paris have no peering", func(ctx context.Context) error {
 		return cmp.Or(noPeering(ctx, w.paris, w.milan), noPeering(ctx, w.milan, w.paris))
 	})
 }

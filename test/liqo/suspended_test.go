@@ -122,23 +122,25 @@ func (w *world) showsSuspended(t *testing.T, a *asked, reason, says string) {
 		at   *federation.Member
 		name string
 	}{{w.milan, api.PeeringName("rome", api.RoleConsumer)}, {w.rome, api.PeeringName("milan", api.RoleProvider)}} {
-		eventually(t, fmt.Sprintf("%s shows in %s that it is %q", side.at.Name, side.name, told), func(ctx context.Context) error {
-			var p api.Peering
-			err := side.at.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: side.name}, &p)
-			if err := suspendedBy(p.Status.Conditions, reason, says, err); err != nil {
-				return err
-			}
-			var list eventsv1.EventList
-			if err := side.at.Objects.List(ctx, &list, kube.InNamespace(api.Namespace)); err != nil {
-				return err
-			}
-			if !slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
-				return e.Regarding.Kind == "Peering" && e.Regarding.Name == side.name && e.Reason == told && (e.Type == corev1.EventTypeWarning) == (reason != "")
-			}) {
-				return fmt.Errorf("no Event tells it")
-			}
-			return nil
-		})
+		eventually(t, fmt.Sprintf("%s shows in %s that it is %q", side.at.Name, side.name, told),
+			func(ctx context.Context) error {
+				var p api.Peering
+				err := side.at.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: side.name}, &p)
+				if err := suspendedBy(p.Status.Conditions, reason, says, err); err != nil {
+					return err
+				}
+				var list eventsv1.EventList
+				if err := side.at.Objects.List(ctx, &list, kube.InNamespace(api.Namespace)); err != nil {
+					return err
+				}
+				if !slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
+					return e.Regarding.Kind == "Peering" && e.Regarding.Name == side.name &&
+						e.Reason == told && (e.Type == corev1.EventTypeWarning) == (reason != "")
+				}) {
+					return fmt.Errorf("no Event tells it")
+				}
+				return nil
+			})
 	}
 	eventually(t, "milan's Peer and rome's instruction show it", func(ctx context.Context) error {
 		var p api.Peer
@@ -157,7 +159,8 @@ func suspendedBy(conditions []metav1.Condition, reason, says string, err error) 
 	switch {
 	case err != nil:
 		return err
-	case reason == "" && c != nil, reason != "" && (c == nil || c.Status != metav1.ConditionTrue || c.Reason != reason || !strings.Contains(c.Message, says)):
+	case reason == "" && c != nil, reason != "" && (c == nil ||
+		c.Status != metav1.ConditionTrue || c.Reason != reason || !strings.Contains(c.Message, says)):
 		return fmt.Errorf("the condition is %+v", c)
 	}
 	return nil

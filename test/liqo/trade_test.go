@@ -21,8 +21,9 @@ import (
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// A whole trade: published by one cluster, seen and bought by another, the same contract on both, a virtual node of exactly what the
-// plan sells, pods on it; and once it is cancelled nothing is left but the record.
+// A whole trade: published by one cluster, seen and bought by another, the same contract on both, a
+// virtual node of exactly what the plan sells, pods on it; and once it is cancelled nothing is left
+// but the record.
 func TestTrade(t *testing.T) {
 	w := start(t)
 	w.sells(t, w.milan, "web", "2", "4Gi")
@@ -30,8 +31,8 @@ func TestTrade(t *testing.T) {
 	w.withdraws(t, w.milan, "web")
 }
 
-// The same after the broker was killed: the purchase, the handshake of the peering and the end go from connector to connector. When
-// it is back, its books agree.
+// The same after the broker was killed: the purchase, the handshake of the peering and the end go
+// from connector to connector. When it is back, its books agree.
 func TestTradeWithoutTheBroker(t *testing.T) {
 	w := start(t)
 	w.sells(t, w.milan, "web", "2", "4Gi")
@@ -94,12 +95,14 @@ func (w *world) trades(t *testing.T, name string) string {
 		t.Errorf("what was signed is %+v", terms)
 	}
 	var node corev1.Node
-	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Name: market.SliceName("rome", "milan", api.GeneralPool)}, &node); err != nil {
+	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Name: market.SliceName("rome", "milan", api.GeneralPool)},
+		&node); err != nil {
 		t.Fatal(err)
 	}
 	for resource, amount := range amounts("4", "8Gi") { // two of 2 CPU and 4Gi
 		if got := node.Status.Allocatable[resource]; got.Cmp(amount) != 0 || got.Cmp(terms.Resources[resource]) != 0 {
-			t.Errorf("the virtual node has %s %s, bought were %s, signed %+v", got.String(), resource, amount.String(), terms.Resources)
+			t.Errorf("the virtual node has %s %s, bought were %s, signed %+v",
+				got.String(), resource, amount.String(), terms.Resources)
 		}
 	}
 	a.run(5, "500m", "256Mi")
@@ -127,7 +130,8 @@ func (w *world) withdraws(t *testing.T, seller *federation.Member, name string) 
 	}
 }
 
-// sees waits until a buyer sees an offer as its seller has it on sale now, not one of that name before it, with all of its units left.
+// sees waits until a buyer sees an offer as its seller has it on sale now, not one of that name
+// before it, with all of its units left.
 func (w *world) sees(t *testing.T, buyer, seller *federation.Member, name string) (offer api.Envelope[api.Listing]) {
 	t.Helper()
 	eventually(t, buyer.Name+" sees what "+seller.Name+" sells", func(ctx context.Context) error {
@@ -150,12 +154,14 @@ func (w *world) sees(t *testing.T, buyer, seller *federation.Member, name string
 }
 
 // buys makes a request for two units of a plan, for ten hours, that offloads its namespace.
-func (w *world) buys(t *testing.T, buyer, seller *federation.Member, name string, offer api.Envelope[api.Listing]) *asked {
+func (w *world) buys(t *testing.T, buyer, seller *federation.Member,
+	name string, offer api.Envelope[api.Listing]) *asked {
 	t.Helper()
 	return w.ask(t, buyer, seller, name, nil, func(r *api.ResourceRequest) {
 		r.Spec.Resources, r.Spec.Target = nil, ""
 		r.Spec.Duration = &metav1.Duration{Duration: 10 * time.Hour}
-		r.Spec.Purchase = &api.Purchase{Seller: seller.Name, Offer: offer.Payload.Name, Plan: "small", Units: 2, Digest: offer.Payload.Digest}
+		r.Spec.Purchase = &api.Purchase{Seller: seller.Name, Offer: offer.Payload.Name,
+			Plan: "small", Units: 2, Digest: offer.Payload.Digest}
 	})
 }
 
@@ -176,7 +182,8 @@ func (w *world) agree(t *testing.T, reservation string) (bought api.Deal) {
 			return err
 		}
 		sold, err := of(w.milan)
-		if err == nil && (bought.Spec.Assignment == "" || bought.Spec != sold.Spec || bought.Status.Cost != "2.00 EUR" || sold.Status.Cost != bought.Status.Cost) {
+		if err == nil && (bought.Spec.Assignment == "" || bought.Spec != sold.Spec ||
+			bought.Status.Cost != "2.00 EUR" || sold.Status.Cost != bought.Status.Cost) {
 			err = fmt.Errorf("bought %+v, sold %+v", bought, sold)
 		}
 		return err
@@ -207,7 +214,8 @@ func (w *world) verifies(t *testing.T, deal api.Deal) (terms api.ContractTerms) 
 	if err := yaml.UnmarshalStrict(out, &terms); err != nil {
 		t.Fatalf("%s: %v", out, err)
 	}
-	if err := os.WriteFile(file, bytes.Replace(text, []byte("acceptance: ey"), []byte("acceptance: eY"), 1), 0o600); err != nil {
+	if err := os.WriteFile(file, bytes.Replace(text, []byte("acceptance: ey"), []byte("acceptance: eY"), 1),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := verify(); err == nil {
@@ -216,7 +224,8 @@ func (w *world) verifies(t *testing.T, deal api.Deal) (terms api.ContractTerms) 
 	return terms
 }
 
-// cancels ends a contract before its time, by deleting the request that bought, and waits until both parties have the record of it.
+// cancels ends a contract before its time, by deleting the request that bought, and waits until
+// both parties have the record of it.
 func (w *world) cancels(t *testing.T, a *asked) {
 	t.Helper()
 	if err := a.from.Objects.Delete(t.Context(), a.request.DeepCopy()); err != nil {
@@ -226,7 +235,8 @@ func (w *world) cancels(t *testing.T, a *asked) {
 		eventually(t, "the record of "+m.Name+" says that it is over", func(ctx context.Context) error {
 			all, err := m.People(0).Contracts(ctx)
 			for _, d := range all {
-				if s := d.Payload.Status; d.Payload.Spec.Reservation == a.request.Status.Reservation && s.State == api.Released && s.Ended != nil {
+				if s := d.Payload.Status; d.Payload.Spec.Reservation == a.request.Status.Reservation &&
+					s.State == api.Released && s.Ended != nil {
 					return err
 				}
 			}

@@ -26,9 +26,11 @@ func TestUninstall(t *testing.T) {
 	a.run(1, "100m", "64Mi")
 	a.running(w.paris, 1)
 	var steps []string
-	removal := install.Removal{Namespace: api.Namespace, LiqoNamespace: lab.LiqoNamespace, DryRun: true, Tell: func(s string) { steps = append(steps, s) }}
+	removal := install.Removal{Namespace: api.Namespace, LiqoNamespace: lab.LiqoNamespace,
+		DryRun: true, Tell: func(s string) { steps = append(steps, s) }}
 	remove := func() error { return install.Uninstall(t.Context(), w.rome.Cluster.Config(), removal) }
-	if err := remove(); err != nil || !strings.HasPrefix(steps[0], "not yet: Conflict: there are peerings still: paris.provider") {
+	if err := remove(); err != nil || !strings.HasPrefix(steps[0],
+		"not yet: Conflict: there are peerings still: paris.provider") {
 		t.Fatalf("a dry run with a peering: %v, %q", err, steps)
 	}
 	steps, removal.DryRun = nil, false
@@ -40,7 +42,8 @@ func TestUninstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := strings.Join(steps, "\n")
-	for _, want := range []string{"leave to Liqo: Identity", "leave to Liqo: ResourceSlice", "leave to Liqo: NamespaceOffloading kept/offloading", "delete ClusterRole bourse-agent", "delete CustomResourceDefinition peers.bourse.dev", "delete Namespace bourse"} {
+	for _, want := range []string{"leave to Liqo: Identity", "leave to Liqo: ResourceSlice",
+		"leave to Liqo: NamespaceOffloading kept/offloading", "delete ClusterRole bourse-agent", "delete CustomResourceDefinition peers.bourse.dev", "delete Namespace bourse"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("it does not %s:\n%s", want, all)
 		}
@@ -55,7 +58,8 @@ func TestUninstall(t *testing.T) {
 	}
 	a.running(w.paris, 1)
 	var node corev1.Node
-	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Name: market.SliceName("rome", "paris", api.GeneralPool)}, &node); err != nil {
+	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Name: market.SliceName("rome", "paris", api.GeneralPool)},
+		&node); err != nil {
 		t.Error(err)
 	}
 	for _, list := range []kube.ObjectList{&api.PeerList{}, &api.ResourceRequestList{}} {

@@ -20,7 +20,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// A release and a deletion wait while they would delete volumes, until their user gives up exactly these volumes.
+// A release and a deletion wait while they would delete volumes, until their user gives up exactly
+// these volumes.
 func TestVolumesDoNotDie(t *testing.T) {
 	w := start(t)
 	w.lendsDisks(t, w.milan, w.rome)
@@ -29,7 +30,8 @@ func TestVolumesDoNotDie(t *testing.T) {
 	})
 	a.becomes(api.Active)
 	a.store("data")
-	second := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "vault", Name: "second"}, Spec: *a.request.Spec.DeepCopy()}
+	second := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "vault", Name: "second"},
+		Spec: *a.request.Spec.DeepCopy()}
 	if err := w.rome.Objects.Create(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
@@ -45,11 +47,13 @@ func TestVolumesDoNotDie(t *testing.T) {
 	id := second.Status.Reservation
 	err := w.rome.People(0).ReleaseLocally(t.Context(), id, api.Release{VolumesDie: "guessed"})
 	refusal, _ := errors.AsType[*api.Error](err)
-	if refusal == nil || refusal.Code != api.CodeVolumesAtStake || !slices.Equal(refusal.Volumes.Claims, []string{"vault/data"}) {
+	if refusal == nil || refusal.Code != api.CodeVolumesAtStake ||
+		!slices.Equal(refusal.Volumes.Claims, []string{"vault/data"}) {
 		t.Fatalf("release: %v", err)
 	}
 	first := refusal.Volumes.Digest
-	if out, err := w.releases(t, id); err == nil || !strings.Contains(out, "vault/data") || !strings.Contains(out, "--volumes-die "+first) {
+	if out, err := w.releases(t, id); err == nil || !strings.Contains(out, "vault/data") ||
+		!strings.Contains(out, "--volumes-die "+first) {
 		t.Errorf("bourse release: %v\n%s", err, out)
 	}
 
@@ -124,7 +128,8 @@ func TestVolumesEndWithTheTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "its deletion does not wait", func(ctx context.Context) error {
-		if err := w.rome.Objects.Get(ctx, kube.ObjectKeyFromObject(a.request), &api.ResourceRequest{}); !apierrors.IsNotFound(err) {
+		if err := w.rome.Objects.Get(ctx, kube.ObjectKeyFromObject(a.request),
+			&api.ResourceRequest{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the request is there: %w", err)
 		}
 		return nil
@@ -138,7 +143,8 @@ func (a *asked) store(name string) {
 	d := a.run(1, "100m", "64Mi", mounts(name))
 	a.running(a.milan, 1)
 	a.isBound(claim, a.milan)
-	if err := a.from.Objects.Delete(a.t.Context(), d, kube.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+	if err := a.from.Objects.Delete(a.t.Context(), d,
+		kube.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
 		a.t.Fatal(err)
 	}
 	a.running(a.milan, 0)
@@ -154,7 +160,8 @@ func (a *asked) store(name string) {
 func (a *asked) hasVolumes(names ...string) {
 	a.t.Helper()
 	for _, name := range names {
-		a.isBound(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: a.request.Namespace, Name: name}}, a.milan)
+		a.isBound(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: a.request.Namespace, Name: name}},
+			a.milan)
 	}
 }
 
@@ -183,7 +190,8 @@ func (a *asked) waitsFor(reason, volumes string) {
 			return fmt.Errorf("it shows %+v", c)
 		}
 		var events corev1.EventList
-		if err := a.from.Objects.List(ctx, &events, kube.InNamespace(a.request.Namespace), kube.MatchingFields{"reason": c.Type}); err != nil {
+		if err := a.from.Objects.List(ctx, &events, kube.InNamespace(a.request.Namespace),
+			kube.MatchingFields{"reason": c.Type}); err != nil {
 			return err
 		}
 		if !slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return e.Message == c.Message }) {

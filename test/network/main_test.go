@@ -1,5 +1,6 @@
-// Package network shows that packets flow: Liqo's real gateways, fabric and IPAM join two clusters with the same
-// pod addresses, on Bourse's word alone. The nodes are in one emulated machine (see package lab).
+// Package network shows that packets flow: Liqo's real gateways, fabric and IPAM join two clusters
+// with the same pod addresses, on Bourse's word alone. The nodes are in one emulated machine (see
+// package lab).
 //
 // What is played: the kubelet, the network plugin and the service proxy of each node. Real are the kernel's
 // WireGuard and Geneve, Liqo's programs with their own rights, and the control planes of Kubernetes and Liqo.
@@ -68,7 +69,8 @@ for n in /run/netns/*; do
 done
 tail -n 60 /run/log/*
 dmesg | tail -n 40`)
-	if err := errors.Join(err, os.WriteFile(filepath.Join(l.Dir(), "machine", "state.log"), []byte(out), 0o600)); err != nil {
+	if err := errors.Join(err, os.WriteFile(filepath.Join(l.Dir(), "machine", "state.log"),
+		[]byte(out), 0o600)); err != nil {
 		t.Error(err)
 	}
 }

@@ -19,8 +19,9 @@ import (
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// A request with a network ends in packets: a pod at rome and the pod that rome runs at milan reach each other,
-// although both have addresses of the same network. The steps share one federation, and the first reservation.
+// A request with a network ends in packets: a pod at rome and the pod that rome runs at milan reach
+// each other, although both have addresses of the same network. The steps share one federation, and
+// the first reservation.
 func TestPacketsFlow(t *testing.T) {
 	w := start(t)
 	r := w.borrow(t, "demo")
@@ -86,7 +87,8 @@ func TestPacketsFlow(t *testing.T) {
 func (w *world) throughAService(t *testing.T, from *corev1.Pod) {
 	t.Helper()
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "site"}, Spec: corev1.ServiceSpec{
-		Selector: map[string]string{"app": "there"}, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
+		Selector: map[string]string{"app": "there"}, Ports: []corev1.ServicePort{{Port: 80,
+			TargetPort: intstr.FromInt32(8080)}},
 	}}
 	if err := w.rome.Objects.Create(t.Context(), s); err != nil {
 		t.Fatal(err)
@@ -243,8 +245,8 @@ func (w *world) end(t *testing.T, r *api.ResourceRequest, pod string) {
 	})
 }
 
-// nothingLeft waits until neither cluster has an object of a network, and neither node a rule of it. Interfaces
-// of Geneve may be left: Liqo's fabric looks for those every half hour.
+// nothingLeft waits until neither cluster has an object of a network, and neither node a rule of
+// it. Interfaces of Geneve may be left: Liqo's fabric looks for those every half hour.
 func (w *world) nothingLeft(t *testing.T) {
 	t.Helper()
 	for _, m := range w.Members {

@@ -16,10 +16,12 @@ import (
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// borrow makes a namespace at rome, and in it a request for resources of milan with a network, which offloads it.
+// borrow makes a namespace at rome, and in it a request for resources of milan with a network,
+// which offloads it.
 func (w *world) borrow(t *testing.T, name string) *api.ResourceRequest {
 	t.Helper()
-	if err := w.rome.Objects.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+	if err := w.rome.Objects.Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 		t.Fatal(err)
 	}
 	amounts := api.Resources{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")}
@@ -42,19 +44,21 @@ func (w *world) becomes(t *testing.T, r *api.ResourceRequest, state api.State) {
 			var peerings api.PeeringList
 			err = fmt.Errorf("it is %s: %s; %w", r.Status.State, r.Status.Message, w.rome.Objects.List(ctx, &peerings))
 			for _, p := range peerings.Items {
-				err = fmt.Errorf("%w; %s is %s, %s: %s %+v", err, p.Name, p.Status.State, p.Status.Step, p.Status.Message, p.Status.Conditions)
+				err = fmt.Errorf("%w; %s is %s, %s: %s %+v", err, p.Name,
+					p.Status.State, p.Status.Step, p.Status.Message, p.Status.Conditions)
 			}
 		}
 		return err
 	})
 }
 
-// serve makes a pod that answers HTTP, on a cluster's own node or, with remote, on a virtual one, and waits until
-// it is Ready.
+// serve makes a pod that answers HTTP, on a cluster's own node or, with remote, on a virtual one,
+// and waits until it is Ready.
 func (w *world) serve(t *testing.T, m *federation.Member, namespace, name string, remote bool) *corev1.Pod {
 	t.Helper()
 	grace, links := int64(1), false
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": name}}, Spec: corev1.PodSpec{
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+		Name: name, Labels: map[string]string{"app": name}}, Spec: corev1.PodSpec{
 		TerminationGracePeriodSeconds: &grace, EnableServiceLinks: &links, NodeSelector: map[string]string{corev1.LabelHostname: m.Name},
 		Containers: []corev1.Container{{
 			Name: "web", Image: "web", Ports: []corev1.ContainerPort{{ContainerPort: 8080}},
@@ -91,13 +95,14 @@ func (w *world) ready(t *testing.T, m *federation.Member, p *corev1.Pod) {
 func (w *world) answers(t *testing.T, from *corev1.Pod, host, want string) string {
 	t.Helper()
 	var got string
-	eventually(t, fmt.Sprintf("%s gets an answer of %s from %s", from.Name, want, host), func(ctx context.Context) (err error) {
-		got, err = w.in(ctx, string(from.UID), "get http://%s", host)
-		if err == nil && !strings.HasPrefix(got, want+" answers ") {
-			err = fmt.Errorf("it gets %q", got)
-		}
-		return err
-	})
+	eventually(t, fmt.Sprintf("%s gets an answer of %s from %s", from.Name, want, host),
+		func(ctx context.Context) (err error) {
+			got, err = w.in(ctx, string(from.UID), "get http://%s", host)
+			if err == nil && !strings.HasPrefix(got, want+" answers ") {
+				err = fmt.Errorf("it gets %q", got)
+			}
+			return err
+		})
 	return strings.TrimPrefix(got, want+" answers ")
 }
 
@@ -106,7 +111,8 @@ func (w *world) networkIs(t *testing.T, r *api.ResourceRequest, status metav1.Co
 	t.Helper()
 	eventually(t, "the network of "+r.Name+" is "+reason, func(ctx context.Context) error {
 		var i api.ReservationInstruction
-		if err := w.rome.Objects.Get(ctx, kube.ObjectKey{Namespace: r.Namespace, Name: r.Status.Reservation}, &i); err != nil {
+		if err := w.rome.Objects.Get(ctx, kube.ObjectKey{Namespace: r.Namespace, Name: r.Status.Reservation},
+			&i); err != nil {
 			return err
 		}
 		c := meta.FindStatusCondition(i.Status.Conditions, api.ConditionNetworkReady)

@@ -18,8 +18,9 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// With all roles of config the agent may read, evict and delete pods, and do nothing else to them. It deletes those of consumers in namespaces that
-// it guards and those that run on virtual nodes, and no others: not the provider's own, nor what the provider runs in a consumer's namespace.
+// With all roles of config the agent may read, evict and delete pods, and do nothing else to them.
+// It deletes those of consumers in namespaces that it guards and those that run on virtual nodes,
+// and no others: not the provider's own, nor what the provider runs in a consumer's namespace.
 func TestPodsThatTheAgentDeletes(t *testing.T) {
 	w := start(t)
 	agent := w.asAgent(t)
@@ -27,13 +28,15 @@ func TestPodsThatTheAgentDeletes(t *testing.T) {
 	w.eventually(t, "the roles are known", func() error {
 		return w.mustAs(t, agent).List(t.Context(), &corev1.PodList{})
 	})
-	may := slices.DeleteFunc(slices.Sorted(maps.Keys(w.rights(t, agent, mapped))), func(r string) bool { return !strings.HasPrefix(r, "pods") })
+	may := slices.DeleteFunc(slices.Sorted(maps.Keys(w.rights(t, agent, mapped))),
+		func(r string) bool { return !strings.HasPrefix(r, "pods") })
 	if !slices.Equal(may, want) {
 		t.Errorf("of pods the agent may %q, want %q", may, want)
 	}
 
 	const young = "unguarded-rome"
-	if err := w.admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: young, Labels: map[string]string{"liqo.io/remote-cluster-id": "rome"}}}); err != nil {
+	if err := w.admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: young,
+		Labels: map[string]string{"liqo.io/remote-cluster-id": "rome"}}}); err != nil {
 		t.Fatal(err)
 	}
 	consumers := map[string]string{"liqo.io/managed-by": "shadowpod", "liqo.io/creator-user": user}
@@ -55,7 +58,8 @@ func TestPodsThatTheAgentDeletes(t *testing.T) {
 			if err := w.admin.Create(t.Context(), account); err != nil && !apierrors.IsAlreadyExists(err) {
 				t.Fatal(err)
 			}
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "deleted", Labels: p.labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "localhost/c"}}}}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "deleted", Labels: p.labels},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "localhost/c"}}}}
 			if err := w.admin.Create(t.Context(), pod); err != nil {
 				t.Fatal(err)
 			}
@@ -88,11 +92,12 @@ func (w *world) asAgent(t *testing.T) account {
 			}
 		}
 	})
-	return account{"agent", rest.ImpersonationConfig{UserName: "system:serviceaccount:bourse:bourse-agent", Groups: []string{"system:serviceaccounts", "system:authenticated"}}}
+	return account{"agent", rest.ImpersonationConfig{UserName: "system:serviceaccount:bourse:bourse-agent",
+		Groups: []string{"system:serviceaccounts", "system:authenticated"}}}
 }
 
-// The agent patches nodes and virtual nodes, and does nothing else to them. Of virtual nodes it writes its own labels and
-// whether they are cordoned; of others nothing.
+// The agent patches nodes and virtual nodes, and does nothing else to them. Of virtual nodes it
+// writes its own labels and whether they are cordoned; of others nothing.
 func TestNodesThatTheAgentChanges(t *testing.T) {
 	w := start(t)
 	agent := w.asAgent(t)
@@ -109,9 +114,11 @@ func TestNodesThatTheAgentChanges(t *testing.T) {
 	if !slices.Equal(may, want) {
 		t.Errorf("of nodes the agent may %q, want %q", may, want)
 	}
-	virtual := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "virtual", Labels: map[string]string{"liqo.io/type": "virtual-node", "liqo.io/remote-cluster-id": "milan"}}}
+	virtual := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "virtual",
+		Labels: map[string]string{"liqo.io/type": "virtual-node", "liqo.io/remote-cluster-id": "milan"}}}
 	real := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "real"}}
-	v := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "virtual", Labels: map[string]string{"liqo.io/remote-cluster-id": "milan"}}, Spec: offv1beta1.VirtualNodeSpec{
+	v := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: tenant,
+		Name: "virtual", Labels: map[string]string{"liqo.io/remote-cluster-id": "milan"}}, Spec: offv1beta1.VirtualNodeSpec{
 		ClusterID: "milan", Labels: map[string]string{"liqo.io/remote-cluster-id": "milan"}, KubeconfigSecretRef: &corev1.LocalObjectReference{Name: "k"},
 	}}
 	for _, o := range []kube.Object{virtual, real, v} {
@@ -135,21 +142,29 @@ func TestNodesThatTheAgentChanges(t *testing.T) {
 		what, says string
 		from, to   kube.Object
 	}{
-		{"cordons a virtual node", "", virtual, node(virtual, func(n *corev1.Node) { n.Spec.Unschedulable, n.Labels["bourse.dev/leaving"] = true, "1" })},
+		{"cordons a virtual node", "", virtual,
+			node(virtual, func(n *corev1.Node) { n.Spec.Unschedulable, n.Labels["bourse.dev/leaving"] = true, "1" })},
 		{"cordons another node", cordons, real, node(real, func(n *corev1.Node) { n.Spec.Unschedulable = true })},
-		{"taints a virtual node", cordons, virtual, node(virtual, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x", Effect: "NoExecute"}} })},
+		{"taints a virtual node", cordons, virtual,
+			node(virtual, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x", Effect: "NoExecute"}} })},
 		{"labels a virtual node", mine, virtual, node(virtual, func(n *corev1.Node) { n.Labels["zone"] = "x" })},
-		{"moves a virtual node to another cluster", mine, virtual, node(virtual, func(n *corev1.Node) { n.Labels["liqo.io/remote-cluster-id"] = "oslo" })},
-		{"takes a label off", mine, virtual, node(virtual, func(n *corev1.Node) { delete(n.Labels, "liqo.io/remote-cluster-id") })},
-		{"annotates a virtual node", mine, virtual, node(virtual, func(n *corev1.Node) { n.Annotations = map[string]string{"x": "y"} })},
-		{"offloads a namespace", "", v, made(func(n *offv1beta1.VirtualNode) { n.Spec.Labels["offload.bourse.dev/"+strings.Repeat("n", 63)] = "true" })},
+		{"moves a virtual node to another cluster", mine, virtual,
+			node(virtual, func(n *corev1.Node) { n.Labels["liqo.io/remote-cluster-id"] = "oslo" })},
+		{"takes a label off", mine, virtual,
+			node(virtual, func(n *corev1.Node) { delete(n.Labels, "liqo.io/remote-cluster-id") })},
+		{"annotates a virtual node", mine, virtual,
+			node(virtual, func(n *corev1.Node) { n.Annotations = map[string]string{"x": "y"} })},
+		{"offloads a namespace", "", v,
+			made(func(n *offv1beta1.VirtualNode) { n.Spec.Labels["offload.bourse.dev/"+strings.Repeat("n", 63)] = "true" })},
 		{"labels its Node otherwise", mine, v, made(func(n *offv1beta1.VirtualNode) { n.Spec.Labels["zone"] = "x" })},
 		{"labels the VirtualNode", labels, v, made(func(n *offv1beta1.VirtualNode) { n.Labels["zone"] = "x" })},
-		{"has it use other credentials", labels, v, made(func(n *offv1beta1.VirtualNode) { n.Spec.KubeconfigSecretRef.Name = "other" })},
+		{"has it use other credentials", labels, v,
+			made(func(n *offv1beta1.VirtualNode) { n.Spec.KubeconfigSecretRef.Name = "other" })},
 		{"makes it larger", labels, v, made(func(n *offv1beta1.VirtualNode) {
 			n.Spec.ResourceQuota.Hard = corev1.ResourceList{"cpu": resource.MustParse("1")}
 		})},
-		{"taints its Node", labels, v, made(func(n *offv1beta1.VirtualNode) { n.Spec.Taints = []corev1.Taint{{Key: "x", Effect: "NoExecute"}} })},
+		{"taints its Node", labels, v,
+			made(func(n *offv1beta1.VirtualNode) { n.Spec.Taints = []corev1.Taint{{Key: "x", Effect: "NoExecute"}} })},
 	} {
 		err := w.mustAs(t, agent).Patch(t.Context(), c.to, kube.MergeFrom(c.from), kube.DryRunAll)
 		if c.says == "" && err != nil || c.says != "" && !isRefusal(err, c.says) {
@@ -158,7 +173,8 @@ func TestNodesThatTheAgentChanges(t *testing.T) {
 	}
 	// Liqo itself, which copies labels that the provider chooses, offloads no namespace.
 	stolen := made(func(n *offv1beta1.VirtualNode) { n.Spec.Labels["offload.bourse.dev/payroll"] = "true" })
-	if err := w.admin.Patch(t.Context(), stolen, kube.MergeFrom(v), kube.DryRunAll); !isRefusal(err, "only the agent offloads namespaces") {
+	if err := w.admin.Patch(t.Context(), stolen, kube.MergeFrom(v),
+		kube.DryRunAll); !isRefusal(err, "only the agent offloads namespaces") {
 		t.Errorf("another offloads a namespace: %v", err)
 	}
 }
@@ -166,7 +182,8 @@ func TestNodesThatTheAgentChanges(t *testing.T) {
 // A namespace stays in the map of a provider while the agent says so, whoever takes it out; and no other.
 func TestNamespacesThatStayMapped(t *testing.T) {
 	w := start(t)
-	m := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "kept", Annotations: map[string]string{"bourse.dev/keep-namespaces": "a,b,never-mapped"}},
+	m := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: tenant,
+		Name: "kept", Annotations: map[string]string{"bourse.dev/keep-namespaces": "a,b,never-mapped"}},
 		Spec: offv1beta1.NamespaceMapSpec{DesiredMapping: map[string]string{"a": "a-rome", "b": "b-rome", "c": "c-rome"}}}
 	if err := w.admin.Create(t.Context(), m); err != nil {
 		t.Fatal(err)

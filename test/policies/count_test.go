@@ -23,7 +23,8 @@ func of(containers, initContainers []string) *offv1beta1.ShadowPod {
 	with := func(c corev1.Container, n int, cpu string) corev1.Container {
 		c = *c.DeepCopy()
 		c.Name = fmt.Sprintf("%s%d", c.Name, n)
-		c.Resources.Limits, c.Resources.Requests = nil, corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("1Mi")}
+		c.Resources.Limits, c.Resources.Requests = nil, corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
+			corev1.ResourceMemory: resource.MustParse("1Mi")}
 		return c
 	}
 	for i, cpu := range containers {
@@ -35,7 +36,8 @@ func of(containers, initContainers []string) *offv1beta1.ShadowPod {
 	return o
 }
 
-// countedByLiqo is the cpu that Liqo v1.2 counts of a pod: of init containers the first of those that request most, by whole CPUs rounded up.
+// countedByLiqo is the cpu that Liqo v1.2 counts of a pod: of init containers the first of those
+// that request most, by whole CPUs rounded up.
 func countedByLiqo(s *corev1.PodSpec) resource.Quantity {
 	var sum, first resource.Quantity
 	for _, c := range s.Containers {
@@ -62,15 +64,19 @@ func TestInitContainersAreCounted(t *testing.T) {
 		Errorf(string, ...any)
 	}, o *offv1beta1.ShadowPod, what string) {
 		t.Helper()
-		counts, takes := countedByLiqo(&o.Spec.Pod), helper.PodRequests(&corev1.Pod{Spec: o.Spec.Pod}, helper.PodResourcesOptions{})[corev1.ResourceCPU]
+		counts, takes := countedByLiqo(&o.Spec.Pod), helper.PodRequests(&corev1.Pod{Spec: o.Spec.Pod},
+			helper.PodResourcesOptions{})[corev1.ResourceCPU]
 		err := c.Create(ctx, o, kube.DryRunAll)
-		if less := counts.Cmp(takes) < 0; less != (err != nil) || err != nil && !strings.Contains(err.Error(), "than Liqo counts") {
+		if less := counts.Cmp(takes) < 0; less != (err != nil) ||
+			err != nil && !strings.Contains(err.Error(), "than Liqo counts") {
 			t.Errorf("%s: Liqo counts %s of %s: %v", what, counts.String(), takes.String(), err)
 		}
 	}
 	for _, pod := range [][2][]string{
-		{{"1m"}, {"1m", "1"}}, {{"1m"}, {"1", "1m"}}, {{"1m"}, {"1500m", "2"}}, {{"1m"}, {"1", "1500m"}}, {{"1m"}, {"100m", "2"}}, {{"1m"}, {"2", "2", "1"}},
-		{{"700m", "100m"}, {"100m", "800m"}}, {{"100m"}, {"100m", "100m"}}, {{"1m"}, {"500m", "1200m"}}, {{"1m"}, {"1", "1000000001n"}}, {{"1m"}, {"1", "500m", "2", "1500m"}},
+		{{"1m"}, {"1m", "1"}}, {{"1m"}, {"1", "1m"}}, {{"1m"}, {"1500m", "2"}}, {{"1m"},
+			{"1", "1500m"}}, {{"1m"}, {"100m", "2"}}, {{"1m"}, {"2", "2", "1"}},
+		{{"700m", "100m"}, {"100m", "800m"}}, {{"100m"}, {"100m", "100m"}}, {{"1m"},
+			{"500m", "1200m"}}, {{"1m"}, {"1", "1000000001n"}}, {{"1m"}, {"1", "500m", "2", "1500m"}},
 	} {
 		check(t, of(pod[0], pod[1]), fmt.Sprint(pod))
 	}
@@ -88,12 +94,14 @@ func TestInitContainersAreCounted(t *testing.T) {
 	})
 }
 
-// What Kubernetes or Liqo made for an object goes with it: of a pod without its ShadowPod Liqo counts nothing, of EndpointSlices without their Service
-// no quota does, and Liqo refuses what Kubernetes would write into a ShadowPod that is deleted otherwise. The Quota of a ResourceSlice that is gone
-// would grant on what no agent could take back.
+// What Kubernetes or Liqo made for an object goes with it: of a pod without its ShadowPod Liqo
+// counts nothing, of EndpointSlices without their Service no quota does, and Liqo refuses what
+// Kubernetes would write into a ShadowPod that is deleted otherwise. The Quota of a ResourceSlice
+// that is gone would grant on what no agent could take back.
 func TestNothingIsOrphaned(t *testing.T) {
 	w := start(t)
-	for _, resource := range []string{"shadowpods", "shadowendpointslices", "services", "resourceslices", "renews", "namespacemaps"} {
+	for _, resource := range []string{"shadowpods", "shadowendpointslices",
+		"services", "resourceslices", "renews", "namespacemaps"} {
 		c := w.mustAs(t, accountFor(resource))
 		o := honest(resource, "orphans")
 		if err := c.Create(t.Context(), o); err != nil {
@@ -102,7 +110,8 @@ func TestNothingIsOrphaned(t *testing.T) {
 		orphan := true
 		for _, how := range []kube.DeleteOption{
 			kube.PropagationPolicy(metav1.DeletePropagationOrphan), kube.PropagationPolicy(metav1.DeletePropagationForeground),
-			&kube.DeleteOptions{Raw: &metav1.DeleteOptions{OrphanDependents: &orphan}}, //nolint:staticcheck // API servers still obey it
+			//nolint:staticcheck // API servers still obey it
+			&kube.DeleteOptions{Raw: &metav1.DeleteOptions{OrphanDependents: &orphan}},
 		} {
 			if err := c.Delete(t.Context(), o, how); !isRefusal(err, "in the background") {
 				t.Errorf("%s: a deletion by %+v is let in: %v", resource, how, err)

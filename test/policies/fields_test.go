@@ -26,22 +26,27 @@ var parts = []part{
 	{"pod", func(s *corev1.PodSpec) reflect.Value { return reflect.ValueOf(s).Elem() }, nil, []string{
 		"does not copy", "may not choose its node", "resources of its own", "may not share the namespaces",
 	}},
-	{"container", func(s *corev1.PodSpec) reflect.Value { return reflect.ValueOf(&s.Containers[0]).Elem() }, map[string]string{
-		"RestartPolicy": "of one container, within its pod", "RestartPolicyRules": "of one container, within its pod",
-	}, []string{"a field that is not let in"}},
-	{"init container", func(s *corev1.PodSpec) reflect.Value { return reflect.ValueOf(&s.InitContainers[0]).Elem() }, map[string]string{
-		"LivenessProbe": "of a kind that the container has", "ReadinessProbe": "likewise", "StartupProbe": "likewise", "Lifecycle": "likewise",
-		"RestartPolicyRules": "of one container, within its pod",
-	}, []string{"may not have sidecars"}},
-	{"resources", func(s *corev1.PodSpec) reflect.Value { return reflect.ValueOf(&s.Containers[0].Resources).Elem() }, nil, []string{"a field that is not let in"}},
-	{"volume", func(s *corev1.PodSpec) reflect.Value { return reflect.ValueOf(&s.Volumes[0].VolumeSource).Elem() }, volumes, []string{"nothing else (no hostPath"}},
+	{"container", func(s *corev1.PodSpec) reflect.Value { return reflect.ValueOf(&s.Containers[0]).Elem() },
+		map[string]string{
+			"RestartPolicy": "of one container, within its pod", "RestartPolicyRules": "of one container, within its pod",
+		}, []string{"a field that is not let in"}},
+	{"init container", func(s *corev1.PodSpec) reflect.Value { return reflect.ValueOf(&s.InitContainers[0]).Elem() },
+		map[string]string{
+			"LivenessProbe": "of a kind that the container has", "ReadinessProbe": "likewise", "StartupProbe": "likewise", "Lifecycle": "likewise",
+			"RestartPolicyRules": "of one container, within its pod",
+		}, []string{"may not have sidecars"}},
+	{"resources", func(s *corev1.PodSpec) reflect.Value { return reflect.ValueOf(&s.Containers[0].Resources).Elem() },
+		nil, []string{"a field that is not let in"}},
+	{"volume", func(s *corev1.PodSpec) reflect.Value { return reflect.ValueOf(&s.Volumes[0].VolumeSource).Elem() },
+		volumes, []string{"nothing else (no hostPath"}},
 	{"volume of its own", func(s *corev1.PodSpec) reflect.Value {
 		s.Volumes = append(s.Volumes, corev1.Volume{Name: "more"})
 		return reflect.ValueOf(&s.Volumes[len(s.Volumes)-1].VolumeSource).Elem()
 	}, volumes, []string{"nothing else (no hostPath"}},
-	{"projection", func(s *corev1.PodSpec) reflect.Value { return reflect.ValueOf(&projected(s).Sources[0]).Elem() }, map[string]string{
-		"ConfigMap": "let in", "DownwardAPI": "let in", "ServiceAccountToken": "let in", "Secret": "let in",
-	}, []string{"a projected volume"}},
+	{"projection", func(s *corev1.PodSpec) reflect.Value { return reflect.ValueOf(&projected(s).Sources[0]).Elem() },
+		map[string]string{
+			"ConfigMap": "let in", "DownwardAPI": "let in", "ServiceAccountToken": "let in", "Secret": "let in",
+		}, []string{"a projected volume"}},
 	{"claim of an ephemeral volume", func(s *corev1.PodSpec) reflect.Value {
 		for _, v := range s.Volumes {
 			if v.Ephemeral != nil {
@@ -50,7 +55,8 @@ var parts = []part{
 		}
 		panic("the honest pod has none")
 	}, nil, []string{"an ephemeral volume"}},
-	{"affinity", func(s *corev1.PodSpec) reflect.Value { return reflect.ValueOf(s.Affinity).Elem() }, nil, []string{"not from those of others"}},
+	{"affinity", func(s *corev1.PodSpec) reflect.Value { return reflect.ValueOf(s.Affinity).Elem() },
+		nil, []string{"not from those of others"}},
 	{"anti-affinity", func(s *corev1.PodSpec) reflect.Value {
 		return reflect.ValueOf(&s.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm).Elem()
 	}, map[string]string{"MatchLabelKeys": "of pods of its own namespace", "MismatchLabelKeys": "likewise"}, []string{"not from those of others"}},
@@ -70,7 +76,8 @@ func projected(s *corev1.PodSpec) *corev1.ProjectedVolumeSource {
 	panic("the honest pod has none")
 }
 
-// Each field that Kubernetes knows of a pod, and that Liqo's virtual kubelet does not write there, is refused: of those that the honest pod has not, each is tried.
+// Each field that Kubernetes knows of a pod, and that Liqo's virtual kubelet does not write there,
+// is refused: of those that the honest pod has not, each is tried.
 func TestFieldsOfAPod(t *testing.T) {
 	w := start(t)
 	c := w.mustAs(t, kubeletOf("rome", user))
@@ -158,5 +165,6 @@ func fill(v reflect.Value, depth int) {
 }
 
 func requests(cpu, memory string) corev1.ResourceList {
-	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory), "nvidia.com/gpu": resource.MustParse("1")}
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
+		corev1.ResourceMemory: resource.MustParse(memory), "nvidia.com/gpu": resource.MustParse("1")}
 }

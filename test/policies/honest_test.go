@@ -11,8 +11,9 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// honest are what Liqo's virtual kubelet and its replicator write, by resource: pkg/virtualKubelet/forge and internal/crdReplicator of Liqo
-// v1.2.0, and what a lab showed. Each is as rich as it gets, so that what the policies refuse is not refused for something else.
+// honest are what Liqo's virtual kubelet and its replicator write, by resource:
+// pkg/virtualKubelet/forge and internal/crdReplicator of Liqo v1.2.0, and what a lab showed. Each
+// is as rich as it gets, so that what the policies refuse is not refused for something else.
 func honest(resource, name string) kube.Object {
 	mappedMeta := metav1.ObjectMeta{Namespace: mapped, Name: name, Labels: map[string]string{
 		"app": "web", "app.kubernetes.io/name": "web", "offloading.liqo.io/origin": "rome", "offloading.liqo.io/destination": "oslo",
@@ -42,15 +43,19 @@ func honest(resource, name string) kube.Object {
 		mappedMeta.Annotations["liqo.io/remote-storage-class"], mappedMeta.Annotations["liqo.io/remote-access-modes"] = "fast", "ReadWriteOnce"
 		return &corev1.PersistentVolumeClaim{ObjectMeta: mappedMeta, Spec: claim()}
 	case "events":
-		return &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: mapped, Name: name}, InvolvedObject: corev1.ObjectReference{Namespace: mapped}}
+		return &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: mapped, Name: name},
+			InvolvedObject: corev1.ObjectReference{Namespace: mapped}}
 	case "ingresses":
 		class, prefix := "nginx", networkingv1.PathTypePrefix
-		backend := networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "web", Port: networkingv1.ServiceBackendPort{Number: 80}}}
+		backend := networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "web",
+			Port: networkingv1.ServiceBackendPort{Number: 80}}}
 		return &networkingv1.Ingress{ObjectMeta: mappedMeta, Spec: networkingv1.IngressSpec{
-			IngressClassName: &class, DefaultBackend: &backend, TLS: []networkingv1.IngressTLS{{Hosts: []string{"web.example"}, SecretName: "tls"}},
-			Rules: []networkingv1.IngressRule{{Host: "web.example", IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{
-				Paths: []networkingv1.HTTPIngressPath{{Path: "/", PathType: &prefix, Backend: backend}},
-			}}}},
+			IngressClassName: &class, DefaultBackend: &backend, TLS: []networkingv1.IngressTLS{{Hosts: []string{"web.example"},
+				SecretName: "tls"}},
+			Rules: []networkingv1.IngressRule{{Host: "web.example",
+				IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{
+					Paths: []networkingv1.HTTPIngressPath{{Path: "/", PathType: &prefix, Backend: backend}},
+				}}}},
 		}}
 	case "shadowpods":
 		mappedMeta.Labels["offloading.liqo.io/nodename"], mappedMeta.Labels["liqo.io/managed-by"] = slice, "shadowpod"
@@ -62,19 +67,23 @@ func honest(resource, name string) kube.Object {
 		mappedMeta.Labels["kubernetes.io/service-name"], mappedMeta.Labels["liqo.io/managed-by"] = "web", "shadowendpointslice"
 		mappedMeta.Annotations["endpoints.kubernetes.io/last-change-trigger-time"] = "2026-11-23T00:00:00Z"
 		ready, port := true, int32(80)
-		return &offv1beta1.ShadowEndpointSlice{ObjectMeta: mappedMeta, Spec: offv1beta1.ShadowEndpointSliceSpec{Template: offv1beta1.EndpointSliceTemplate{
-			AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Port: &port}},
-			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.1.0.7"}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}, NodeName: &rome}},
-		}}}
+		return &offv1beta1.ShadowEndpointSlice{ObjectMeta: mappedMeta,
+			Spec: offv1beta1.ShadowEndpointSliceSpec{Template: offv1beta1.EndpointSliceTemplate{
+				AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Port: &port}},
+				Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.1.0.7"},
+					Conditions: discoveryv1.EndpointConditions{Ready: &ready}, NodeName: &rome}},
+			}}}
 	case "resourceslices":
 		tenantMeta.Name = slice
 		return &authv1beta1.ResourceSlice{ObjectMeta: tenantMeta, Spec: authv1beta1.ResourceSliceSpec{Class: "bourse"}}
 	case "renews":
 		tenantMeta.Name = "controlplane-oslo"
-		return &authv1beta1.Renew{ObjectMeta: tenantMeta, Spec: authv1beta1.RenewSpec{ConsumerClusterID: "rome", IdentityType: authv1beta1.ControlPlaneIdentityType}}
+		return &authv1beta1.Renew{ObjectMeta: tenantMeta,
+			Spec: authv1beta1.RenewSpec{ConsumerClusterID: "rome", IdentityType: authv1beta1.ControlPlaneIdentityType}}
 	case "namespacemaps":
 		tenantMeta.Name = "oslo"
-		return &offv1beta1.NamespaceMap{ObjectMeta: tenantMeta, Spec: offv1beta1.NamespaceMapSpec{DesiredMapping: map[string]string{"demo": "demo-rome"}}}
+		return &offv1beta1.NamespaceMap{ObjectMeta: tenantMeta,
+			Spec: offv1beta1.NamespaceMapSpec{DesiredMapping: map[string]string{"demo": "demo-rome"}}}
 	}
 	return nil
 }
@@ -92,39 +101,49 @@ func pod() corev1.PodSpec {
 	no, yes, id, five := false, true, int64(1000), int64(5)
 	always, nvidia := corev1.RestartPolicyAlways, "nvidia"
 	probe := func(h corev1.ProbeHandler) *corev1.Probe { return &corev1.Probe{ProbeHandler: h, PeriodSeconds: 10} }
-	amounts := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	amounts := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"),
+		corev1.ResourceMemory: resource.MustParse("64Mi")}
 	container := func(name string) corev1.Container {
 		return corev1.Container{
 			Name: name, Image: "localhost/c", Command: []string{"run"}, Args: []string{"it"}, WorkingDir: "/", Ports: []corev1.ContainerPort{{ContainerPort: 80}},
-			Env: []corev1.EnvVar{{Name: "A", Value: "b"}}, EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}}}},
-			Resources: corev1.ResourceRequirements{Requests: amounts, Limits: amounts}, VolumeMounts: []corev1.VolumeMount{{Name: "empty", MountPath: "/empty"}},
-			VolumeDevices: []corev1.VolumeDevice{{Name: "claim", DevicePath: "/dev/x"}}, TerminationMessagePath: "/dev/termination-log",
+			Env: []corev1.EnvVar{{Name: "A",
+				Value: "b"}}, EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}}}},
+			Resources: corev1.ResourceRequirements{Requests: amounts,
+				Limits: amounts}, VolumeMounts: []corev1.VolumeMount{{Name: "empty", MountPath: "/empty"}},
+			VolumeDevices: []corev1.VolumeDevice{{Name: "claim",
+				DevicePath: "/dev/x"}}, TerminationMessagePath: "/dev/termination-log",
 			TerminationMessagePolicy: corev1.TerminationMessageReadFile, ImagePullPolicy: corev1.PullAlways, Stdin: true, StdinOnce: true, TTY: true,
 			ResizePolicy: []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.NotRequired}},
 			SecurityContext: &corev1.SecurityContext{
 				RunAsUser: &id, RunAsNonRoot: &yes, AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Privileged: &no,
-				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"CHOWN"}}, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"},
+					Add: []corev1.Capability{"CHOWN"}}, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 		}
 	}
 	main := container("c")
 	main.LivenessProbe = probe(corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}})
-	main.ReadinessProbe = probe(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", HTTPHeaders: []corev1.HTTPHeader{{Name: "Host", Value: "web.example"}}}})
+	main.ReadinessProbe = probe(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/",
+		HTTPHeaders: []corev1.HTTPHeader{{Name: "Host", Value: "web.example"}}}})
 	main.StartupProbe = probe(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{}})
 	main.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 1}}}
 	s := corev1.PodSpec{
 		Containers: []corev1.Container{main}, InitContainers: []corev1.Container{container("i")}, RestartPolicy: always, RuntimeClassName: &nvidia,
 		TerminationGracePeriodSeconds: &five, ActiveDeadlineSeconds: &five, DNSPolicy: corev1.DNSClusterFirst, DNSConfig: &corev1.PodDNSConfig{Searches: []string{"web.example"}},
-		EnableServiceLinks: &no, HostAliases: []corev1.HostAlias{{IP: "10.0.0.1", Hostnames: []string{"a"}}}, Hostname: "h", Subdomain: "s", SetHostnameAsFQDN: &no,
+		EnableServiceLinks: &no, HostAliases: []corev1.HostAlias{{IP: "10.0.0.1",
+			Hostnames: []string{"a"}}}, Hostname: "h", Subdomain: "s", SetHostnameAsFQDN: &no,
 		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "s"}}, ReadinessGates: []corev1.PodReadinessGate{{ConditionType: "x"}}, ShareProcessNamespace: &yes,
 		AutomountServiceAccountToken: &no, NodeSelector: map[string]string{"a": "b"}, SecurityContext: &corev1.PodSecurityContext{RunAsUser: &id, FSGroup: &id, Sysctls: []corev1.Sysctl{{Name: "net.ipv4.tcp_syncookies", Value: "1"}}},
-		Tolerations: []corev1.Toleration{{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, TolerationSeconds: &five}},
+		Tolerations: []corev1.Toleration{{Key: corev1.TaintNodeNotReady,
+			Operator: corev1.TolerationOpExists, TolerationSeconds: &five}},
 		Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
-			Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+			Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname,
+				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
 		}}}, NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "x", Operator: corev1.NodeSelectorOpExists}},
 		}}}}},
-		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway}},
+		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{MaxSkew: 1,
+			TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway}},
 	}
 	ref := corev1.LocalObjectReference{Name: "x"}
 	spec := claim()

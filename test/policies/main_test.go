@@ -1,5 +1,6 @@
-// Package policies tests the admission policies of config/liqo on a real API server, with the kinds, roles and bindings of the pinned
-// Liqo and no controllers: what each account that Liqo gives a consumer may write in a provider's cluster.
+// Package policies tests the admission policies of config/liqo on a real API server, with the
+// kinds, roles and bindings of the pinned Liqo and no controllers: what each account that Liqo
+// gives a consumer may write in a provider's cluster.
 package policies
 
 import (
@@ -26,8 +27,8 @@ import (
 	"github.com/bourse-dev/bourse/test/lab"
 )
 
-// The namespaces of the provider: a tenant namespace, one that Liqo mapped for rome, which is brokered, one that it mapped for milan,
-// which was peered by hand, and one of the provider's own.
+// The namespaces of the provider: a tenant namespace, one that Liqo mapped for rome, which is
+// brokered, one that it mapped for milan, which was peered by hand, and one of the provider's own.
 const (
 	tenant = "liqo-tenant-rome"
 	mapped = "demo-rome"
@@ -84,7 +85,8 @@ func (w *world) start(ctx context.Context) (err error) {
 		return err
 	}
 	source := filepath.Join(strings.TrimSpace(string(liqo)), "deployments", "liqo")
-	w.cluster, err = w.lab.Cluster(ctx, lab.ClusterOptions{Name: "oslo", Light: true, CRDs: os.DirFS(filepath.Join(source, "charts", "liqo-crds", "crds"))})
+	w.cluster, err = w.lab.Cluster(ctx, lab.ClusterOptions{Name: "oslo",
+		Light: true, CRDs: os.DirFS(filepath.Join(source, "charts", "liqo-crds", "crds"))})
 	if err != nil {
 		return err
 	}
@@ -121,7 +123,8 @@ func (w *world) namespaces(ctx context.Context) error {
 		byHand: {"liqo.io/remote-cluster-id": "milan"},
 		own:    {},
 	} {
-		if err := w.admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}); err != nil {
+		if err := w.admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Labels: labels}}); err != nil {
 			return err
 		}
 	}
@@ -138,9 +141,11 @@ func (w *world) bind(ctx context.Context, namespace, role, kind, name string) er
 	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}}
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
 	if namespace == "" {
-		return w.admin.Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role + "-" + name}, Subjects: subjects, RoleRef: ref})
+		return w.admin.Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role + "-" + name},
+			Subjects: subjects, RoleRef: ref})
 	}
-	return w.admin.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: role}, Subjects: subjects, RoleRef: ref})
+	return w.admin.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: role},
+		Subjects: subjects, RoleRef: ref})
 }
 
 // list names rome as the agent does (internal/liqo/posture).
@@ -165,7 +170,8 @@ func (w *world) list(ctx context.Context) error {
 func (w *world) inForce(ctx context.Context) error {
 	kubelet, err := w.as(kubeletOf("rome", user))
 	for deadline := time.Now().Add(time.Minute); err == nil; time.Sleep(50 * time.Millisecond) {
-		bad := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: mapped, Name: "bad", Finalizers: []string{"rome.example/never"}}}
+		bad := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: mapped,
+			Name: "bad", Finalizers: []string{"rome.example/never"}}}
 		says := kubelet.Create(ctx, bad, kube.DryRunAll)
 		if apierrors.IsInvalid(says) {
 			return nil
@@ -199,11 +205,13 @@ type account struct {
 
 // The two that Liqo gives a consumer: its control plane, and the virtual kubelet of a slice.
 func controlPlaneOf(consumer string) account {
-	return account{"control plane", rest.ImpersonationConfig{UserName: consumer, Groups: []string{"liqo.io", "system:authenticated"}}}
+	return account{"control plane", rest.ImpersonationConfig{UserName: consumer,
+		Groups: []string{"liqo.io", "system:authenticated"}}}
 }
 
 func kubeletOf(consumer, user string) account {
-	return account{"virtual kubelet", rest.ImpersonationConfig{UserName: user, Groups: []string{consumer, "system:authenticated"}}}
+	return account{"virtual kubelet", rest.ImpersonationConfig{UserName: user,
+		Groups: []string{consumer, "system:authenticated"}}}
 }
 
 func (w *world) as(a account) (kube.Client, error) {

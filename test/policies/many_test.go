@@ -15,8 +15,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/posture"
 )
 
-// A provider of very many consumers lets each map as many namespaces as it may have, and write all else: what a policy costs does not grow with
-// the number of consumers, which Kubernetes would refuse.
+// A provider of very many consumers lets each map as many namespaces as it may have, and write all
+// else: what a policy costs does not grow with the number of consumers, which Kubernetes would
+// refuse.
 func TestManyConsumers(t *testing.T) {
 	w := start(t)
 	t.Cleanup(func() {
@@ -45,7 +46,8 @@ func TestManyConsumers(t *testing.T) {
 		o := honest("namespacemaps", "many").(*offv1beta1.NamespaceMap)
 		o.Spec.DesiredMapping = map[string]string{"last": last}
 		for i := range 63 {
-			o.Spec.DesiredMapping[fmt.Sprintf("a-namespace-with-a-long-name-%d", i)] = fmt.Sprintf("a-namespace-with-a-long-name-%d-rome", i)
+			o.Spec.DesiredMapping[fmt.Sprintf("a-namespace-with-a-long-name-%d",
+				i)] = fmt.Sprintf("a-namespace-with-a-long-name-%d-rome", i)
 		}
 		return o
 	}
@@ -56,14 +58,17 @@ func TestManyConsumers(t *testing.T) {
 		}
 		return nil
 	})
-	for _, resource := range []string{"configmaps", "secrets", "services", "persistentvolumeclaims", "ingresses", "shadowpods", "shadowendpointslices", "resourceslices"} {
-		if err := w.mustAs(t, accountFor(resource)).Create(t.Context(), honest(resource, "many"), kube.DryRunAll); err != nil {
+	for _, resource := range []string{"configmaps", "secrets", "services",
+		"persistentvolumeclaims", "ingresses", "shadowpods", "shadowendpointslices", "resourceslices"} {
+		if err := w.mustAs(t, accountFor(resource)).Create(t.Context(),
+			honest(resource, "many"), kube.DryRunAll); err != nil {
 			t.Errorf("%s: %v", resource, err)
 		}
 	}
 }
 
-// A list that is as long as the agent makes it is kept by a real API server; one more is refused before the API server would.
+// A list that is as long as the agent makes it is kept by a real API server; one more is refused
+// before the API server would.
 func TestTheListIsFull(t *testing.T) {
 	w := start(t)
 	t.Cleanup(func() {
@@ -88,7 +93,8 @@ func TestTheListIsFull(t *testing.T) {
 	}
 	t.Logf("%d consumers take %d bytes", n, size)
 	p := &posture.Policies{Known: w.admin, Reader: w.admin, Writer: w.admin, Namespace: "bourse", Cluster: "oslo"}
-	if err := p.List(t.Context(), "one-more", nil, []posture.Slice{{Name: strings.Repeat("x", 2000), User: "u"}}); api.CodeOf(err) != api.CodeCapReached {
+	if err := p.List(t.Context(), "one-more", nil,
+		[]posture.Slice{{Name: strings.Repeat("x", 2000), User: "u"}}); api.CodeOf(err) != api.CodeCapReached {
 		t.Errorf("one more: %v", err)
 	}
 	if err := p.List(t.Context(), "small", nil, nil); err != nil {
@@ -103,7 +109,8 @@ func consumers(from, to int) map[string]string {
 		id := fmt.Sprintf("cluster-%05d-eu", i)
 		u := id + "-general-1a2b3c4d-0123456789ab"
 		for k, v := range map[string]string{
-			id: "brokered", id + ".at": "oslo", id + ".slices": id + "-general-1a2b3c4d=500", id + ".annotations": "lb.example/kind",
+			id: "brokered", id + ".at": "oslo", id + ".slices": id + "-general-1a2b3c4d=500", id +
+				".annotations": "lb.example/kind",
 			u + ".of": id, u + ".nodes": "bourse.dev/pool=general", u + ".storage": "fast", u + ".runtimes": "nvidia",
 		} {
 			all[k] = v

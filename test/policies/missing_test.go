@@ -15,8 +15,9 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Where namespace bourse is deleted, and with it the list of consumers, an admin makes and changes what a cluster consists of, as ever. A
-// brokered consumer can write nothing: nobody says any more that it is one.
+// Where namespace bourse is deleted, and with it the list of consumers, an admin makes and changes
+// what a cluster consists of, as ever. A brokered consumer can write nothing: nobody says any more
+// that it is one.
 func TestTheListOfConsumersIsGone(t *testing.T) {
 	w := start(t)
 	objects := func(namespace string) []kube.Object {
@@ -29,7 +30,8 @@ func TestTheListOfConsumersIsGone(t *testing.T) {
 				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 			}},
 			&corev1.Secret{ObjectMeta: named}, &corev1.ConfigMap{ObjectMeta: named},
-			&corev1.Event{ObjectMeta: named, InvolvedObject: corev1.ObjectReference{Namespace: namespace}, FirstTimestamp: metav1.Now()},
+			&corev1.Event{ObjectMeta: named, InvolvedObject: corev1.ObjectReference{Namespace: namespace},
+				FirstTimestamp: metav1.Now()},
 			&networkingv1.Ingress{ObjectMeta: named, Spec: networkingv1.IngressSpec{DefaultBackend: &networkingv1.IngressBackend{
 				Service: &networkingv1.IngressServiceBackend{Name: "s", Port: networkingv1.ServiceBackendPort{Number: 80}},
 			}}},
@@ -77,12 +79,13 @@ func TestTheListOfConsumersIsGone(t *testing.T) {
 	}
 }
 
-// A Secret with a label on which Liqo acts, which a consumer left before the policies were there, is not changed any more. It can be deleted, and
-// lose the label.
+// A Secret with a label on which Liqo acts, which a consumer left before the policies were there,
+// is not changed any more. It can be deleted, and lose the label.
 func TestASecretFromBefore(t *testing.T) {
 	w := start(t)
 	c := w.mustAs(t, kubeletOf("rome", user))
-	for key, value := range map[string]string{"liqo.io/identity-type": "ControlPlane", "liqo.io/webhook": "true", "networking.liqo.io/gateway-resource": "true"} {
+	for key, value := range map[string]string{"liqo.io/identity-type": "ControlPlane",
+		"liqo.io/webhook": "true", "networking.liqo.io/gateway-resource": "true"} {
 		s := honest("secrets", "left").(*corev1.Secret)
 		s.Labels[key] = value
 		if err := w.admin.Create(t.Context(), s); err != nil {
@@ -107,12 +110,13 @@ func TestASecretFromBefore(t *testing.T) {
 	}
 }
 
-// Until a namespace is guarded, nothing is made in it: it has no quota yet, so that what is made there would stay uncounted. Where it is,
-// the same is let in.
+// Until a namespace is guarded, nothing is made in it: it has no quota yet, so that what is made
+// there would stay uncounted. Where it is, the same is let in.
 func TestANamespaceThatIsNotGuarded(t *testing.T) {
 	w := start(t)
 	const young = "young-rome"
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: young, Labels: map[string]string{"liqo.io/remote-cluster-id": "rome"}}}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: young,
+		Labels: map[string]string{"liqo.io/remote-cluster-id": "rome"}}}
 	if err := w.admin.Create(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +124,8 @@ func TestANamespaceThatIsNotGuarded(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubelet := w.mustAs(t, kubeletOf("rome", user))
-	kinds := []string{"configmaps", "secrets", "services", "persistentvolumeclaims", "ingresses", "shadowpods", "shadowendpointslices"}
+	kinds := []string{"configmaps", "secrets", "services", "persistentvolumeclaims",
+		"ingresses", "shadowpods", "shadowendpointslices"}
 	make := func(resource string) error {
 		o := honest(resource, "young")
 		o.SetNamespace(young)

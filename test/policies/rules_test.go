@@ -16,8 +16,8 @@ import (
 
 var errNotKnown = errors.New("it is let in")
 
-// Each validation of the policies on what a consumer's virtual kubelet writes refuses something by itself, in its own words: who takes one out
-// sees it here.
+// Each validation of the policies on what a consumer's virtual kubelet writes refuses something by
+// itself, in its own words: who takes one out sees it here.
 func TestEachRuleRefusesSomething(t *testing.T) {
 	w := start(t)
 	said := map[string]bool{}
@@ -72,12 +72,14 @@ func TestEachRuleRefusesSomething(t *testing.T) {
 		change(&o.Spec.Pod)
 		try(rome, o)
 	}
-	plain := honest("shadowpods", "wrong").(*offv1beta1.ShadowPod) // of the fields of which the list of consumers says nothing
+	// of the fields of which the list of consumers says nothing
+	plain := honest("shadowpods", "wrong").(*offv1beta1.ShadowPod)
 	plain.Spec.Pod.RuntimeClassName, plain.Spec.Pod.Volumes = nil, nil
 	try(kubeletOf("rome", "rome-unknown"), plain)
 
 	const young = "rules-rome"
-	if err := w.admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: young, Labels: map[string]string{"liqo.io/remote-cluster-id": "rome"}}}); err != nil {
+	if err := w.admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: young,
+		Labels: map[string]string{"liqo.io/remote-cluster-id": "rome"}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.bind(t.Context(), young, "liqo-virtual-kubelet-remote", rbacv1.GroupKind, "rome"); err != nil {
@@ -126,7 +128,8 @@ func TestEachRuleRefusesSomething(t *testing.T) {
 		if err := w.list(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		w.eventually(t, "the list is known again", func() error { return w.mustAs(t, rome).Create(t.Context(), o.DeepCopy(), kube.DryRunAll) })
+		w.eventually(t, "the list is known again",
+			func() error { return w.mustAs(t, rome).Create(t.Context(), o.DeepCopy(), kube.DryRunAll) })
 	}
 
 	for _, name := range []string{"bourse-pods", "bourse-reflected"} {

@@ -81,7 +81,8 @@ var growing = map[string]map[string]func(o kube.Object, n int){
 		"ports": func(o kube.Object, n int) {
 			s := &o.(*corev1.Service).Spec
 			for i := range n / 50 {
-				s.Ports = append(s.Ports, corev1.ServicePort{Name: fmt.Sprintf("p-%d", i), Port: int32(1000 + i), Protocol: corev1.ProtocolTCP})
+				s.Ports = append(s.Ports, corev1.ServicePort{Name: fmt.Sprintf("p-%d", i),
+					Port: int32(1000 + i), Protocol: corev1.ProtocolTCP})
 			}
 		},
 	},
@@ -98,7 +99,8 @@ var growing = map[string]map[string]func(o kube.Object, n int){
 
 func inEnv(character string) func(kube.Object, int) {
 	return func(o kube.Object, n int) {
-		o.(*offv1beta1.ShadowPod).Spec.Pod.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: strings.Repeat(character, n)}}
+		o.(*offv1beta1.ShadowPod).Spec.Pod.Containers[0].Env = []corev1.EnvVar{{Name: "A",
+			Value: strings.Repeat(character, n)}}
 	}
 }
 
@@ -106,8 +108,9 @@ func inAnnotation(o kube.Object, n int) {
 	o.SetAnnotations(with(o.GetAnnotations(), "large", strings.Repeat("x", n)))
 }
 
-// What a consumer writes is bounded in bytes, however it is made large: just below the bound it is let in, just above it is refused by a message
-// that says the bound. Nothing that is let in takes more bytes than the bound in etcd.
+// What a consumer writes is bounded in bytes, however it is made large: just below the bound it is
+// let in, just above it is refused by a message that says the bound. Nothing that is let in takes
+// more bytes than the bound in etcd.
 func TestSizes(t *testing.T) {
 	w := start(t)
 	c := w.mustAs(t, kubeletOf("rome", user))
@@ -150,11 +153,13 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// An object cannot grow beyond the bound later. One that was larger before the rule was there can be changed, and become smaller.
+// An object cannot grow beyond the bound later. One that was larger before the rule was there can
+// be changed, and become smaller.
 func TestSizesOfChanges(t *testing.T) {
 	w := start(t)
 	c := w.mustAs(t, kubeletOf("rome", user))
-	for kind, grow := range map[string]func(kube.Object, int){"configmaps": growing["configmaps"]["data"], "shadowpods": inAnnotation, "services": inAnnotation} {
+	for kind, grow := range map[string]func(kube.Object, int){"configmaps": growing["configmaps"]["data"],
+		"shadowpods": inAnnotation, "services": inAnnotation} {
 		t.Run(kind, func(t *testing.T) {
 			small := honest(kind, "grows")
 			if err := c.Create(t.Context(), small); err != nil {

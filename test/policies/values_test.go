@@ -16,7 +16,8 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// wrong are the values that a field that is let in may not have, of each kind, by what is done and the words of the rule that refuses it.
+// wrong are the values that a field that is let in may not have, of each kind, by what is done and
+// the words of the rule that refuses it.
 var wrong = map[string]map[string]func(kube.Object){
 	"shadowpods": onPods(map[string]func(*corev1.PodSpec){
 		"the node's network → may not share the namespaces":     func(s *corev1.PodSpec) { s.HostNetwork = true },
@@ -74,8 +75,9 @@ var wrong = map[string]map[string]func(kube.Object){
 		"a folder beside what is let in → may mount":       func(s *corev1.PodSpec) { s.Volumes[0].NFS = &corev1.NFSVolumeSource{Server: "10.0.0.1", Path: "/"} },
 	}),
 	"services": {
-		"a load balancer's groups → on which a controller could act": annotated("cloud.google.com/neg", `{"exposed_ports":{"80":{}}}`),
-		"an external address → no externalIPs":                       func(o kube.Object) { o.(*corev1.Service).Spec.ExternalIPs = []string{"10.0.0.1"} },
+		"a load balancer's groups → on which a controller could act": annotated("cloud.google.com/neg",
+			`{"exposed_ports":{"80":{}}}`),
+		"an external address → no externalIPs": func(o kube.Object) { o.(*corev1.Service).Spec.ExternalIPs = []string{"10.0.0.1"} },
 		"an address of a load balancer → no externalIPs": func(o kube.Object) {
 			s := o.(*corev1.Service)
 			s.Spec.Type, s.Spec.LoadBalancerIP = corev1.ServiceTypeLoadBalancer, "10.0.0.1"
@@ -86,7 +88,10 @@ var wrong = map[string]map[string]func(kube.Object){
 		"a load balancer of a cloud → on which a controller could act": func(o kube.Object) {
 			o.SetAnnotations(with(o.GetAnnotations(), "service.beta.kubernetes.io/aws-load-balancer-internal", "true"))
 		},
-		"another cluster's origin → comes from its own cluster": func(o kube.Object) { o.SetLabels(with(o.GetLabels(), "offloading.liqo.io/origin", "milan")) },
+		"another cluster's origin → comes from its own cluster": func(o kube.Object) {
+			o.SetLabels(with(o.GetLabels(),
+				"offloading.liqo.io/origin", "milan"))
+		},
 	},
 	"ingresses": {"a controller's configuration → on which a controller could act": func(o kube.Object) {
 		o.SetAnnotations(with(o.GetAnnotations(), "nginx.ingress.kubernetes.io/configuration-snippet", "x"))
@@ -126,12 +131,20 @@ var wrong = map[string]map[string]func(kube.Object){
 		"a node → are on no node": func(o kube.Object) {
 			o.(*offv1beta1.ShadowEndpointSlice).Spec.Template.Endpoints[0].NodeName = new("oslo-1")
 		},
-		"another cluster's network → comes from its own cluster": func(o kube.Object) { o.SetLabels(with(o.GetLabels(), "offloading.liqo.io/origin", "milan")) },
-		"addresses that are another's → of Liqo's annotations":   annotated("liqo.io/direct-connections-data", `{"clusterAddresses":{"milan":["10.1.0.7"]}}`),
+		"another cluster's network → comes from its own cluster": func(o kube.Object) {
+			o.SetLabels(with(o.GetLabels(),
+				"offloading.liqo.io/origin", "milan"))
+		},
+		"addresses that are another's → of Liqo's annotations": annotated("liqo.io/direct-connections-data",
+			`{"clusterAddresses":{"milan":["10.1.0.7"]}}`),
 	},
 	"configmaps": {
 		"a finalizer of claims, which nobody takes off here → finalizers": func(o kube.Object) { o.SetFinalizers([]string{"kubernetes.io/pvc-protection"}) },
-		"more than there may be → " + tooLarge:                            func(o kube.Object) { inAnnotation(o, 200<<10); growing["configmaps"]["data"](o, 400<<10) },
+		"more than there may be → " + tooLarge: func(o kube.Object) {
+			inAnnotation(o,
+				200<<10)
+			growing["configmaps"]["data"](o, 400<<10)
+		},
 	},
 	"renews": {"one Renew more → has one Renew": func(o kube.Object) { o.SetName("more") }},
 	"namespacemaps": {
@@ -157,7 +170,8 @@ func init() {
 	}
 }
 
-// What tools write on what they make, and types of Secrets on which no controller acts, are let in; and on pods what a node does not read.
+// What tools write on what they make, and types of Secrets on which no controller acts, are let in;
+// and on pods what a node does not read.
 func TestWhatToolsWrite(t *testing.T) {
 	w := start(t)
 	c := w.mustAs(t, kubeletOf("rome", user))
@@ -175,7 +189,8 @@ func TestWhatToolsWrite(t *testing.T) {
 			t.Errorf("%s: %v", resource, err)
 		}
 	}
-	for _, kind := range []corev1.SecretType{"servicebinding.io/postgresql", "connection.crossplane.io/v1alpha1", "istio.io/key-and-cert", "helm.sh/release.v1", "plain"} {
+	for _, kind := range []corev1.SecretType{"servicebinding.io/postgresql",
+		"connection.crossplane.io/v1alpha1", "istio.io/key-and-cert", "helm.sh/release.v1", "plain"} {
 		o := honest("secrets", "tools").(*corev1.Secret)
 		o.Type = kind
 		if err := c.Create(t.Context(), o, kube.DryRunAll); err != nil {
@@ -194,7 +209,8 @@ func TestWhatToolsWrite(t *testing.T) {
 	}
 }
 
-// What the SharingPolicy names (namespaces.annotations) is let in, on pods and claims, too. What was there before a rule stays.
+// What the SharingPolicy names (namespaces.annotations) is let in, on pods and claims, too. What
+// was there before a rule stays.
 func TestAnnotationsThatAreLent(t *testing.T) {
 	w := start(t)
 	c := w.mustAs(t, kubeletOf("rome", user))
@@ -323,10 +339,12 @@ func TestAClaimNamesItsVolumeLater(t *testing.T) {
 	}
 }
 
-// Several things at once, of which one at least is not let in, are refused, whatever else there is; those that are let in pass in any number.
+// Several things at once, of which one at least is not let in, are refused, whatever else there is;
+// those that are let in pass in any number.
 func TestAnyObject(t *testing.T) {
 	w := start(t)
-	kinds := []string{"configmaps", "secrets", "services", "persistentvolumeclaims", "ingresses", "shadowpods", "shadowendpointslices"}
+	kinds := []string{"configmaps", "secrets", "services", "persistentvolumeclaims",
+		"ingresses", "shadowpods", "shadowendpointslices"}
 	c := w.mustAs(t, kubeletOf("rome", user))
 	keys := rapid.SampledFrom([]string{"liqo.io/", "offloading.liqo.io/", "networking.liqo.io/", "x.y.liqo.io/"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -358,7 +376,8 @@ func TestAnyObject(t *testing.T) {
 			}
 		}
 		err := c.Create(context.Background(), o, kube.DryRunAll)
-		if text, _ := json.Marshal(o); bad > 0 && !isPolicy(err) && !strings.Contains(fmt.Sprint(err), "is invalid") || bad == 0 && err != nil {
+		if text, _ := json.Marshal(o); bad > 0 && !isPolicy(err) && !strings.Contains(fmt.Sprint(err), "is invalid") ||
+			bad == 0 && err != nil {
 			t.Fatalf("%d that are not let in: %v\n%s", bad, err, text)
 		}
 	})

@@ -24,27 +24,41 @@ import (
 // right is what an account may do by Liqo's roles.
 type right struct{ account, namespace, resource, verb string }
 
-// admitted is all that the accounts that Liqo gives a brokered consumer may do at its provider, and why the policies let it. What the roles
-// allow and is not here is refused; what is here and not allowed any more is stale. A new version of Liqo that gives more rights fails the test.
+// admitted is all that the accounts that Liqo gives a brokered consumer may do at its provider, and
+// why the policies let it. What the roles allow and is not here is refused; what is here and not
+// allowed any more is stale. A new version of Liqo that gives more rights fails the test.
 var admitted = []struct{ account, namespace, resource, verbs, why string }{
-	{"control plane", tenant, "authentication.liqo.io/resourceslices", "create update patch", "its own slice, of class bourse, under the name that its reservations say; what it is granted is in the status"},
-	{"control plane", tenant, "authentication.liqo.io/renews", "create update patch", "by it Liqo brings the next certificate, of the Tenant in the same namespace and no other"},
-	{"control plane", tenant, "offloading.liqo.io/namespacemaps", "create update patch", "its namespaces, by names that end in its own ID"},
-	{"control plane", tenant, "authentication.liqo.io/resourceslices authentication.liqo.io/renews offloading.liqo.io/namespacemaps", "get list watch delete deletecollection", "they are its own: by deleting them it gives back what it has"},
-	{"control plane", tenant, "authentication.liqo.io/resourceslices/status authentication.liqo.io/renews/status offloading.liqo.io/namespacemaps/status", "get list watch create delete deletecollection", "Kubernetes serves nothing by these but get, which the object shows as well"},
-	{"virtual kubelet", mapped, "configmaps secrets services persistentvolumeclaims", "create update patch", "what pods need; without labels on which Liqo acts, types on which Kubernetes acts, addresses, volumes of others"},
-	{"virtual kubelet", mapped, "networking.k8s.io/ingresses", "create update patch", "what Liqo reflects; how many there may be the quota of the namespace says, by default none"},
-	{"virtual kubelet", mapped, "offloading.liqo.io/shadowpods", "create update patch", "its pods, of the baseline, on the nodes of its pool; counted by Liqo's quota"},
-	{"virtual kubelet", mapped, "offloading.liqo.io/shadowendpointslices", "create update patch", "addresses behind its own Services; who reaches them the NetworkPolicy of the namespace says"},
-	{"virtual kubelet", mapped, "configmaps secrets services persistentvolumeclaims events networking.k8s.io/ingresses offloading.liqo.io/shadowpods offloading.liqo.io/shadowendpointslices", "get list watch delete", "the namespace was made for the consumer, and holds what is its own"},
+	{"control plane", tenant, "authentication.liqo.io/resourceslices", "create update patch",
+		"its own slice, of class bourse, under the name that its reservations say; what it is granted is in the status"},
+	{"control plane", tenant, "authentication.liqo.io/renews", "create update patch",
+		"by it Liqo brings the next certificate, of the Tenant in the same namespace and no other"},
+	{"control plane", tenant, "offloading.liqo.io/namespacemaps",
+		"create update patch", "its namespaces, by names that end in its own ID"},
+	{"control plane", tenant,
+		"authentication.liqo.io/resourceslices authentication.liqo.io/renews offloading.liqo.io/namespacemaps", "get list watch delete deletecollection", "they are its own: by deleting them it gives back what it has"},
+	{"control plane", tenant,
+		"authentication.liqo.io/resourceslices/status authentication.liqo.io/renews/status offloading.liqo.io/namespacemaps/status", "get list watch create delete deletecollection", "Kubernetes serves nothing by these but get, which the object shows as well"},
+	{"virtual kubelet", mapped, "configmaps secrets services persistentvolumeclaims", "create update patch",
+		"what pods need; without labels on which Liqo acts, types on which Kubernetes acts, addresses, volumes of others"},
+	{"virtual kubelet", mapped, "networking.k8s.io/ingresses", "create update patch",
+		"what Liqo reflects; how many there may be the quota of the namespace says, by default none"},
+	{"virtual kubelet", mapped, "offloading.liqo.io/shadowpods",
+		"create update patch", "its pods, of the baseline, on the nodes of its pool; counted by Liqo's quota"},
+	{"virtual kubelet", mapped, "offloading.liqo.io/shadowendpointslices",
+		"create update patch", "addresses behind its own Services; who reaches them the NetworkPolicy of the namespace says"},
+	{"virtual kubelet", mapped,
+		"configmaps secrets services persistentvolumeclaims events networking.k8s.io/ingresses offloading.liqo.io/shadowpods offloading.liqo.io/shadowendpointslices", "get list watch delete", "the namespace was made for the consumer, and holds what is its own"},
 	{"virtual kubelet", mapped, "pods metrics.k8s.io/pods", "get list watch", "its own pods"},
 	{"virtual kubelet", mapped, "pods/log", "get list", "its own pods"},
-	{"virtual kubelet", mapped, "pods/exec pods/attach", "create", "its own pods: what runs there already is of its choice"},
+	{"virtual kubelet", mapped, "pods/exec pods/attach", "create",
+		"its own pods: what runs there already is of its choice"},
 	{"virtual kubelet", mapped, "pods/portforward", "create get", "its own pods"},
-	{"virtual kubelet", "", "metrics.liqo.io/scrape/metrics", "get list watch", "Liqo's metrics of its own pods; nothing is written"},
+	{"virtual kubelet", "", "metrics.liqo.io/scrape/metrics", "get list watch",
+		"Liqo's metrics of its own pods; nothing is written"},
 }
 
-// Each account that Liqo gives a consumer tries, on the real API server, every verb on every resource that its roles allow.
+// Each account that Liqo gives a consumer tries, on the real API server, every verb on every
+// resource that its roles allow.
 func TestEveryVerb(t *testing.T) {
 	w := start(t)
 	why, tried := map[right]string{}, map[right]bool{}
@@ -69,17 +83,18 @@ func TestEveryVerb(t *testing.T) {
 				resource, verb, _ := strings.Cut(r, " ")
 				key := right{a.name, namespace, resource, verb}
 				tried[key] = true
-				t.Run(fmt.Sprintf("%s/%s/%s/%s", a.name, namespace, strings.ReplaceAll(resource, "/", "."), verb), func(t *testing.T) {
-					err := w.try(t, a, key)
-					switch reason, want := why[key]; {
-					case apierrors.IsForbidden(err) && !isPolicy(err):
-						t.Fatalf("its roles do not allow it after all: %v", err)
-					case want && err != nil && (isWrite(verb) || isPolicy(err)) && !isNotServed(err):
-						t.Errorf("it is refused, want it to be let in (%s): %v", reason, err)
-					case !want && !isRefusal(err, "writes no Events", "is the provider's to say"):
-						t.Errorf("it is not refused for what it is (%v), and this test does not say why it is let in", err)
-					}
-				})
+				t.Run(fmt.Sprintf("%s/%s/%s/%s", a.name, namespace, strings.ReplaceAll(resource, "/", "."), verb),
+					func(t *testing.T) {
+						err := w.try(t, a, key)
+						switch reason, want := why[key]; {
+						case apierrors.IsForbidden(err) && !isPolicy(err):
+							t.Fatalf("its roles do not allow it after all: %v", err)
+						case want && err != nil && (isWrite(verb) || isPolicy(err)) && !isNotServed(err):
+							t.Errorf("it is refused, want it to be let in (%s): %v", reason, err)
+						case !want && !isRefusal(err, "writes no Events", "is the provider's to say"):
+							t.Errorf("it is not refused for what it is (%v), and this test does not say why it is let in", err)
+						}
+					})
 			}
 		}
 	}
@@ -97,12 +112,14 @@ func isPolicy(err error) bool {
 
 // isRefusal says whether one of our policies refused, in one of these words.
 func isRefusal(err error, says ...string) bool {
-	return isPolicy(err) && slices.ContainsFunc(says, func(words string) bool { return words != "" && strings.Contains(err.Error(), words) })
+	return isPolicy(err) && slices.ContainsFunc(says,
+		func(words string) bool { return words != "" && strings.Contains(err.Error(), words) })
 }
 
 func isWrite(verb string) bool { return verb == "create" || verb == "update" || verb == "patch" }
 
-// isNotServed says whether the API server has no such thing: a pod to run a command in, or a subresource that can be created.
+// isNotServed says whether the API server has no such thing: a pod to run a command in, or a
+// subresource that can be created.
 func isNotServed(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
@@ -138,14 +155,16 @@ func (w *world) rights(t *testing.T, a account, namespace string) map[string]boo
 		return all
 	}
 	all := ask(a)
-	for r := range ask(account{"nobody", rest.ImpersonationConfig{UserName: "nobody", Groups: []string{"system:authenticated"}}}) {
+	for r := range ask(account{"nobody", rest.ImpersonationConfig{UserName: "nobody",
+		Groups: []string{"system:authenticated"}}}) {
 		delete(all, r)
 	}
 	return all
 }
 
 // versions are those of the groups of Liqo's roles.
-var versions = map[string]string{"": "v1", "networking.k8s.io": "v1", "offloading.liqo.io": "v1beta1", "authentication.liqo.io": "v1beta1", "metrics.k8s.io": "v1beta1", "metrics.liqo.io": "v1"}
+var versions = map[string]string{"": "v1", "networking.k8s.io": "v1", "offloading.liqo.io": "v1beta1",
+	"authentication.liqo.io": "v1beta1", "metrics.k8s.io": "v1beta1", "metrics.liqo.io": "v1"}
 
 // try does it: writes are what Liqo would write there, and are taken away again.
 func (w *world) try(t *testing.T, a account, r right) error {
@@ -229,7 +248,8 @@ func (w *world) remove(t *testing.T, o kube.Object) {
 	t.Helper()
 	ctx := context.Background()
 	free := kube.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-	if err := errors.Join(kube.IgnoreNotFound(w.admin.Delete(ctx, o)), kube.IgnoreNotFound(w.admin.Patch(ctx, o, free))); err != nil {
+	if err := errors.Join(kube.IgnoreNotFound(w.admin.Delete(ctx, o)),
+		kube.IgnoreNotFound(w.admin.Patch(ctx, o, free))); err != nil {
 		t.Error(err)
 	}
 }
@@ -280,8 +300,10 @@ func TestMetadata(t *testing.T) {
 		}},
 	}
 	for resource, a := range map[string]account{
-		"configmaps": kubeletOf("rome", user), "secrets": kubeletOf("rome", user), "services": kubeletOf("rome", user), "persistentvolumeclaims": kubeletOf("rome", user),
-		"ingresses": kubeletOf("rome", user), "shadowpods": kubeletOf("rome", user), "shadowendpointslices": kubeletOf("rome", user),
+		"configmaps": kubeletOf("rome", user), "secrets": kubeletOf("rome",
+			user), "services": kubeletOf("rome", user), "persistentvolumeclaims": kubeletOf("rome", user),
+		"ingresses": kubeletOf("rome", user), "shadowpods": kubeletOf("rome",
+			user), "shadowendpointslices": kubeletOf("rome", user),
 		"resourceslices": controlPlaneOf("rome"), "renews": controlPlaneOf("rome"), "namespacemaps": controlPlaneOf("rome"),
 	} {
 		t.Run(resource, func(t *testing.T) {
@@ -330,7 +352,8 @@ func (w *world) keeps(t *testing.T, c kube.Client, there kube.Object) {
 		}
 	}
 	try("the finalizer", "finalizers", func(o kube.Object) { o.SetFinalizers(nil) })
-	try("the cordon's value", "Liqo's annotations", func(o kube.Object) { o.SetAnnotations(with(o.GetAnnotations(), "liqo.io/cordon-tenant", "false")) })
+	try("the cordon's value", "Liqo's annotations",
+		func(o kube.Object) { o.SetAnnotations(with(o.GetAnnotations(), "liqo.io/cordon-tenant", "false")) })
 	if there.GetNamespace() == tenant {
 		try("the cordon", "Liqo's annotations", func(o kube.Object) {
 			all := maps.Clone(o.GetAnnotations())
@@ -349,11 +372,13 @@ func (w *world) keeps(t *testing.T, c kube.Client, there kube.Object) {
 func TestByHand(t *testing.T) {
 	w := start(t)
 	c := w.mustAs(t, kubeletOf("milan", "milan-slice-1"))
-	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: byHand, Name: "any", Labels: map[string]string{"liqo.io/x": "y"}, Finalizers: []string{"milan.example/x"}}, Type: "milan.example/x"}
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: byHand, Name: "any",
+		Labels: map[string]string{"liqo.io/x": "y"}, Finalizers: []string{"milan.example/x"}}, Type: "milan.example/x"}
 	if err := c.Create(t.Context(), s, kube.DryRunAll); err != nil {
 		t.Error(err)
 	}
-	if err := c.Create(t.Context(), &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: byHand, Name: "any"}, InvolvedObject: corev1.ObjectReference{Namespace: byHand}}, kube.DryRunAll); err != nil {
+	if err := c.Create(t.Context(), &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: byHand, Name: "any"},
+		InvolvedObject: corev1.ObjectReference{Namespace: byHand}}, kube.DryRunAll); err != nil {
 		t.Error(err)
 	}
 }

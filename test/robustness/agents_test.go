@@ -39,7 +39,8 @@ func logger() *slog.Logger {
 	return slog.Default()
 }
 
-// startCluster starts the agent of a cluster, which joins and, if it shares, offers all its CPUs. It answers its people.
+// startCluster starts the agent of a cluster, which joins and, if it shares, offers all its CPUs.
+// It answers its people.
 func startCluster(t *testing.T, operator *client.Client, name, cpus string, shares bool) *cluster {
 	t.Helper()
 	k := kubeapi.New(kubeapi.Options{Types: federation.Kinds()})
@@ -54,7 +55,8 @@ func startCluster(t *testing.T, operator *client.Client, name, cpus string, shar
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 	}}
 	if shares {
-		first = append(first, &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}})
+		first = append(first, &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"},
+			Spec: api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}})
 	}
 	for _, o := range first {
 		if err := objects.Create(t.Context(), o); err != nil {
@@ -97,7 +99,8 @@ func startCluster(t *testing.T, operator *client.Client, name, cpus string, shar
 // request makes a ResourceRequest for so many milli-CPU.
 func (c *cluster) request(name string, milli int64) {
 	c.t.Helper()
-	if _, err := c.people.MakeRequest(c.t.Context(), api.RequestCreate{Name: name, Request: api.Request{Resources: cpu(milli)}}); err != nil {
+	if _, err := c.people.MakeRequest(c.t.Context(),
+		api.RequestCreate{Name: name, Request: api.Request{Resources: cpu(milli)}}); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -129,7 +132,8 @@ func (c *cluster) connected(want bool) {
 	})
 }
 
-// instructed reads the state of an instruction of this cluster, as its consumer or as its provider; "" if there is none.
+// instructed reads the state of an instruction of this cluster, as its consumer or as its provider;
+// "" if there is none.
 func (c *cluster) instructed(id string, as kube.Object) api.State {
 	key := kube.ObjectKey{Namespace: "default", Name: id}
 	if _, provides := as.(*api.ProviderInstruction); provides {
@@ -164,6 +168,7 @@ func bound(consumer, provider *cluster, ids ...string) (problems []string) {
 func agreed(consumer, provider *cluster, name string, milli int64) (id string) {
 	consumer.t.Helper()
 	id = consumer.reserve(name, milli)
-	eventually(consumer.t, "both clusters are instructed", func(context.Context) bool { return bound(consumer, provider, id) == nil })
+	eventually(consumer.t, "both clusters are instructed",
+		func(context.Context) bool { return bound(consumer, provider, id) == nil })
 	return id
 }

@@ -30,7 +30,8 @@ var damages = []damage{
 		copy(data, strings.Repeat("garbage ", 1024))
 		return data
 	}), "put back the newest backup", false},
-	{"database cut short", edit("", func(data []byte) []byte { return data[:len(data)/2] }), "put back the newest backup", false},
+	{"database cut short", edit("", func(data []byte) []byte { return data[:len(data)/2] }),
+		"put back the newest backup", false},
 	{"database empty", edit("", func([]byte) []byte { return nil }), "put back the newest backup", false},
 	{"database gone", func(t *testing.T, journal string) {
 		remove(t, journal)
@@ -40,10 +41,12 @@ var damages = []damage{
 		remove(t, journal+"-wal") // it has a newer copy of the header
 		edit("", func(data []byte) []byte { data[63] = 9; return data })(t, journal)
 	}, "start the version of bourse that wrote it", false},
-	{"WAL cut in the middle", edit("-wal", func(data []byte) []byte { return data[:len(data)/2] }), "put back the newest copy", true},
+	{"WAL cut in the middle", edit("-wal", func(data []byte) []byte { return data[:len(data)/2] }),
+		"put back the newest copy", true},
 	{"WAL gone", func(t *testing.T, journal string) { remove(t, journal+"-wal") }, "put back the newest copy", true},
 	{"head file gone", func(t *testing.T, journal string) { remove(t, journal+".head") }, "put back the head file", true},
-	{"head file damaged", edit(".head", func(data []byte) []byte { return bytes.Repeat([]byte{7}, len(data)) }), "put back the head file", true},
+	{"head file damaged", edit(".head", func(data []byte) []byte { return bytes.Repeat([]byte{7}, len(data)) }),
+		"put back the head file", true},
 }
 
 // flips are bits flipped all over the WAL.
@@ -120,7 +123,8 @@ func (d damage) refused(t *testing.T, first *process, good string) {
 	}
 }
 
-// wrecked makes a journal that has records in the database and in the WAL, as kill -9 leaves it, and returns a copy.
+// wrecked makes a journal that has records in the database and in the WAL, as kill -9 leaves it,
+// and returns a copy.
 func wrecked(b *process) (good string) {
 	b.t.Helper()
 	b.start()
@@ -163,8 +167,8 @@ func copyFiles(t *testing.T, from, to string) {
 	}
 }
 
-// snapshot is what the journal's files contain. One that is not there is as good as an empty one, and the WAL's
-// index, which is made anew from it, does not count.
+// snapshot is what the journal's files contain. One that is not there is as good as an empty one,
+// and the WAL's index, which is made anew from it, does not count.
 func snapshot(t *testing.T, b *process) string {
 	t.Helper()
 	var all strings.Builder
@@ -179,11 +183,13 @@ func snapshot(t *testing.T, b *process) string {
 }
 
 func acceptLoss(b *process) (string, error) {
-	out, err := exec.Command(binary, "broker", "journal", "accept-loss", "--dir", filepath.Dir(b.journal())).CombinedOutput()
+	out, err := exec.Command(binary, "broker", "journal", "accept-loss",
+		"--dir", filepath.Dir(b.journal())).CombinedOutput()
 	return string(out), err
 }
 
-// Of two brokers on one folder the second does not start, nor does accept-loss change anything under the first.
+// Of two brokers on one folder the second does not start, nor does accept-loss change anything
+// under the first.
 func TestSecondBrokerOnOneFolderIsRefused(t *testing.T) {
 	t.Parallel()
 	first := newProcess(t)

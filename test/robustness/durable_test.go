@@ -16,7 +16,8 @@ import (
 	"github.com/bourse-dev/bourse/test/robustness/strace"
 )
 
-// No answer that acknowledges something leaves the broker before the kernel has said that the journal is on the disk.
+// No answer that acknowledges something leaves the broker before the kernel has said that the
+// journal is on the disk.
 func TestAcknowledgedAfterFsync(t *testing.T) {
 	t.Parallel()
 	trace := filepath.Join(t.TempDir(), "trace")
@@ -71,8 +72,10 @@ func TestAcknowledgedAfterFsync(t *testing.T) {
 func straced(t *testing.T, file string) []string {
 	t.Helper()
 	// -D leaves the command our own child, to be signalled and waited for.
-	wrapper := []string{"strace", "-D", "-f", "-yy", "-s", "0", "-e", "trace=read,write,pwrite64,fsync,fdatasync", "-o", file}
-	if out, err := exec.CommandContext(context.Background(), wrapper[0], append(wrapper[1:], "true")...).CombinedOutput(); err != nil {
+	wrapper := []string{"strace", "-D", "-f", "-yy", "-s", "0",
+		"-e", "trace=read,write,pwrite64,fsync,fdatasync", "-o", file}
+	if out, err := exec.CommandContext(context.Background(), wrapper[0],
+		append(wrapper[1:], "true")...).CombinedOutput(); err != nil {
 		t.Skipf("strace does not run here (%v): install it, as .ci/run does, and let it trace\n%s", err, out)
 	}
 	return wrapper

@@ -17,8 +17,9 @@ import (
 	"github.com/bourse-dev/bourse/test/robustness/member"
 )
 
-// Twenty members send the largest of everything as fast as they can, each on several connections. The broker lives, serves a member that
-// behaves, and stays small. How fast is a matter of `make bench` (hostile).
+// Twenty members send the largest of everything as fast as they can, each on several connections.
+// The broker lives, serves a member that behaves, and stays small. How fast is a matter of `make
+// bench` (hostile).
 func TestHostileMembersUnderLoad(t *testing.T) {
 	t.Parallel()
 	b := newProcess(t)
@@ -104,11 +105,13 @@ func attack(ctx context.Context, foe, friend *member.Member, key string, turn in
 	}
 	accounts := map[string]api.AccountUse{}
 	for i := range 500 {
-		accounts[fmt.Sprintf("c-%d", i)] = api.AccountUse{Commitments: map[string]api.Resources{"r-" + key + fmt.Sprint(i): cpu(1)}}
+		accounts[fmt.Sprintf("c-%d", i)] = api.AccountUse{Commitments: map[string]api.Resources{"r-" +
+			key + fmt.Sprint(i): cpu(1)}}
 	}
 	return foe.PutAdvertisement(ctx, foe.ID, api.Measurement{
 		Sequence: api.Sequence{Incarnation: time.Now().UnixMilli(), Number: time.Now().UnixNano()}, Terms: &api.Terms{},
-		Pools: map[string]api.Pool{api.GeneralPool: {Capacity: cpu(1e6), Allocatable: cpu(1e6), Shared: cpu(1e6), Accounts: accounts}},
+		Pools: map[string]api.Pool{api.GeneralPool: {Capacity: cpu(1e6),
+			Allocatable: cpu(1e6), Shared: cpu(1e6), Accounts: accounts}},
 	})
 }
 

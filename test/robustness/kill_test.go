@@ -64,7 +64,8 @@ func killedUnderLoad(t *testing.T, b *process, rounds int, offered api.Resources
 		}
 	}
 	t.Logf("%d reservations, %d answers lost, acknowledged after the rounds, in all: %v", len(l.deals), l.lost, reached)
-	if l.lost < rounds || reached[api.Held] == 0 || reached[api.Reserved] == 0 || reached[api.Released] == 0 || reached[api.Rejected] == 0 {
+	if l.lost < rounds || reached[api.Held] == 0 || reached[api.Reserved] == 0 ||
+		reached[api.Released] == 0 || reached[api.Rejected] == 0 {
 		t.Error("not everything was tested")
 	}
 	w.sees(mine(all(t, b.operator), l.consumers[0].ID))

@@ -112,7 +112,8 @@ func (l *load) next(c *member.Member) *deal {
 	if len(open) >= maxOpen || len(open) > 0 && rand.IntN(2) == 0 {
 		return open[rand.IntN(len(open))]
 	}
-	d := &deal{key: fmt.Sprintf("deal-%d", len(l.deals)), consumer: c, request: api.Request{Resources: cpu(500 + rand.Int64N(3500))}}
+	d := &deal{key: fmt.Sprintf("deal-%d", len(l.deals)), consumer: c,
+		request: api.Request{Resources: cpu(500 + rand.Int64N(3500))}}
 	l.deals = append(l.deals, d)
 	return d
 }

@@ -10,7 +10,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	_ "github.com/bourse-dev/bourse/internal/cli" // all that the binary is made of: no cached result outlives a change of it
+	// all that the binary is made of: no cached result outlives a change of it
+	_ "github.com/bourse-dev/bourse/internal/cli"
 )
 
 // binary is the program under test.

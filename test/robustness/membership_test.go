@@ -34,7 +34,8 @@ func TestOperatorActsOnLiveConnections(t *testing.T) {
 	watch.sees(all(t, b.operator))
 	tries := func(key string, want api.Code) {
 		t.Helper()
-		if _, err := rome.Reserve(t.Context(), key, request); want == "" && err != nil || want != "" && api.CodeOf(err) != want {
+		if _, err := rome.Reserve(t.Context(), key, request); want == "" && err != nil ||
+			want != "" && api.CodeOf(err) != want {
 			t.Errorf("reserve: %v, want %q", err, want)
 		}
 	}
@@ -99,9 +100,9 @@ func TestCertificateIsNoMembership(t *testing.T) {
 	}
 }
 
-// What is bound to a provider that is gone for ever stays in its books, however long, until an operator removes it. What had
-// ended is Released after market.FreeTime, so that it counts against no cap of its consumer. What others provide is untouched, and
-// the cluster may join again.
+// What is bound to a provider that is gone for ever stays in its books, however long, until an
+// operator removes it. What had ended is Released after market.FreeTime, so that it counts against
+// no cap of its consumer. What others provide is untouched, and the cluster may join again.
 func TestProviderGoneForEver(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t)
@@ -140,7 +141,8 @@ func TestProviderGoneForEver(t *testing.T) {
 		t.Errorf("of milan %d milli-CPU are reserved (fresh: %v, %v), want 4000", got, c.Payload.Fresh, err)
 	}
 
-	if out, err := exec.Command(binary, "broker", "remove", "milan", "--yes", "--server", "unix://"+h.options.Socket).CombinedOutput(); err != nil {
+	if out, err := exec.Command(binary, "broker", "remove", "milan",
+		"--yes", "--server", "unix://"+h.options.Socket).CombinedOutput(); err != nil {
 		t.Fatalf("broker remove: %v: %s", err, out)
 	}
 	known = all(t, h.operator)

@@ -16,8 +16,9 @@ import (
 	"github.com/bourse-dev/bourse/client"
 )
 
-// The broker stood still for two hours. Nobody could speak to it, so silence says nothing: no lease, no hold and no
-// reservation ends before everyone had the time of a lease to speak. Then time goes on.
+// The broker stood still for two hours. Nobody could speak to it, so silence says nothing: no
+// lease, no hold and no reservation ends before everyone had the time of a lease to speak. Then
+// time goes on.
 func TestPausedForTwoHours(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t)
@@ -27,7 +28,8 @@ func TestPausedForTwoHours(t *testing.T) {
 	}
 	reserve := func(key string) client.Reservation {
 		t.Helper()
-		r, err := rome.Reserve(t.Context(), key, api.Request{Resources: cpu(1000), Duration: &metav1.Duration{Duration: time.Hour}})
+		r, err := rome.Reserve(t.Context(), key, api.Request{Resources: cpu(1000),
+			Duration: &metav1.Duration{Duration: time.Hour}})
 		if err != nil || r.Payload.State != api.Held {
 			t.Fatalf("%s: %v: %+v", key, err, r)
 		}
@@ -111,8 +113,8 @@ func TestStoppedAndContinued(t *testing.T) {
 	b.balanced()
 }
 
-// standsStill waits until a process that was told to stop has: its threads may run on for a moment. Where there is no
-// /proc to look at, the moment is waited for.
+// standsStill waits until a process that was told to stop has: its threads may run on for a moment.
+// Where there is no /proc to look at, the moment is waited for.
 func standsStill(t *testing.T, pid int) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -128,7 +130,8 @@ func standsStill(t *testing.T, pid int) {
 	t.Fatal("it goes on")
 }
 
-// runs says whether a thread, by its stat file in /proc, is not stopped: its state follows the name in brackets.
+// runs says whether a thread, by its stat file in /proc, is not stopped: its state follows the name
+// in brackets.
 func runs(stat string) bool {
 	text, err := os.ReadFile(stat)
 	if err != nil {

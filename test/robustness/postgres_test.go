@@ -18,8 +18,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/journal/postgres/postgrestest"
 )
 
-// startPostgres runs a server for one test, which may kill it. Such a test does not run beside those without one: they
-// would share a disk, and under what is slow for that they test little.
+// startPostgres runs a server for one test, which may kill it. Such a test does not run beside
+// those without one: they would share a disk, and under what is slow for that they test little.
 func startPostgres(t *testing.T) *postgrestest.Server {
 	t.Helper()
 	server, err := postgrestest.Start()
@@ -47,7 +47,8 @@ func (b *process) ends(why string) {
 	}
 }
 
-// standby starts a second broker on the database of another, which knows its CA, and waits until it stands by.
+// standby starts a second broker on the database of another, which knows its CA, and waits until it
+// stands by.
 func (b *process) standby() *process {
 	b.t.Helper()
 	other := newProcess(b.t)
@@ -56,7 +57,8 @@ func (b *process) standby() *process {
 		b.t.Fatal(err)
 	}
 	l := other.launch()
-	eventually(b.t, "the second broker stands by", func(context.Context) bool { return strings.Contains(l.said(), "broker stands by") })
+	eventually(b.t, "the second broker stands by",
+		func(context.Context) bool { return strings.Contains(l.said(), "broker stands by") })
 	return other
 }
 
@@ -102,8 +104,9 @@ func (b *process) instead(of *process) {
 	})
 }
 
-// A broker that is started beside the one that leads says so, and takes over with all that was acknowledged when that
-// one is killed, or stands still for long; whoever stood still finds that it has lost the right to write, and ends.
+// A broker that is started beside the one that leads says so, and takes over with all that was
+// acknowledged when that one is killed, or stands still for long; whoever stood still finds that it
+// has lost the right to write, and ends.
 func TestStandbyTakesOver(t *testing.T) {
 	for name, fail := range map[string]func(*process){
 		"killed": func(b *process) { b.kill() },
@@ -156,7 +159,8 @@ func TestStandbyTakesOver(t *testing.T) {
 // showsStandby demands that a standby is alive, not ready, and refuses every call in a way that says why.
 func (b *process) showsStandby() {
 	b.t.Helper()
-	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DisableKeepAlives: true}}
 	for _, probe := range []struct {
 		url, says string
 		status    int
@@ -179,7 +183,8 @@ func (b *process) showsStandby() {
 			b.t.Errorf("%s does not say when to come back", probe.url)
 		}
 	}
-	if out, err := b.bourse("broker", "members"); err == nil || !strings.Contains(out, "Unavailable: this broker stands by") {
+	if out, err := b.bourse("broker", "members"); err == nil ||
+		!strings.Contains(out, "Unavailable: this broker stands by") {
 		b.t.Errorf("members of a standby: %v: %s", err, out)
 	}
 }

@@ -60,7 +60,8 @@ func newProcess(t *testing.T) *process {
 		t.Fatal(err)
 	}
 	socket := filepath.Join(dir, "broker.sock")
-	b := &process{t: t, dir: dir, socket: socket, address: freeAddress(t), metrics: freeAddress(t), operator: client.New("unix://"+socket, nil)}
+	b := &process{t: t, dir: dir, socket: socket, address: freeAddress(t),
+		metrics: freeAddress(t), operator: client.New("unix://"+socket, nil)}
 	t.Cleanup(func() {
 		if t.Failed() && b.life != nil {
 			t.Logf("the broker at %s said:\n%s", b.address, b.life.said())
@@ -87,7 +88,8 @@ func (b *process) journal() string { return filepath.Join(b.dir, "data", "market
 // launch starts a process and does not wait for it.
 func (b *process) launch() *life {
 	b.t.Helper()
-	args := append(append([]string{}, b.wrapper...), binary, "broker", "--dir", filepath.Join(b.dir, "data"), "--socket", b.socket,
+	args := append(append([]string{}, b.wrapper...), binary, "broker",
+		"--dir", filepath.Join(b.dir, "data"), "--socket", b.socket,
 		"--listen", b.address, "--metrics-bind-address", b.metrics, "--rate-limit", "100000", "--audit-every", "200ms", "--log-format", "json", "--store", b.store)
 	l := &life{cmd: exec.Command(args[0], args[1:]...), serves: make(chan struct{}), ended: make(chan struct{})}
 	stderr, err := l.cmd.StderrPipe()

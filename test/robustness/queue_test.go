@@ -10,8 +10,8 @@ import (
 	"github.com/bourse-dev/bourse/client"
 )
 
-// The broker is killed while requests wait: after the start they wait as before, in their order, and are served once a provider
-// has room; the parts of a request that was split are all there.
+// The broker is killed while requests wait: after the start they wait as before, in their order,
+// and are served once a provider has room; the parts of a request that was split are all there.
 func TestKilledWhileRequestsWait(t *testing.T) {
 	b := newProcess(t)
 	b.start()
@@ -42,7 +42,8 @@ func TestKilledWhileRequestsWait(t *testing.T) {
 	b.kill()
 	b.start()
 	b.balanced()
-	if again := ask("low", waits(0), api.Pending); again.ID != low.ID || again.Payload.Waiting.Position != 2 || !again.Payload.Waiting.Since.Equal(&low.Payload.Waiting.Since) {
+	if again := ask("low", waits(0), api.Pending); again.ID != low.ID ||
+		again.Payload.Waiting.Position != 2 || !again.Payload.Waiting.Since.Equal(&low.Payload.Waiting.Since) {
 		t.Errorf("%+v, was %+v", again.Payload.Waiting, low.Payload.Waiting)
 	}
 	known := all(t, b.operator)
@@ -52,7 +53,8 @@ func TestKilledWhileRequestsWait(t *testing.T) {
 	if err := milan.Offer(t.Context(), cpu(5000)); err != nil { // one more fits
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); all(t, b.operator)[high.ID].Payload.State != api.Held; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); all(t,
+		b.operator)[high.ID].Payload.State != api.Held; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%+v", all(t, b.operator)[high.ID].Payload)
 		}

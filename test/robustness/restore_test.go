@@ -110,7 +110,8 @@ func TestRestoredFromBackup(t *testing.T) {
 		total += 3
 		reserved(t, b, fmt.Sprint(total))
 		b.restore(backup, fmt.Sprint("lost-", round), store)
-		if out, err := b.bourse("broker", "verify", "--dir", filepath.Join(b.dir, "data"), "--store", store); err != nil || !strings.Contains(out, "members       2") {
+		if out, err := b.bourse("broker", "verify", "--dir", filepath.Join(b.dir, "data"), "--store", store); err != nil ||
+			!strings.Contains(out, "members       2") {
 			t.Fatalf("verify: %v: %s", err, out)
 		}
 		b.start()
@@ -209,7 +210,8 @@ func TestRestoredTokensAreVoid(t *testing.T) {
 			}
 			b.operate(t, "", "revoke", "milan", "--yes")
 			out := undo()
-			for _, want := range []string{"milan", "rome", "Active", "bourse broker revoke", "are void (2)", "bourse broker token create"} {
+			for _, want := range []string{"milan", "rome", "Active", "bourse broker revoke",
+				"are void (2)", "bourse broker token create"} {
 				if !strings.Contains(out, want) {
 					t.Errorf("it does not say %q:\n%s", want, out)
 				}

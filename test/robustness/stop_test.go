@@ -7,8 +7,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Asked to stop under load, the broker answers every call that it took in: what it recorded is exactly what it
-// acknowledged. Its watches end with a word, its exit code is 0.
+// Asked to stop under load, the broker answers every call that it took in: what it recorded is
+// exactly what it acknowledged. Its watches end with a word, its exit code is 0.
 func TestStoppedUnderLoad(t *testing.T) {
 	t.Parallel()
 	b := newProcess(t)
@@ -37,7 +37,8 @@ func TestStoppedUnderLoad(t *testing.T) {
 			}
 			made++
 			if is := known[was.ID]; is.Revision != was.Revision || is.Payload.State != was.Payload.State {
-				t.Errorf("%s: reservation %s is %s at %d, the last answer said %s at %d", d.key, was.ID, is.Payload.State, is.Revision, was.Payload.State, was.Revision)
+				t.Errorf("%s: reservation %s is %s at %d, the last answer said %s at %d",
+					d.key, was.ID, is.Payload.State, is.Revision, was.Payload.State, was.Revision)
 			}
 		}
 		if made != len(known) {

@@ -102,14 +102,14 @@ func (b *Borrowing) forget(provider string) {
 	delete(b.providers, provider)
 }
 
-// Open brings the peering with a provider forward. received is the newest message of the provider, nil if there
-// is none. Errors: BadSignature; the API server's.
+// Open brings the peering with a provider forward. received is the newest message of the provider,
+// nil if there is none. Errors: BadSignature; the API server's.
 func (b *Borrowing) Open(ctx context.Context, provider string, received *api.Handshake) (peering.Progress, error) {
 	return b.options.Peering.Open(ctx, provider, received)
 }
 
-// Serve makes the slices with a provider what its reservations say, and offloads the namespaces that they name.
-// It returns what it waits for.
+// Serve makes the slices with a provider what its reservations say, and offloads the namespaces
+// that they name. It returns what it waits for.
 func (b *Borrowing) Serve(ctx context.Context, provider string) (waits string, err error) {
 	all, err := b.loans(ctx)
 	if err != nil {
@@ -195,8 +195,8 @@ func (b *Borrowing) Close(ctx context.Context, provider string, force bool) (don
 	return done, err
 }
 
-// Suspension returns the condition Suspended of this cluster, as the provider's slices show it. It is nil before
-// a slice was looked at.
+// Suspension returns the condition Suspended of this cluster, as the provider's slices show it. It
+// is nil before a slice was looked at.
 func (b *Borrowing) Suspension(_ context.Context, provider string) (*metav1.Condition, error) {
 	return b.state(provider).suspension, nil
 }

@@ -33,14 +33,15 @@ type pods struct{}
 func (pods) UsedOn(string) api.Resources                             { return nil }
 func (pods) UsedByNamespace(string, string) map[string]api.Resources { return nil }
 
-// Two providers are served at the same time, for requests that name one namespace. It is offloaded to both, each
-// gets a slice, and a request that may not offload a namespace says so.
+// Two providers are served at the same time, for requests that name one namespace. It is offloaded
+// to both, each gets a slice, and a request that may not offload a namespace says so.
 func TestServeTwoProvidersAtOnce(t *testing.T) {
 	kind := func(group schema.GroupVersion, kind, name string) kubeapi.Type {
 		return kubeapi.Type{GroupVersion: group, Kind: kind, Resource: name, Namespaced: true, Status: true}
 	}
 	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
-		kind(api.GroupVersion, "ResourceRequest", "resourcerequests"), kind(api.GroupVersion, "ReservationInstruction", "reservationinstructions"),
+		kind(api.GroupVersion, "ResourceRequest", "resourcerequests"), kind(api.GroupVersion,
+			"ReservationInstruction", "reservationinstructions"),
 		kind(authv1beta1.GroupVersion, authv1beta1.ResourceSliceKind, "resourceslices"),
 		kind(offv1beta1.SchemeGroupVersion, "NamespaceOffloading", "namespaceoffloadings"),
 		kind(offv1beta1.SchemeGroupVersion, "NamespaceMap", "namespacemaps"),
@@ -58,7 +59,8 @@ func TestServeTwoProvidersAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	create(&offv1beta1.VkOptionsTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "virtual-kubelet-default"}})
+	create(&offv1beta1.VkOptionsTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo",
+		Name: "virtual-kubelet-default"}})
 	create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "closed"}})
 	providers := []string{"milan", "paris"}
 	for _, provider := range providers {
@@ -72,7 +74,8 @@ func TestServeTwoProvidersAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		note := market.Note{Reservation: &market.Reservation{
-			ID: "at-" + provider, State: api.Reserved, Consumer: "rome", Provider: provider, Pool: api.GeneralPool, Size: size, Assignment: "assignment",
+			ID: "at-" +
+				provider, State: api.Reserved, Consumer: "rome", Provider: provider, Pool: api.GeneralPool, Size: size, Assignment: "assignment",
 			Until:  market.At(ledger.Now().Go().Add(time.Hour)),
 			Object: &market.Object{Namespace: "work", Name: provider, UID: string(request.UID)},
 		}}
@@ -82,7 +85,8 @@ func TestServeTwoProvidersAtOnce(t *testing.T) {
 	}
 	b := New(Options{
 		Client: c, Reader: c, Market: ledger, Relay: &transporttest.Broker{}, Inventory: pods{}, Graces: grant.Graces{Shrink: time.Minute, Excess: time.Minute},
-		Peering: &peering.Consumer{Client: c, Cluster: "rome", LiqoNamespace: "liqo"}, Network: &network.Network{Client: c, Reader: c, Cluster: "rome"},
+		Peering: &peering.Consumer{Client: c, Cluster: "rome", LiqoNamespace: "liqo"}, Network: &network.Network{Client: c,
+			Reader: c, Cluster: "rome"},
 		Slices: &offload.Slices{Client: c, Reader: c, LiqoNamespace: "liqo"},
 	})
 	var served sync.WaitGroup
@@ -101,10 +105,12 @@ func TestServeTwoProvidersAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	terms := offloading.Spec.ClusterSelector.NodeSelectorTerms
-	if want := offload.NewOffloading(offload.Use{Namespace: "work", Providers: providers}).Spec.ClusterSelector.NodeSelectorTerms; len(terms) != len(want) {
+	if want := offload.NewOffloading(offload.Use{Namespace: "work",
+		Providers: providers}).Spec.ClusterSelector.NodeSelectorTerms; len(terms) != len(want) {
 		t.Errorf("it is offloaded to %+v, want %+v", terms, want)
 	}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: "closed", Name: "offloading"}, &offloading); client.IgnoreNotFound(err) != nil || err == nil {
+	if err := c.Get(ctx, client.ObjectKey{Namespace: "closed", Name: "offloading"},
+		&offloading); client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("a namespace that no request may offload: %v", err)
 	}
 	for _, provider := range providers {
@@ -115,13 +121,15 @@ func TestServeTwoProvidersAtOnce(t *testing.T) {
 		if err := c.Get(ctx, client.ObjectKey{Namespace: "work", Name: "at-" + provider}, &i); err != nil {
 			t.Fatal(err)
 		}
-		if c := meta.FindStatusCondition(i.Status.Conditions, api.ConditionOffloaded); c == nil || c.Reason != string(api.CodeForbidden) {
+		if c := meta.FindStatusCondition(i.Status.Conditions, api.ConditionOffloaded); c == nil ||
+			c.Reason != string(api.CodeForbidden) {
 			t.Errorf("the condition is %+v, want %s", c, api.CodeForbidden)
 		}
 	}
 }
 
-// A request whose namespace cannot be offloaded keeps no other request of the account from being shown as offloaded.
+// A request whose namespace cannot be offloaded keeps no other request of the account from being
+// shown as offloaded.
 func TestAwaitNamespacesOfEachRequest(t *testing.T) {
 	kind := func(group schema.GroupVersion, kind, name string) kubeapi.Type {
 		return kubeapi.Type{GroupVersion: group, Kind: kind, Resource: name, Namespaced: true, Status: true}
@@ -141,7 +149,8 @@ func TestAwaitNamespacesOfEachRequest(t *testing.T) {
 		request := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}}
 		request.Spec.Offload = &api.Offload{Namespaces: []string{name}}
 		loans = append(loans, loan{r, request})
-		if err := c.Create(ctx, &api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}}); err != nil {
+		if err := c.Create(ctx, &api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: name,
+			Name: name}}); err != nil {
 			t.Fatal(err)
 		}
 	}

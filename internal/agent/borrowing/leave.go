@@ -10,11 +10,12 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 )
 
-// leave ends what no reservation with a provider uses any more: namespaces, and slices without an account. It
-// does so in this order: cordon the virtual nodes, evict within the PodDisruptionBudgets, and once no pod and no
-// bound claim is left, take the labels of the namespaces off and remove the slices. Liqo deletes a namespace at
-// the provider, with its pods and volumes, as soon as its label is off. Pods that are still there when the graces
-// are over are deleted, as the provider does, and claims are left behind. nodes are all virtual nodes with the
+// leave ends what no reservation with a provider uses any more: namespaces, and slices without an
+// account. It does so in this order: cordon the virtual nodes, evict within the
+// PodDisruptionBudgets, and once no pod and no bound claim is left, take the labels of the
+// namespaces off and remove the slices. Liqo deletes a namespace at the provider, with its pods and
+// volumes, as soon as its label is off. Pods that are still there when the graces are over are
+// deleted, as the provider does, and claims are left behind. nodes are all virtual nodes with the
 // provider, have the namespaces that they are labelled with. It returns what it waits for.
 func (b *Borrowing) leave(ctx context.Context, provider string, nodes, have, wanted []string,
 	accounts map[string][]loan) (waits []string, err error) {
@@ -84,8 +85,9 @@ func (b *Borrowing) leave(ctx context.Context, provider string, nodes, have, wan
 	return append(waits, message), err
 }
 
-// empty evicts the pods that leave a virtual node: those of the namespaces, or all if the node ends. over deletes
-// them and waits for nothing. It returns what it waits for, empty if neither pods nor claims are left.
+// empty evicts the pods that leave a virtual node: those of the namespaces, or all if the node
+// ends. over deletes them and waits for nothing. It returns what it waits for, empty if neither
+// pods nor claims are left.
 func (b *Borrowing) empty(ctx context.Context, node string, namespaces []string, ends, over bool) (string, error) {
 	if len(namespaces) == 0 && !ends {
 		return "", nil

@@ -9,8 +9,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// loan is a reservation of this cluster that both sides are bound by, with the request that made it; nil if that
-// is gone.
+// loan is a reservation of this cluster that both sides are bound by, with the request that made
+// it; nil if that is gone.
 type loan struct {
 	*market.Reservation
 	request *api.ResourceRequest
@@ -54,8 +54,8 @@ func (l loan) connected() bool {
 	return l.request != nil && l.request.Spec.Network == api.NetworkWireGuard
 }
 
-// namespaces returns the namespaces that a loan offloads: as its request says, or that of the request where it
-// says nothing or is gone.
+// namespaces returns the namespaces that a loan offloads: as its request says, or that of the
+// request where it says nothing or is gone.
 func (l loan) namespaces() []string {
 	switch o := l.offload(); {
 	case o != nil:

@@ -18,8 +18,9 @@ import (
 // checkPodsEvery is how often it is checked whether a provider would accept the pods of a loan.
 const checkPodsEvery = 15 * time.Second
 
-// Offload offloads the namespaces that requests name, also those of requests that have no provider yet, and ends
-// the offloading of all others of ours. Pods that are made from then on can run at providers that come later.
+// Offload offloads the namespaces that requests name, also those of requests that have no provider
+// yet, and ends the offloading of all others of ours. Pods that are made from then on can run at
+// providers that come later.
 func (b *Borrowing) Offload(ctx context.Context) error {
 	all, err := b.loans(ctx)
 	if err != nil {
@@ -117,9 +118,9 @@ func (b *Borrowing) uses(ctx context.Context, all []loan) (map[string]*offload.U
 	return uses, nil
 }
 
-// Unoffloads returns the namespaces that are no longer offloaded to the provider of a reservation once it has
-// ended, at a time: Liqo then deletes their twins there, with all volumes. A namespace that another reservation
-// with this provider names, and that ends later, stays.
+// Unoffloads returns the namespaces that are no longer offloaded to the provider of a reservation
+// once it has ended, at a time: Liqo then deletes their twins there, with all volumes. A namespace
+// that another reservation with this provider names, and that ends later, stays.
 func (b *Borrowing) Unoffloads(ctx context.Context, ending *market.Reservation, at market.Time) ([]string, error) {
 	all, err := b.loans(ctx)
 	if err != nil {
@@ -157,8 +158,8 @@ func (b *Borrowing) waiting(ctx context.Context) (out []loan, err error) {
 	return out, err
 }
 
-// awaitNamespaces shows for each loan whether the namespaces that its request names are mapped at the provider.
-// It returns what it waits for.
+// awaitNamespaces shows for each loan whether the namespaces that its request names are mapped at
+// the provider. It returns what it waits for.
 func (b *Borrowing) awaitNamespaces(ctx context.Context, loans []loan) (waits string, err error) {
 	for _, l := range loans {
 		o := l.offload()
@@ -194,8 +195,8 @@ func (b *Borrowing) findUnready(ctx context.Context, provider string, namespaces
 	return "", nil
 }
 
-// checkUse names the pods that wait because no provider would accept them, and the objects that do not reach the
-// provider of a loan. loans are those of its account. It looks every checkPodsEvery.
+// checkUse names the pods that wait because no provider would accept them, and the objects that do
+// not reach the provider of a loan. loans are those of its account. It looks every checkPodsEvery.
 func (b *Borrowing) checkUse(ctx context.Context, l loan, loans []loan) error {
 	s := b.state(l.Provider)
 	if b.options.Clock.Since(s.checked[l.ID]) < checkPodsEvery {

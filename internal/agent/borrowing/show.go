@@ -20,7 +20,8 @@ var (
 	}}
 	networkPart = instruction.Part{Manager: "bourse-network", Conditions: []string{api.ConditionNetworkReady}}
 	offloadPart = instruction.Part{Manager: "bourse-offload", Conditions: []string{api.ConditionOffloaded}}
-	podsPart    = instruction.Part{Manager: "bourse-pods", Conditions: []string{api.ConditionPodsComply, api.ConditionReflected}}
+	podsPart    = instruction.Part{Manager: "bourse-pods",
+		Conditions: []string{api.ConditionPodsComply, api.ConditionReflected}}
 )
 
 // condition makes one.
@@ -62,7 +63,8 @@ func (b *Borrowing) showCondition(ctx context.Context, loans []loan, part instru
 	})
 }
 
-// showSlice shows how far the slice of an account is, what its pods use, and whether the provider holds it back.
+// showSlice shows how far the slice of an account is, what its pods use, and whether the provider
+// holds it back.
 func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans []loan, s offload.Standing) error {
 	reason := func(ok bool, yes string) string {
 		if ok {

@@ -76,7 +76,8 @@ func (b *Borrowing) ending(ctx context.Context) (map[string][]loan, error) {
 // because of it.
 func (b *Borrowing) givenUp(r *market.Reservation) *market.Reservation {
 	part := r.Ending()
-	if part == nil || b.options.Market.Now().Go().Sub(part.Changed.Go()) > 2*(b.options.Graces.Shrink+b.options.Graces.Excess) {
+	if part == nil ||
+		b.options.Market.Now().Go().Sub(part.Changed.Go()) > 2*(b.options.Graces.Shrink+b.options.Graces.Excess) {
 		return nil
 	}
 	return part

@@ -7,11 +7,12 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// A reservation that names a number of pods ends. The pods of another one of the account, which names none, keep
-// what is granted to them.
+// A reservation that names a number of pods ends. The pods of another one of the account, which
+// names none, keep what is granted to them.
 func TestPodsOfAnotherReservationStay(t *testing.T) {
 	stays := &market.Reservation{ID: "r-1", Size: market.Amounts{{Resource: "cpu", Value: 1000}}}
-	ends := market.Reservation{ID: "r-2", State: api.Releasing, Size: market.Amounts{{Resource: "cpu", Value: 1000}, {Resource: "pods", Value: 2}}}
+	ends := market.Reservation{ID: "r-2", State: api.Releasing,
+		Size: market.Amounts{{Resource: "cpu", Value: 1000}, {Resource: "pods", Value: 2}}}
 	for what, late := range map[string][]loan{"what ends": nil, "what ends, one after the other": {{Reservation: &ends}}} {
 		rest, err := keep([]loan{{Reservation: stays}}, late, []loan{{Reservation: &ends}})
 		if pods := rest["pods"]; err != nil || pods.Value() != 110 {

@@ -61,8 +61,9 @@ func strictestOf(loans []loan) api.Reflect {
 	return offload.Strictest(all)
 }
 
-// checkCaptures names the namespaces that a new virtual node would take in although no request names them: their
-// Secrets would go to the provider. It is empty if there are none, or if a request allows it.
+// checkCaptures names the namespaces that a new virtual node would take in although no request
+// names them: their Secrets would go to the provider. It is empty if there are none, or if a
+// request allows it.
 func (b *Borrowing) checkCaptures(ctx context.Context, provider string, loans, all []loan,
 	namespaces []string) (string, error) {
 	var named []string

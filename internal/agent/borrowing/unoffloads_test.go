@@ -19,10 +19,12 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// The end of a reservation takes those of its namespaces away that no longer reservation with the same provider may offload.
+// The end of a reservation takes those of its namespaces away that no longer reservation with the
+// same provider may offload.
 func TestUnoffloads(t *testing.T) {
 	c, err := client.New(kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
-		{GroupVersion: api.GroupVersion, Kind: "ResourceRequest", Resource: "resourcerequests", Namespaced: true, Status: true},
+		{GroupVersion: api.GroupVersion, Kind: "ResourceRequest", Resource: "resourcerequests",
+			Namespaced: true, Status: true},
 	}}).Config(), client.Options{Scheme: scheme.New()})
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +32,8 @@ func TestUnoffloads(t *testing.T) {
 	ledger := exchangetest.Open(t, nil, exchange.Options{Self: "rome"})
 	now := ledger.Now().Go()
 	for name, owner := range map[string]string{"shared": "other", "closed": ""} {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.RequestsFromLabel: owner}}}
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Labels: map[string]string{api.RequestsFromLabel: owner}}}
 		if err := c.Create(t.Context(), ns); err != nil {
 			t.Fatal(err)
 		}

@@ -90,8 +90,8 @@ func (b *Brokers) Control(m ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(m).Named("broker").For(&api.Broker{}).WatchesRawSource(b.Changed).Complete(b)
 }
 
-// RecordConnection notes how a call at a session ended. Where that restored the connection to a broker, the broker
-// may have forgotten what this cluster has and sells.
+// RecordConnection notes how a call at a session ended. Where that restored the connection to a
+// broker, the broker may have forgotten what this cluster has and sells.
 func (b *Brokers) RecordConnection(s *brokersession.Session, err error) {
 	restored := s.Connection().Record(err)
 	if !route.IsBroker(s.Via) {
@@ -211,7 +211,8 @@ func (b *Brokers) join(ctx context.Context, name string, one *entry, spec api.Br
 }
 
 // enroll loads this cluster's identity at a broker, or joins to get one.
-func (b *Brokers) enroll(ctx context.Context, name string, spec api.BrokerSpec, log *slog.Logger) (*enrollment.Membership, error) {
+func (b *Brokers) enroll(ctx context.Context, name string, spec api.BrokerSpec,
+	log *slog.Logger) (*enrollment.Membership, error) {
 	if err := b.Check(name, spec); err != nil {
 		return nil, err
 	}
@@ -227,7 +228,8 @@ func (b *Brokers) Check(name string, spec api.BrokerSpec) error {
 		return err
 	}
 	if name == api.MainBroker && (spec.Join != "" || spec.URL != "") {
-		return api.Invalid("name", "%s is the broker that the agent was started with", name).Fix("give another name; or start the agent with another --join or --broker-url")
+		return api.Invalid("name", "%s is the broker that the agent was started with", name).
+			Fix("give another name; or start the agent with another --join or --broker-url")
 	}
 	if spec.Join != "" {
 		if _, err := join.ParseToken(spec.Join); err != nil {

@@ -46,21 +46,25 @@ func newRoom(t *testing.T) *room {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	log := slog.New(slog.DiscardHandler)
-	m, err := enrollment.New(ctx, enrollment.Options{Cluster: "rome", Store: store.InDir(t.TempDir()), Token: newToken(t, servertest.Start(t, servertest.Options{})), Log: log})
+	m, err := enrollment.New(ctx, enrollment.Options{Cluster: "rome",
+		Store: store.InDir(t.TempDir()), Token: newToken(t, servertest.Start(t, servertest.Options{})), Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(m.CloseIdleConnections)
-	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion, Kind: "Broker", Resource: "brokers", Namespaced: true, Status: true}}})
+	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion,
+		Kind: "Broker", Resource: "brokers", Namespaced: true, Status: true}}})
 	c, err := client.New(k.Config(), client.Options{Scheme: scheme.New()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	open := &brokersession.Sessions{}
-	open.Add(brokersession.New(brokersession.Options{Cluster: "rome", Key: m.Key(), Broker: transport.NewHTTP("rome", m.Client()), Lends: true, Switch: m.Switch()}))
+	open.Add(brokersession.New(brokersession.Options{Cluster: "rome",
+		Key: m.Key(), Broker: transport.NewHTTP("rome", m.Client()), Lends: true, Switch: m.Switch()}))
 	r := &room{t: t}
 	r.Brokers = New(Options{
-		Client: c, Namespace: "default", Main: m, Sessions: open, Ledger: exchangetest.Open(t, nil, exchange.Options{Self: "rome"}),
+		Client: c, Namespace: "default", Main: m, Sessions: open, Ledger: exchangetest.Open(t,
+			nil, exchange.Options{Self: "rome"}),
 		Catalog: r, Changed: &kubeobject.Trigger{}, Log: log,
 		Joined: func() {
 			r.mu.Lock()
@@ -124,7 +128,8 @@ func (r *room) await(name, reason string) {
 
 func (r *room) reconcile(name string) {
 	r.t.Helper()
-	if _, err := r.Reconcile(r.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "default", Name: name}}); err != nil {
+	if _, err := r.Reconcile(r.t.Context(),
+		ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "default", Name: name}}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -156,17 +161,20 @@ func TestABroker(t *testing.T) {
 		t.Error("it has another session")
 	}
 	known, err := r.List(t.Context())
-	if err != nil || len(known) != 2 || known[0].ID != api.MainBroker || known[1].ID != "north" || known[1].Payload.LastHeard.IsZero() {
+	if err != nil || len(known) != 2 || known[0].ID != api.MainBroker ||
+		known[1].ID != "north" || known[1].Payload.LastHeard.IsZero() {
 		t.Errorf("it lists %+v, %v", known, err)
 	}
-	if err := r.Client.Delete(t.Context(), &api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "north"}}); err != nil {
+	if err := r.Client.Delete(t.Context(),
+		&api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "north"}}); err != nil {
 		t.Fatal(err)
 	}
 	r.reconcile("north")
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.Sessions.BrokerNamed("north") != nil || !slices.Equal(r.forgotten, []string{"broker/north"}) || r.joined != 1 {
-		t.Errorf("after it was removed: session %v, forgotten %q, joined %d times", r.Sessions.BrokerNamed("north"), r.forgotten, r.joined)
+		t.Errorf("after it was removed: session %v, forgotten %q, joined %d times",
+			r.Sessions.BrokerNamed("north"), r.forgotten, r.joined)
 	}
 	if id, err := r.Main.StoreFor("north").Load(t.Context()); err != nil || len(id.CertPEM) > 0 {
 		t.Errorf("its identity stays: %v", err)
@@ -196,10 +204,12 @@ func TestTheMainBroker(t *testing.T) {
 		t.Error("it is asked although it is disabled")
 	}
 	known, err := r.List(t.Context())
-	if err != nil || len(known) != 1 || known[0].ID != api.MainBroker || !known[0].Payload.Spec.Disabled || len(known[0].Payload.Status.Conditions) != 1 {
+	if err != nil || len(known) != 1 || known[0].ID != api.MainBroker ||
+		!known[0].Payload.Spec.Disabled || len(known[0].Payload.Status.Conditions) != 1 {
 		t.Errorf("it lists %+v, %v", known, err)
 	}
-	if err := r.Client.Delete(t.Context(), &api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: api.MainBroker}}); err != nil {
+	if err := r.Client.Delete(t.Context(),
+		&api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: api.MainBroker}}); err != nil {
 		t.Fatal(err)
 	}
 	r.reconcile(api.MainBroker)

@@ -35,7 +35,8 @@ func (b *Brokers) writeStatus(ctx context.Context, object *api.Broker) error {
 // describe writes how a broker stands into status, and returns its session, nil if there is none.
 func (b *Brokers) describe(object *api.Broker, status *api.BrokerStatus) *brokersession.Session {
 	session, address, refused := b.find(object)
-	c := metav1.Condition{Type: api.ConditionConnected, Status: metav1.ConditionFalse, ObservedGeneration: object.Generation}
+	c := metav1.Condition{Type: api.ConditionConnected, Status: metav1.ConditionFalse,
+		ObservedGeneration: object.Generation}
 	var failed error
 	if session != nil {
 		failed = session.Connection().State().Err
@@ -116,7 +117,8 @@ func (b *Brokers) List(ctx context.Context) ([]api.Envelope[api.KnownBroker], er
 				known.LastHeard = metav1.NewTime(state.Last)
 			}
 			if isMain(*o) && o.UID == "" { // no object keeps the time of the last change
-				meta.FindStatusCondition(known.Status.Conditions, api.ConditionConnected).LastTransitionTime = metav1.NewTime(state.Turned)
+				meta.FindStatusCondition(known.Status.Conditions,
+					api.ConditionConnected).LastTransitionTime = metav1.NewTime(state.Turned)
 			}
 		}
 		out[i] = api.Envelope[api.KnownBroker]{ID: o.Name, Revision: uint64(o.Generation), Payload: known}

@@ -18,7 +18,8 @@ func (s *Session) Decides(theirs *transport.Reservation, ours *market.Reservatio
 		return false
 	case ours == nil:
 		return true
-	case ours.Via == s.Via, s.Via == s.Cluster && ours.Provider == s.Cluster: // the own connector shows what consumers signed there
+	// the own connector shows what consumers signed there
+	case ours.Via == s.Via, s.Via == s.Cluster && ours.Provider == s.Cluster:
 		return true
 	case route.IsBroker(ours.Via) && s.Via == ours.Provider: // the seller's connector, in place of a broker that is lost
 		return ours.Acceptance != ""
@@ -33,7 +34,8 @@ func (s *Session) Decides(theirs *transport.Reservation, ours *market.Reservatio
 // it, and it was made there, or with the seller whose connector takes the place of a broker.
 func (s *Session) IsMissing(ours *market.Reservation) bool {
 	return ours != nil && s.lacks(ours.ID) && ours.Acceptance != "" && ours.Assignment != "" &&
-		(ours.Bound() || ours.State == api.Releasing) && (ours.Via == s.Via || route.IsBroker(ours.Via) && s.Via == ours.Provider && ours.Provider != s.Cluster)
+		(ours.Bound() || ours.State == api.Releasing) && (ours.Via == s.Via ||
+		route.IsBroker(ours.Via) && s.Via == ours.Provider && ours.Provider != s.Cluster)
 }
 
 // isForgotten reports whether the broker does not know a reservation that was made there.

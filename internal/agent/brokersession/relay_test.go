@@ -60,10 +60,11 @@ func TestRelayTellsWhoKnowsIt(t *testing.T) {
 		know []transport.Broker
 		code api.Code
 	}{
-		"the broker":                             {[]transport.Broker{accepting{}}, ""},
-		"the broker refuses, the connector not":  {[]transport.Broker{mute{err: refused}, accepting{}}, ""},
-		"the broker refuses, the connector, too": {[]transport.Broker{mute{err: refused}, mute{err: api.Errorf(api.CodeUnavailable, "away")}}, api.CodeSuspended},
-		"nobody knows it":                        {nil, api.CodeNotFound},
+		"the broker":                            {[]transport.Broker{accepting{}}, ""},
+		"the broker refuses, the connector not": {[]transport.Broker{mute{err: refused}, accepting{}}, ""},
+		"the broker refuses, the connector, too": {[]transport.Broker{mute{err: refused},
+			mute{err: api.Errorf(api.CodeUnavailable, "away")}}, api.CodeSuspended},
+		"nobody knows it": {nil, api.CodeNotFound},
 	} {
 		r := Relay{Broker: mute{err: api.Errorf(api.CodeNotFound, "unknown")}, Sessions: &Sessions{}}
 		for _, one := range c.know {
@@ -71,7 +72,8 @@ func TestRelayTellsWhoKnowsIt(t *testing.T) {
 			session.Record(&transport.Reservation{ID: "r-1", Payload: api.Reservation{Consumer: "rome"}})
 			r.Sessions.Add(session)
 		}
-		if _, err := r.Progress(t.Context(), "r-1", api.Active); err == nil && c.code != "" || err != nil && api.CodeOf(err) != c.code {
+		if _, err := r.Progress(t.Context(), "r-1", api.Active); err == nil && c.code != "" ||
+			err != nil && api.CodeOf(err) != c.code {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

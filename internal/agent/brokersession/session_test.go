@@ -122,11 +122,13 @@ func TestAnAdoptionThatIsOvertaken(t *testing.T) {
 	newer := adopted
 	newer.Revision = adopted.Revision + 1
 	broker := &adopting{answer: adopted}
-	for name, meanwhile := range map[string]func(*Session){"newer": func(s *Session) { s.Record(&newer) }, "nothing": func(*Session) {}} {
+	for name, meanwhile := range map[string]func(*Session){"newer": func(s *Session) { s.Record(&newer) },
+		"nothing": func(*Session) {}} {
 		s := New(Options{Via: "milan", Cluster: "rome", Key: rome.Key, Broker: broker})
 		s.beginWatch(true)
 		s.completeWatch()
-		ours := &market.Reservation{ID: "r", State: api.Reserved, Consumer: "rome", Provider: "milan", Assignment: adopted.Payload.Assignment, Acceptance: adopted.Payload.Acceptance}
+		ours := &market.Reservation{ID: "r", State: api.Reserved, Consumer: "rome",
+			Provider: "milan", Assignment: adopted.Payload.Assignment, Acceptance: adopted.Payload.Acceptance}
 		if !s.IsMissing(ours) {
 			t.Fatalf("%s: the broker does not miss it", name)
 		}

@@ -94,7 +94,8 @@ func (s *Sessions) AllLost(long time.Duration) bool {
 
 // IsLost reports whether the broker of a route is disabled, removed, or has not answered for so long.
 func (s *Sessions) IsLost(via string, long time.Duration) bool {
-	return !slices.ContainsFunc(s.Brokers(), func(one *Session) bool { return one.Via == via && !one.connection.IsLost(long) })
+	return !slices.ContainsFunc(s.Brokers(),
+		func(one *Session) bool { return one.Via == via && !one.connection.IsLost(long) })
 }
 
 // IsForgotten reports whether the broker where a reservation was made does not know it.

@@ -133,7 +133,8 @@ func (w *Watcher) handle(ctx context.Context, s *Session, e api.WatchEvent) {
 		s.beginWatch(e.Complete)
 	case api.WatchReservation:
 		if !s.Record(e.Object) && s.countDropped() == 1 {
-			w.Log.Warn("a broker sends more reservations than are kept, or some that do not concern this cluster", "broker", s.Name(), "reservation", e.Object.ID)
+			w.Log.Warn("a broker sends more reservations than are kept, or some that do not concern this cluster",
+				"broker", s.Name(), "reservation", e.Object.ID)
 		}
 		w.Reservation(e.Object.ID)
 	case api.WatchHandshake:
@@ -143,7 +144,9 @@ func (w *Watcher) handle(ctx context.Context, s *Session, e api.WatchEvent) {
 			w.Seller(*e.Seller)
 		}
 	case api.WatchStanding:
-		if s.Via == "" { // brokers may differ, and at a connector each known cluster is a member: the main broker's word is shown
+		// brokers may differ, and at a connector each known cluster is a member: the main broker's
+		// word is shown
+		if s.Via == "" {
 			w.Standing(*e.Standing)
 		}
 	case api.WatchBookmark:

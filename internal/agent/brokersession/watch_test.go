@@ -46,7 +46,8 @@ func TestAgentsReturnApart(t *testing.T) {
 		for range agents {
 			open := &Sessions{}
 			open.Add(New(Options{Broker: broker}))
-			w := NewWatcher(WatcherOptions{Sessions: open, Catalog: noCatalog{}, Connection: func(*Session, error) {}, Log: slog.New(slog.DiscardHandler)})
+			w := NewWatcher(WatcherOptions{Sessions: open, Catalog: noCatalog{},
+				Connection: func(*Session, error) {}, Log: slog.New(slog.DiscardHandler)})
 			all.Go(func() { _ = w.Run(ctx) })
 		}
 		time.Sleep(10 * time.Minute)
@@ -103,7 +104,9 @@ func TestAWatcherFollowsTheOpenSessions(t *testing.T) {
 	before, after := session("before"), session("after")
 	open.Add(before)
 	w := NewWatcher(WatcherOptions{
-		Sessions: open, Catalog: noCatalog{}, Reservation: func(id string) { said <- id }, Connection: func(*Session, error) {}, Log: slog.New(slog.DiscardHandler),
+		Sessions: open, Catalog: noCatalog{}, Reservation: func(id string) { said <- id }, Connection: func(*Session,
+			error) {
+		}, Log: slog.New(slog.DiscardHandler),
 	})
 	running := make(chan error, 1)
 	go func() { running <- w.Run(ctx) }()

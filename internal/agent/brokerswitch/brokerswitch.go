@@ -65,7 +65,8 @@ func (s *Switch) CheckOn() error {
 }
 
 func (s *Switch) refusal() error {
-	return api.Errorf(api.CodeUnavailable, "broker %s is disabled here", s.broker).Fix("bourse brokers enable %s", s.broker)
+	return api.Errorf(api.CodeUnavailable, "broker %s is disabled here", s.broker).
+		Fix("bourse brokers enable %s", s.broker)
 }
 
 // RoundTrip implements http.RoundTripper.

@@ -85,9 +85,13 @@ func (c *Cache) Load(ctx context.Context) {
 	defer c.mu.Unlock()
 	saved := map[string]*offerCopy{}
 	var err error
-	c.head, err = c.Journal.Load(ctx, func(_ journal.Head, state []byte) error { return json.Unmarshal(state, &saved) }, ignoreRecord)
+	c.head, err = c.Journal.Load(ctx, func(_ journal.Head,
+		state []byte) error {
+		return json.Unmarshal(state, &saved)
+	}, ignoreRecord)
 	if err != nil {
-		c.Log.Warn("the copy of the catalog cannot be read: it is made again", "error", err, "remedy", "if this repeats, delete ledger "+ObjectName+": it is only a copy")
+		c.Log.Warn("the copy of the catalog cannot be read: it is made again",
+			"error", err, "remedy", "if this repeats, delete ledger "+ObjectName+": it is only a copy")
 		return
 	}
 	for via, one := range saved {
@@ -249,29 +253,6 @@ func (c *Cache) MarkLost(via string) {
 		one.live = false
 		c.noteChange()
 	}
-}
-
-// Search returns the copied offers of some routes that a query looks for, each with the time when it was
-// up to date. known reports whether there is a copy of any of them.
-func (c *Cache) Search(vias []string, q api.CatalogQuery, now time.Time) (found []listing, known bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, via := range vias {
-		one := c.copies[via]
-		if one == nil {
-			continue
-		}
-		known = true
-		for _, offers := range one.Offers {
-			for _, l := range offers {
-				l.Payload.AsOf = &one.AsOf
-				if l, ok := match(l, q, now); ok {
-					found = append(found, l)
-				}
-			}
-		}
-	}
-	return found, known
 }
 
 // Routes returns the routes with a copy.

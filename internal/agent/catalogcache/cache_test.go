@@ -88,7 +88,8 @@ func TestCatalogCopies(t *testing.T) {
 	tell(forged, stallOf("milan", "web"), end("a.4"))
 	expect("an offer of milan's among oslo's", "milan/web")
 	silent := metav1.NewTime(now.Add(-25 * time.Hour))
-	tell(api.WatchEvent{Type: api.WatchSeller, Seller: &api.SellerOffers{Cluster: "milan", Lease: true, SilentSince: &silent}}, end("a.5"))
+	tell(api.WatchEvent{Type: api.WatchSeller, Seller: &api.SellerOffers{Cluster: "milan",
+		Lease: true, SilentSince: &silent}}, end("a.5"))
 	expect("a day after its lease ended", "")
 	if got := c.names(api.CatalogQuery{Hidden: true}, now); got != "milan/web" {
 		t.Errorf("hidden: %q", got)
@@ -163,7 +164,8 @@ func TestCatalogCopiesAreBounded(t *testing.T) {
 			c.Record("milan", e)
 		}
 	}
-	whole, news, end := api.WatchEvent{Type: api.WatchCatalog, Complete: true}, api.WatchEvent{Type: api.WatchCatalog}, api.WatchEvent{Type: api.WatchBookmark, Token: "a.1"}
+	whole, news, end := api.WatchEvent{Type: api.WatchCatalog,
+		Complete: true}, api.WatchEvent{Type: api.WatchCatalog}, api.WatchEvent{Type: api.WatchBookmark, Token: "a.1"}
 	check := func(what string) {
 		t.Helper()
 		one, takes := c.copies["milan"], 0

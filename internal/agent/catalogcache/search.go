@@ -95,9 +95,12 @@ func match(l listing, q api.CatalogQuery, now time.Time) (found listing, ok bool
 	o.Fresh, o.Fading = false, api.FadingAfter(now.Sub(silent))
 	text := strings.ToLower(q.Text)
 	switch until := o.Offer.ValidUntil; {
-	case o.Fading == api.ExpiredOffer, o.Fading == api.Hidden && !q.Hidden, q.Available, q.Uptime > 0 && uptime(l) < q.Uptime, until != nil && !now.Before(until.Time),
-		q.Seller != "" && o.Seller != q.Seller, q.Type != "" && o.Offer.Type != q.Type, q.Region != "" && o.Properties.Region != q.Region,
-		text != "" && !strings.Contains(market.SearchText(&api.SignedOffer{Seller: o.Seller, Name: o.Name, Offer: o.Offer}), text),
+	case o.Fading == api.ExpiredOffer, o.Fading == api.Hidden &&
+		!q.Hidden, q.Available, q.Uptime > 0 && uptime(l) < q.Uptime, until != nil && !now.Before(until.Time),
+		q.Seller != "" && o.Seller != q.Seller, q.Type != "" && o.Offer.Type != q.Type, q.Region != "" &&
+			o.Properties.Region != q.Region,
+		text != "" && !strings.Contains(market.SearchText(&api.SignedOffer{Seller: o.Seller, Name: o.Name, Offer: o.Offer}),
+			text),
 		q.GPU != "" && !slices.ContainsFunc(o.Properties.GPUs, func(name string) bool {
 			return strings.Contains(strings.ToLower(name), strings.ToLower(q.GPU))
 		}):
@@ -119,4 +122,27 @@ func match(l listing, q api.CatalogQuery, now time.Time) (found listing, ok bool
 		}
 	}
 	return l, len(o.Plans) > 0
+}
+
+// Search returns the copied offers of some routes that a query looks for, each with the time when it was
+// up to date. known reports whether there is a copy of any of them.
+func (c *Cache) Search(vias []string, q api.CatalogQuery, now time.Time) (found []listing, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, via := range vias {
+		one := c.copies[via]
+		if one == nil {
+			continue
+		}
+		known = true
+		for _, offers := range one.Offers {
+			for _, l := range offers {
+				l.Payload.AsOf = &one.AsOf
+				if l, ok := match(l, q, now); ok {
+					found = append(found, l)
+				}
+			}
+		}
+	}
+	return found, known
 }

@@ -13,14 +13,17 @@ import (
 // Each order is that of the broker's catalog, also for offers of several sources.
 func TestMergeSortsLikeTheCatalog(t *testing.T) {
 	one := func(id, region string, share int64, price string) listing {
-		l := listing{ID: id, Payload: api.Listing{Properties: api.Properties{Region: region}, Plans: map[string]api.PlanListing{"p": {}}}}
+		l := listing{ID: id, Payload: api.Listing{Properties: api.Properties{Region: region},
+			Plans: map[string]api.PlanListing{"p": {}}}}
 		if share > 0 {
 			l.Payload.Uptime = &share
 		}
-		l.Payload.Offer.Plans = []api.Plan{{Name: "p", Price: &api.Price{Amount: price, Currency: "EUR", Period: api.PeriodHour}}}
+		l.Payload.Offer.Plans = []api.Plan{{Name: "p",
+			Price: &api.Price{Amount: price, Currency: "EUR", Period: api.PeriodHour}}}
 		return l
 	}
-	for order, want := range map[api.CatalogOrder]string{api.ByName: "a b c", api.ByPrice: "b c a", api.ByRegion: "c a b", api.ByUptime: "b c a"} {
+	for order, want := range map[api.CatalogOrder]string{api.ByName: "a b c",
+		api.ByPrice: "b c a", api.ByRegion: "c a b", api.ByUptime: "b c a"} {
 		all := []listing{one("c", "eu", 900_000, "2"), one("a", "it", 0, "3"), one("b", "us", 990_000, "1")}
 		var got []string
 		for _, l := range Merge(all, api.CatalogQuery{Sort: order}, time.Now()) {
@@ -38,7 +41,8 @@ func TestCopyIsSearchedLikeTheCatalog(t *testing.T) {
 	asOf, share := metav1.NewTime(now), int64(990_000)
 	l := listing{ID: "milan/web", Payload: api.Listing{
 		Seller: "milan", Name: "web", AsOf: &asOf, Uptime: &share,
-		Offer: api.OfferSpec{Plans: []api.Plan{{Name: "p", Price: &api.Price{Amount: "2", Currency: "EUR", Period: api.PeriodHour}, MaxDuration: &metav1.Duration{Duration: 4 * time.Hour}}}},
+		Offer: api.OfferSpec{Plans: []api.Plan{{Name: "p", Price: &api.Price{Amount: "2",
+			Currency: "EUR", Period: api.PeriodHour}, MaxDuration: &metav1.Duration{Duration: 4 * time.Hour}}}},
 		Plans: map[string]api.PlanListing{"p": {Remaining: 1}},
 	}}
 	most := func(amount, currency string) *api.Price {

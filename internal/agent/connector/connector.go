@@ -64,7 +64,8 @@ type Options struct {
 // Check reports which of the two addresses is missing or wrong. Errors: Invalid with the flag.
 func Check(listen, address string) error {
 	if (listen == "") != (address == "") {
-		return api.Invalid("--connector-listen", "it and --connector-url go together").Fix("say both: where the agent listens, and the URL at which others reach that")
+		return api.Invalid("--connector-listen", "it and --connector-url go together").
+			Fix("say both: where the agent listens, and the URL at which others reach that")
 	}
 	if address == "" {
 		return nil
@@ -92,14 +93,16 @@ func New(ctx context.Context, o Options) (*Connector, error) {
 		return nil, api.Invalid("--connector-listen", "%s", err).Fix("give a free address of this machine: HOST:PORT")
 	}
 	books, err := exchange.Open(ctx, o.Journal, exchange.Options{
-		Resume: true, SnapshotEvery: snapshotEvery, AppendBytes: appendBytes, Clock: o.MarketClock, Log: o.Log.With("part", "connector"),
+		Resume: true, SnapshotEvery: snapshotEvery, AppendBytes: appendBytes, Clock: o.MarketClock, Log: o.Log.With("part",
+			"connector"),
 	})
 	if err != nil {
 		_ = listener.Close()
 		return nil, err
 	}
 	c := &Connector{Options: o, market: books, listener: listener, inside: newMemoryListener()}
-	c.server = server.New(server.Options{Exchange: books, Engine: match.New(), URL: o.URL, BodyMemory: bodyMemory, InForce: c.inForce, Log: o.Log})
+	c.server = server.New(server.Options{Exchange: books, Engine: match.New(),
+		URL: o.URL, BodyMemory: bodyMemory, InForce: c.inForce, Log: o.Log})
 	return c, nil
 }
 
@@ -108,7 +111,8 @@ func (c *Connector) Market() *exchange.Exchange { return c.market }
 
 // Broker returns the connector as this cluster's agent calls it. Its calls wait until Run serves.
 func (c *Connector) Broker() transport.Broker {
-	return transport.NewHTTP(c.Cluster, client.New("http://connector", &http.Client{Transport: &http.Transport{DialContext: c.inside.dial}}))
+	return transport.NewHTTP(c.Cluster, client.New("http://connector",
+		&http.Client{Transport: &http.Transport{DialContext: c.inside.dial}}))
 }
 
 // Run serves this cluster and the others until ctx ends.
@@ -162,7 +166,8 @@ func (c *Connector) caller(ctx context.Context) func(*http.Request) (server.Call
 		}
 		cluster, err := clusterkey.TLSPeer(*r.TLS, known) // again: it may have another key by now
 		if err != nil {
-			return server.Caller{}, api.Errorf(api.CodeUnauthenticated, "%s", err).Fix("become known first: by a reservation through a broker, or by bourse trust")
+			return server.Caller{}, api.Errorf(api.CodeUnauthenticated, "%s", err).
+				Fix("become known first: by a reservation through a broker, or by bourse trust")
 		}
 		still := func() error {
 			_, err := clusterkey.TLSPeer(*r.TLS, known)
@@ -184,7 +189,8 @@ func (c *Connector) admit(ctx context.Context, cluster string) error {
 			return err
 		}
 	}
-	if _, err := c.market.Do(ctx, market.Enroll{Cluster: cluster, Key: key.String(), Source: "connector"}); err != nil && api.CodeOf(err) != api.CodeConflict {
+	if _, err := c.market.Do(ctx, market.Enroll{Cluster: cluster, Key: key.String(), Source: "connector"}); err != nil &&
+		api.CodeOf(err) != api.CodeConflict {
 		return err
 	}
 	_, err := c.market.Do(ctx, market.SetMember{Cluster: cluster, State: api.MemberActive})

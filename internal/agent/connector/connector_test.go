@@ -32,13 +32,15 @@ func serve(t *testing.T) *served {
 	ctx, stop := context.WithCancel(context.Background())
 	var err error
 	s.Connector, err = New(ctx, Options{
-		Cluster: "rome", Key: s.rome.Key, Ledger: exchangetest.Open(t, nil, exchange.Options{Self: "rome"}), Journal: memorytest.New(),
+		Cluster: "rome", Key: s.rome.Key, Ledger: exchangetest.Open(t,
+			nil, exchange.Options{Self: "rome"}), Journal: memorytest.New(),
 		Listen: "127.0.0.1:0", URL: "https://rome", Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.server = server.New(server.Options{Exchange: s.market, Engine: match.New(), Bounds: server.Bounds{Quiet: 20 * time.Millisecond}, Log: s.Log})
+	s.server = server.New(server.Options{Exchange: s.market, Engine: match.New(),
+		Bounds: server.Bounds{Quiet: 20 * time.Millisecond}, Log: s.Log})
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	t.Cleanup(func() {
@@ -61,7 +63,8 @@ func (s *served) meet(p *transporttest.Party) {
 // client calls rome with the key that a cluster has now.
 func (s *served) client(p *transporttest.Party) *client.Client {
 	s.t.Helper()
-	config, err := p.Key.ClientTLS(p.ID, "rome", func(string) []clusterkey.PublicKey { return []clusterkey.PublicKey{s.rome.Key.Public()} })
+	config, err := p.Key.ClientTLS(p.ID, "rome",
+		func(string) []clusterkey.PublicKey { return []clusterkey.PublicKey{s.rome.Key.Public()} })
 	if err != nil {
 		s.t.Fatal(err)
 	}

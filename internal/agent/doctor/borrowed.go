@@ -44,7 +44,8 @@ func (c Borrowed) Find(ctx context.Context) (found []api.Problem, err error) {
 		}
 		subject := "reservation " + i.Name
 		if node := meta.FindStatusCondition(i.Status.Conditions, api.ConditionNodeReady); isFalse(node) {
-			found = append(found, health.NodeNotReady.Of(subject, "see: kubectl describe node "+i.Spec.Slice, "%s", node.Message))
+			found = append(found, health.NodeNotReady.Of(subject, "see: kubectl describe node "+i.Spec.Slice,
+				"%s", node.Message))
 		}
 		if copied := meta.FindStatusCondition(i.Status.Conditions, api.ConditionReflected); isFalse(copied) {
 			found = append(found, health.NotReflected.Of(subject, "change the objects as their Events say: "+

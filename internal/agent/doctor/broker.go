@@ -30,7 +30,8 @@ type Membership interface {
 	IsDisabled() bool
 	// Skew is how far the broker's clock is ahead of this one.
 	Skew() time.Duration
-	// TokenEnds returns when the token for the broker's cluster ends; zero: never. used is false where there is none.
+	// TokenEnds returns when the token for the broker's cluster ends; zero: never. used is false
+	// where there is none.
 	TokenEnds() (ends time.Time, used bool)
 	Certificate() (*x509.Certificate, error)
 }
@@ -58,10 +59,12 @@ func (c MainBroker) Find(context.Context) (found []api.Problem, _ error) {
 		if e, ok := errors.AsType[*api.Error](cause); ok && e.Remedy != "" {
 			remedy = e.Remedy
 		}
-		found = append(found, health.BrokerUnreachable.Of("broker "+c.Membership.URL(), remedy, "%s; last heard %s", cause, ago(c.Clock, last)))
+		found = append(found, health.BrokerUnreachable.Of("broker "+c.Membership.URL(),
+			remedy, "%s; last heard %s", cause, ago(c.Clock, last)))
 	}
 	if skew := c.Membership.Skew(); skew.Abs() > maxSkew {
-		found = append(found, health.ClockSkew.Of("broker "+c.Membership.URL(), "synchronize both clocks with NTP", "its clock is %s ahead of this one", skew.Round(time.Second)))
+		found = append(found, health.ClockSkew.Of("broker "+c.Membership.URL(),
+			"synchronize both clocks with NTP", "its clock is %s ahead of this one", skew.Round(time.Second)))
 	}
 	if ends, used := c.Membership.TokenEnds(); used {
 		return append(found, c.findOfToken(ends)...), nil
@@ -71,23 +74,28 @@ func (c MainBroker) Find(context.Context) (found []api.Problem, _ error) {
 	case err != nil:
 		found = append(found, health.CertificateExpired.Of("", "", "%s", err))
 	case now.After(certificate.NotAfter):
-		found = append(found, health.CertificateExpired.Of("", "read the agent's log and check that it reaches the broker: it then renews the certificate with its cluster key; a certificate of --broker-cert-path is renewed by its issuer", "the certificate for the broker ended %s", certificate.NotAfter.Format(time.RFC3339)))
+		found = append(found, health.CertificateExpired.Of("",
+			"read the agent's log and check that it reaches the broker: it then renews the certificate with its cluster key; a certificate of --broker-cert-path is renewed by its issuer", "the certificate for the broker ended %s", certificate.NotAfter.Format(time.RFC3339)))
 	case now.After(tlsid.RenewAt(certificate, c.Cluster).Add(time.Hour)):
-		found = append(found, health.CertificateExpiring.Of("", "read the agent's log, and check that it reaches the broker", "the certificate for the broker ends %s", certificate.NotAfter.Format(time.RFC3339)))
+		found = append(found, health.CertificateExpiring.Of("", "read the agent's log, and check that it reaches the broker",
+			"the certificate for the broker ends %s", certificate.NotAfter.Format(time.RFC3339)))
 	}
 	return found, nil
 }
 
 // findOfToken looks at the token for the broker's cluster.
 func (c MainBroker) findOfToken(ends time.Time) []api.Problem {
-	remedy := "ask the broker's operator for a new kubeconfig (bourse broker kubeconfig " + c.Cluster + "), and replace the file of --broker-kubeconfig"
+	remedy := "ask the broker's operator for a new kubeconfig (bourse broker kubeconfig " +
+		c.Cluster + "), and replace the file of --broker-kubeconfig"
 	switch left := ends.Sub(c.Clock.Now()); {
 	case ends.IsZero() || left > renewTokenWithin:
 		return nil
 	case left > 0:
-		return []api.Problem{health.CertificateExpiring.Of("", remedy, "the token for the broker's cluster ends %s", ends.UTC().Format(time.RFC3339))}
+		return []api.Problem{health.CertificateExpiring.Of("", remedy,
+			"the token for the broker's cluster ends %s", ends.UTC().Format(time.RFC3339))}
 	}
-	return []api.Problem{health.CertificateExpired.Of("", remedy, "the token for the broker's cluster ended %s", ends.UTC().Format(time.RFC3339))}
+	return []api.Problem{health.CertificateExpired.Of("", remedy,
+		"the token for the broker's cluster ended %s", ends.UTC().Format(time.RFC3339))}
 }
 
 // ago says how long ago something was.
@@ -116,7 +124,8 @@ func (c OtherBrokers) Find(ctx context.Context) (found []api.Problem, err error)
 		if connected.Reason == "NotJoined" {
 			remedy = "ask its operator for a token: bourse brokers add " + b.ID + " --join TOKEN"
 		}
-		found = append(found, health.BrokerUnreachable.Of("broker "+b.ID+" "+b.Payload.Status.URL, remedy, "%s; last heard %s", connected.Message, ago(c.Clock, b.Payload.LastHeard.Time)))
+		found = append(found, health.BrokerUnreachable.Of("broker "+b.ID+" "+b.Payload.Status.URL,
+			remedy, "%s; last heard %s", connected.Message, ago(c.Clock, b.Payload.LastHeard.Time)))
 	}
 	return found, err
 }

@@ -1,8 +1,9 @@
 // Package doctor finds problems of this cluster, each with its remedy.
 //
-// A [Check] looks for problems of one kind. The wiring lists the checks; to add one, write its type beside the
-// others and add it to that list. Start at [Doctor.Diagnose], which runs all of them. [Doctor.Run] does so now
-// and then, and shows the result. What a problem is, and how bad, is in internal/health.
+// A [Check] looks for problems of one kind. The wiring lists the checks; to add one, write its type
+// beside the others and add it to that list. Start at [Doctor.Diagnose], which runs all of them.
+// [Doctor.Run] does so now and then, and shows the result. What a problem is, and how bad, is in
+// internal/health.
 package doctor
 
 import (
@@ -115,7 +116,8 @@ func (d *Doctor) Audit(ctx context.Context, cluster string) (*api.Audit, error) 
 func Preflight(ctx context.Context, config *rest.Config, liqoNamespace string) (api.Diagnosis, error) {
 	c, err := client.New(config, client.Options{Scheme: scheme.New()})
 	if err != nil {
-		return api.Diagnosis{}, api.Errorf(api.CodeUnavailable, "the cluster does not answer: %s", err).Fix("check that kubectl works with this kubeconfig")
+		return api.Diagnosis{}, api.Errorf(api.CodeUnavailable, "the cluster does not answer: %s", err).
+			Fix("check that kubectl works with this kubeconfig")
 	}
 	inspection := posture.Inspection{
 		Reader: c, Lists: c, Writer: c, Before: true, Lends: true, Namespace: liqoNamespace, LiqoNamespace: liqoNamespace, Dial: peeraddress.Anywhere().DialTLS,

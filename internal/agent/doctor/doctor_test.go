@@ -47,12 +47,16 @@ func findIn(t *testing.T, find func(context.Context) ([]api.Problem, error)) []a
 func TestDoctorSeesACrowdedLedger(t *testing.T) {
 	state := market.New("milan")
 	for i, consumer := range []string{"oslo", "rome", "paris", "rome"} {
-		r := &market.Reservation{ID: fmt.Sprint("r-", i), Consumer: consumer, Provider: "milan", Pool: api.GeneralPool, State: api.Reserved, Generation: 1}
+		r := &market.Reservation{ID: fmt.Sprint("r-", i), Consumer: consumer,
+			Provider: "milan", Pool: api.GeneralPool, State: api.Reserved, Generation: 1}
 		state.Apply(market.Event{Time: 1, Reservation: &market.ReservationEvent{Reservation: r}})
 	}
 	for use, want := range map[int64]int{0: 0, 590: 0, 600: 1, 1000: 1} {
-		found := findIn(t, Ledgers{"ledger": sized{journal.Size{Snapshot: use - use/10, Tail: use / 10, Space: 1000}, state}}.Find)
-		if len(found) != want || want > 0 && (found[0].Code != health.LedgerCrowded.Code || found[0].Subject != "ledger ledger" || found[0].Remedy == "" || !strings.Contains(found[0].Detail, "rome takes most")) {
+		found := findIn(t,
+			Ledgers{"ledger": sized{journal.Size{Snapshot: use - use/10, Tail: use / 10, Space: 1000}, state}}.Find)
+		if len(found) != want || want > 0 && (found[0].Code != health.LedgerCrowded.Code ||
+			found[0].Subject != "ledger ledger" || found[0].Remedy == "" ||
+			!strings.Contains(found[0].Detail, "rome takes most")) {
 			t.Errorf("at %d of 1000: %+v", use, found)
 		}
 	}
@@ -91,7 +95,10 @@ func TestDoctor(t *testing.T) {
 	if len(found) != 3 || found[0].Code != health.KeyChanged.Code || len(d.Last()) != 3 {
 		t.Errorf("it shows %+v", found)
 	}
-	if !slices.ContainsFunc(found, func(p api.Problem) bool { return p.Code == health.NotChecked.Code && p.Subject == "peers" }) {
+	if !slices.ContainsFunc(found, func(p api.Problem) bool {
+		return p.Code == health.NotChecked.Code &&
+			p.Subject == "peers"
+	}) {
 		t.Errorf("a check that fails is no problem: %+v", found)
 	}
 	for _, wait := range []time.Duration{retryEvery, lookEvery} {
@@ -133,11 +140,13 @@ func (k known) MainState() brokersession.State { return k.main }
 func (k known) List(context.Context) ([]api.Envelope[api.KnownBroker], error) {
 	broker := func(id, reason string, status metav1.ConditionStatus) api.Envelope[api.KnownBroker] {
 		b := api.Envelope[api.KnownBroker]{ID: id}
-		b.Payload.Status.Conditions = []metav1.Condition{{Type: api.ConditionConnected, Status: status, Reason: reason, Message: "m"}}
+		b.Payload.Status.Conditions = []metav1.Condition{{Type: api.ConditionConnected,
+			Status: status, Reason: reason, Message: "m"}}
 		return b
 	}
 	return []api.Envelope[api.KnownBroker]{
-		broker(api.MainBroker, "Unavailable", metav1.ConditionFalse), broker("north", "Connected", metav1.ConditionTrue), broker("south", "NotJoined", metav1.ConditionFalse),
+		broker(api.MainBroker, "Unavailable", metav1.ConditionFalse), broker("north",
+			"Connected", metav1.ConditionTrue), broker("south", "NotJoined", metav1.ConditionFalse),
 	}, nil
 }
 
@@ -149,17 +158,23 @@ func TestBrokers(t *testing.T) {
 		main   brokersession.State
 		want   []string
 	}{
-		"all is well":                {member{}, brokersession.State{}, nil},
-		"the broker is lost":         {member{}, lost, []string{health.BrokerUnreachable.Code}},
-		"the broker is disabled":     {member{disabled: true}, lost, nil},
-		"its clock is ahead":         {member{skew: maxSkew + time.Second}, brokersession.State{}, []string{health.ClockSkew.Code}},
-		"its clock is behind":        {member{skew: -maxSkew - time.Second}, brokersession.State{}, []string{health.ClockSkew.Code}},
-		"a token that ends late":     {member{ends: now.Now().Add(renewTokenWithin + time.Minute)}, brokersession.State{}, nil},
-		"a token that ends soon":     {member{ends: now.Now().Add(time.Hour)}, brokersession.State{}, []string{health.CertificateExpiring.Code}},
-		"a token that ended already": {member{ends: now.Now().Add(-time.Hour)}, brokersession.State{}, []string{health.CertificateExpired.Code}},
+		"all is well":            {member{}, brokersession.State{}, nil},
+		"the broker is lost":     {member{}, lost, []string{health.BrokerUnreachable.Code}},
+		"the broker is disabled": {member{disabled: true}, lost, nil},
+		"its clock is ahead": {member{skew: maxSkew + time.Second},
+			brokersession.State{}, []string{health.ClockSkew.Code}},
+		"its clock is behind": {member{skew: -maxSkew - time.Second},
+			brokersession.State{}, []string{health.ClockSkew.Code}},
+		"a token that ends late": {member{ends: now.Now().Add(renewTokenWithin + time.Minute)},
+			brokersession.State{}, nil},
+		"a token that ends soon": {member{ends: now.Now().Add(time.Hour)},
+			brokersession.State{}, []string{health.CertificateExpiring.Code}},
+		"a token that ended already": {member{ends: now.Now().Add(-time.Hour)},
+			brokersession.State{}, []string{health.CertificateExpired.Code}},
 	} {
 		var got []string
-		for _, p := range findIn(t, MainBroker{Cluster: "rome", Membership: c.member, Brokers: known{c.main}, Clock: now}.Find) {
+		for _, p := range findIn(t, MainBroker{Cluster: "rome", Membership: c.member,
+			Brokers: known{c.main}, Clock: now}.Find) {
 			got = append(got, p.Code)
 		}
 		if !slices.Equal(got, c.want) {
@@ -167,15 +182,18 @@ func TestBrokers(t *testing.T) {
 		}
 	}
 	others := findIn(t, OtherBrokers{Brokers: known{}, Clock: now}.Find)
-	if len(others) != 1 || others[0].Code != health.BrokerUnreachable.Code || !strings.Contains(others[0].Subject, "south") || !strings.Contains(others[0].Remedy, "--join TOKEN") {
+	if len(others) != 1 || others[0].Code != health.BrokerUnreachable.Code ||
+		!strings.Contains(others[0].Subject, "south") || !strings.Contains(others[0].Remedy, "--join TOKEN") {
 		t.Errorf("others: %+v", others)
 	}
 }
 
-// The doctor reads what requests and their instructions show: volumes at stake, nodes that are not Ready, objects that stay.
+// The doctor reads what requests and their instructions show: volumes at stake, nodes that are not
+// Ready, objects that stay.
 func TestDoctorSeesWhatIsBorrowed(t *testing.T) {
 	var kinds []kubeapi.Type
-	for kind, resource := range map[string]string{"ResourceRequest": "resourcerequests", "ReservationInstruction": "reservationinstructions"} {
+	for kind, resource := range map[string]string{"ResourceRequest": "resourcerequests",
+		"ReservationInstruction": "reservationinstructions"} {
 		kinds = append(kinds, kubeapi.Type{GroupVersion: api.GroupVersion, Kind: kind, Resource: resource, Namespaced: true})
 	}
 	c, err := client.New(kubeapi.New(kubeapi.Options{Types: kinds}).Config(), client.Options{Scheme: scheme.New()})
@@ -186,17 +204,22 @@ func TestDoctorSeesWhatIsBorrowed(t *testing.T) {
 		return metav1.Condition{Type: kind, Status: status, Message: kind + " " + string(status)}
 	}
 	for name, shown := range map[string][]metav1.Condition{
-		"stake": {is(api.ConditionVolumesAtStake, metav1.ConditionTrue)}, "unread": {is(api.ConditionVolumesAtStake, metav1.ConditionUnknown)}, "fine": nil,
+		"stake": {is(api.ConditionVolumesAtStake, metav1.ConditionTrue)}, "unread": {is(api.ConditionVolumesAtStake,
+			metav1.ConditionUnknown)}, "fine": nil,
 	} {
-		r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: name}, Status: api.ResourceRequestStatus{Conditions: shown}}
+		r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: name},
+			Status: api.ResourceRequestStatus{Conditions: shown}}
 		if err := c.Create(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	no := []metav1.Condition{is(api.ConditionNodeReady, metav1.ConditionFalse), is(api.ConditionReflected, metav1.ConditionFalse)}
-	yes := []metav1.Condition{is(api.ConditionNodeReady, metav1.ConditionTrue), is(api.ConditionReflected, metav1.ConditionTrue)}
+	no := []metav1.Condition{is(api.ConditionNodeReady, metav1.ConditionFalse),
+		is(api.ConditionReflected, metav1.ConditionFalse)}
+	yes := []metav1.Condition{is(api.ConditionNodeReady, metav1.ConditionTrue),
+		is(api.ConditionReflected, metav1.ConditionTrue)}
 	for name, status := range map[string]api.InstructionStatus{
-		"r-1": {State: api.Active, Conditions: no}, "r-2": {State: api.Reserved, Conditions: no}, "r-3": {State: api.Active, Conditions: yes},
+		"r-1": {State: api.Active, Conditions: no}, "r-2": {State: api.Reserved,
+			Conditions: no}, "r-3": {State: api.Active, Conditions: yes},
 	} {
 		i := &api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: name}, Status: status}
 		if err := c.Create(t.Context(), i); err != nil {
@@ -211,7 +234,8 @@ func TestDoctorSeesWhatIsBorrowed(t *testing.T) {
 		}
 	}
 	slices.Sort(got)
-	want := []string{"NodeNotReady reservation r-1", "NotReflected reservation r-1", "VolumesAtStake request db/stake", "VolumesAtStake request db/unread"}
+	want := []string{"NodeNotReady reservation r-1", "NotReflected reservation r-1",
+		"VolumesAtStake request db/stake", "VolumesAtStake request db/unread"}
 	if !slices.Equal(got, want) {
 		t.Errorf("it finds %q, want %q", got, want)
 	}

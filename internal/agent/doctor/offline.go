@@ -35,7 +35,8 @@ func (c Offline) Find(ctx context.Context) ([]api.Problem, error) {
 	if !c.Sessions.AllLost(0) {
 		return nil, nil
 	}
-	reached, cut := map[string]int{}, map[string]int{} // bound reservations by provider: with a known connector, and without
+	// bound reservations by provider: with a known connector, and without
+	reached, cut := map[string]int{}, map[string]int{}
 	var sellers []string
 	err := c.Ledger.Read(ctx, func(s *market.State) {
 		for _, m := range s.Members() {
@@ -56,9 +57,11 @@ func (c Offline) Find(ctx context.Context) ([]api.Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	cannot := []string{"reserve without a plan (bourse reserve)", "buy from sellers whose connector is not known here", "peer with clusters that have no connector"}
+	cannot := []string{"reserve without a plan (bourse reserve)",
+		"buy from sellers whose connector is not known here", "peer with clusters that have no connector"}
 	if len(cut) > 0 {
-		cannot = append(cannot, "extend, resize or end at once reservations on "+counted(cut)+": no connector of theirs is known here")
+		cannot = append(cannot,
+			"extend, resize or end at once reservations on "+counted(cut)+": no connector of theirs is known here")
 	}
 	can := []string{"existing reservations stay, and end at their time"}
 	if len(sellers) > 0 {

@@ -36,7 +36,8 @@ func (c Peers) Find(ctx context.Context) (found []api.Problem, err error) {
 	}
 	for _, p := range list.Items {
 		if legacy := meta.FindStatusCondition(p.Status.Conditions, api.ConditionLegacyAccounting); legacy != nil {
-			found = append(found, health.LegacyAccounting.Of("cluster "+p.Name, "replace its agent: docs/migrate.md", "%s", legacy.Message))
+			found = append(found, health.LegacyAccounting.Of("cluster "+p.Name,
+				"replace its agent: docs/migrate.md", "%s", legacy.Message))
 		}
 		trusted := meta.FindStatusCondition(p.Status.Conditions, api.ConditionTrusted)
 		if trusted == nil {
@@ -89,9 +90,12 @@ func (c Peerings) findStuck(ctx context.Context) (found []api.Problem, err error
 	for _, p := range list.Items {
 		s := p.Status
 		subject := "cluster " + p.Spec.Cluster
-		if waits := s.State == api.PeeringOpening || s.State == api.PeeringClosing; waits && s.Since != nil && c.Clock.Since(s.Since.Time) > stuckAfter {
-			found = append(found, health.PeeringStuck.Of(subject, "see: kubectl -n "+c.Namespace+" describe peering "+p.Name, "peering %s has been %s since %s and waits for %s",
-				p.Name, s.State, s.Since.Format(time.RFC3339), cmp.Or(strings.Trim(s.Step+": "+s.Message, ": "), "the other cluster")))
+		if waits := s.State == api.PeeringOpening || s.State == api.PeeringClosing; waits &&
+			s.Since != nil && c.Clock.Since(s.Since.Time) > stuckAfter {
+			found = append(found, health.PeeringStuck.Of(subject, "see: kubectl -n "+c.Namespace+" describe peering "+p.Name,
+				"peering %s has been %s since %s and waits for %s",
+				p.Name, s.State, s.Since.Format(time.RFC3339), cmp.Or(strings.Trim(s.Step+": "+s.Message, ": "),
+					"the other cluster")))
 		}
 		theirs, err := c.Broker.Cluster(ctx, p.Spec.Cluster)
 		if err != nil {
@@ -99,7 +103,8 @@ func (c Peerings) findStuck(ctx context.Context) (found []api.Problem, err error
 		}
 		own := c.Liqo.Installation().Version
 		if a, b := liqo.Minor(own), liqo.Minor(theirs.Payload.Properties.Liqo); a != "" && b != "" && a != b {
-			found = append(found, health.VersionSkew.Of(subject, "bring both clusters to the same minor version", "it runs Liqo %s, this cluster runs %s", theirs.Payload.Properties.Liqo, own))
+			found = append(found, health.VersionSkew.Of(subject, "bring both clusters to the same minor version",
+				"it runs Liqo %s, this cluster runs %s", theirs.Payload.Properties.Liqo, own))
 		}
 	}
 	return found, nil
@@ -131,9 +136,11 @@ func (c Peerings) findCertificates(ctx context.Context) (found []api.Problem, er
 		subject, ends := "cluster "+one.Peer, one.Until.UTC().Format(time.RFC3339)
 		switch now := c.Clock.Now(); {
 		case now.After(one.Until):
-			found = append(found, health.CertificateExpired.Of(subject, one.Remedy, "the certificate of %s ended %s", one.Object, ends))
+			found = append(found, health.CertificateExpired.Of(subject,
+				one.Remedy, "the certificate of %s ended %s", one.Object, ends))
 		case one.Overdue(now):
-			found = append(found, health.CertificateExpiring.Of(subject, one.Remedy, "the certificate of %s ends %s, and Liqo has not renewed it", one.Object, ends))
+			found = append(found, health.CertificateExpiring.Of(subject,
+				one.Remedy, "the certificate of %s ends %s, and Liqo has not renewed it", one.Object, ends))
 		}
 	}
 	return found, err

@@ -26,7 +26,8 @@ type Sharing struct {
 func (c Sharing) Find(context.Context) (found []api.Problem, _ error) {
 	policy := c.Policy()
 	if policy == nil {
-		return []api.Problem{health.NothingShared.Of("", "to lend, create one: docs/objects/sharingpolicy.yaml", "no SharingPolicy named default is in force")}, nil
+		return []api.Problem{health.NothingShared.Of("", "to lend, create one: docs/objects/sharingpolicy.yaml",
+			"no SharingPolicy named default is in force")}, nil
 	}
 	for _, f := range sharing.IgnoredFields(policy) {
 		found = append(found, health.FieldIgnored.Of("SharingPolicy "+f.Path, f.Remedy, "the field has no effect"))
@@ -41,9 +42,11 @@ func (c Sharing) Find(context.Context) (found []api.Problem, _ error) {
 		}
 		m := l.Measured.Pools[p.Name]
 		if left := m.Allocatable.Minus(m.Allocated).Minus(p.Reserved).Only(p.Reserved); left.Negative() {
-			found = append(found, health.NotCovered.Of("pool "+p.Name, "move the cluster's own pods, or add nodes", "allocatable, less its own pods and the reservations, leaves %s", belowZero(left)))
+			found = append(found, health.NotCovered.Of("pool "+p.Name, "move the cluster's own pods, or add nodes",
+				"allocatable, less its own pods and the reservations, leaves %s", belowZero(left)))
 		} else {
-			found = append(found, health.Overcommitted.Of("pool "+p.Name, "share more in the SharingPolicy, or wait until reservations end", "available: %s", belowZero(p.Available)))
+			found = append(found, health.Overcommitted.Of("pool "+p.Name,
+				"share more in the SharingPolicy, or wait until reservations end", "available: %s", belowZero(p.Available)))
 		}
 	}
 	return found, nil
@@ -67,8 +70,8 @@ type Ledger interface {
 	Read(ctx context.Context, look func(*market.State)) error
 }
 
-// Ledgers looks whether each Ledger still takes in anything new, and which consumer takes most of it. The key is
-// the name of its object.
+// Ledgers looks whether each Ledger still takes in anything new, and which consumer takes most of
+// it. The key is the name of its object.
 type Ledgers map[string]Ledger
 
 // Find looks.

@@ -14,7 +14,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 )
 
-// hurrying is a clock on which all waits are over at once. It notes how long each would have been, and ends the test after enough.
+// hurrying is a clock on which all waits are over at once. It notes how long each would have been,
+// and ends the test after enough.
 type hurrying struct {
 	clock.RealClock
 	enough func()
@@ -53,7 +54,8 @@ func checkSpread(t *testing.T, waits []time.Duration, from, until time.Duration)
 	}
 }
 
-// Clusters that a broker cannot let in at the same time do not return at the same time: neither those that join nor those that renew.
+// Clusters that a broker cannot let in at the same time do not return at the same time: neither
+// those that join nor those that renew.
 func TestClustersReturnApart(t *testing.T) {
 	f := servertest.Start(t, servertest.Options{})
 	token, err := f.Operator.CreateToken(t.Context(), "rome", 0)
@@ -63,7 +65,8 @@ func TestClustersReturnApart(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	fast := &hurrying{enough: stop}
-	o := Options{Cluster: "rome", Token: token.Token, BrokerURL: "https://127.0.0.1:1", Store: store.InDir(t.TempDir()), Log: slog.New(slog.DiscardHandler), Clock: fast}
+	o := Options{Cluster: "rome", Token: token.Token, BrokerURL: "https://127.0.0.1:1",
+		Store: store.InDir(t.TempDir()), Log: slog.New(slog.DiscardHandler), Clock: fast}
 	if _, err := New(ctx, o); err == nil {
 		t.Fatal("it joined where nobody listens")
 	}

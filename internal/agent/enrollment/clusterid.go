@@ -22,9 +22,9 @@ const (
 // lookAgain is how often FindCluster looks for Liqo's cluster ID.
 const lookAgain = 5 * time.Second
 
-// FindCluster returns the ID of this cluster: that of the flag, if any, or Liqo's, for which it waits, or without
-// Liqo (an empty namespace) the UID of the namespace kube-system, which lives as long as the cluster.
-// Errors: Invalid with the flag; those of the API server.
+// FindCluster returns the ID of this cluster: that of the flag, if any, or Liqo's, for which it
+// waits, or without Liqo (an empty namespace) the UID of the namespace kube-system, which lives as
+// long as the cluster. Errors: Invalid with the flag; those of the API server.
 func FindCluster(
 	ctx context.Context, c client.Reader, flag, liqoNamespace string, now clock.Clock, log *slog.Logger,
 ) (string, error) {

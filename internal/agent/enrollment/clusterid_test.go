@@ -54,7 +54,8 @@ func TestFindCluster(t *testing.T) {
 	now.Step(lookAgain) // nothing waits any more
 	go find(t.Context())
 	waits()
-	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: liqoClusterID}, Data: map[string]string{liqoClusterKey: "rome"}}
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: liqoClusterID},
+		Data: map[string]string{liqoClusterKey: "rome"}}
 	if err := c.Create(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}

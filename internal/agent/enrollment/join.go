@@ -19,10 +19,12 @@ import (
 // useProvided loads the certificate that the admin put into a folder, and makes the cluster's key.
 func (m *Membership) useProvided(ctx context.Context, id *store.Identity) (err error) {
 	if m.BrokerURL == "" {
-		return api.Invalid("--broker-url", "is empty").Fix("with --broker-cert-path, say where the broker is: --broker-url https://HOST:PORT")
+		return api.Invalid("--broker-url", "is empty").
+			Fix("with --broker-cert-path, say where the broker is: --broker-url https://HOST:PORT")
 	}
 	if m.tls, err = tlsid.OpenClient(m.CertDir, m.Clock.Now, m.Log); err != nil {
-		return api.Invalid("--broker-cert-path", "%s", err).Fix("name the folder with tls.crt, tls.key and ca.crt of this cluster")
+		return api.Invalid("--broker-cert-path", "%s", err).
+			Fix("name the folder with tls.crt, tls.key and ca.crt of this cluster")
 	}
 	return m.ensureKeys(ctx, m.BrokerURL, id)
 }
@@ -86,7 +88,8 @@ func (m *Membership) join(ctx context.Context, id *store.Identity) error {
 		TLSClientConfig: tlsid.JoinConfig(at.Hostname(), token.Pin, m.Clock.Now), DisableKeepAlives: true,
 	}})
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
-		submission, err := join.Submit(token, key, join.Request{Protocol: api.Protocol, Cluster: m.Cluster, CSR: csr, Time: m.Clock.Now().UTC()})
+		submission, err := join.Submit(token, key, join.Request{Protocol: api.Protocol,
+			Cluster: m.Cluster, CSR: csr, Time: m.Clock.Now().UTC()})
 		if err != nil {
 			return err
 		}

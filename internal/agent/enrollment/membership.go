@@ -124,7 +124,8 @@ func (m *Membership) openTransport(ctx context.Context) (http.RoundTripper, erro
 		m.url = m.Objects.Config.Host // not the URL of the REST API, which the cluster may have used to join
 		return objects.Open(ctx, m.Cluster, m.Objects, m.Log)
 	}
-	return &http.Transport{TLSClientConfig: m.tls.Config(), MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second}, nil
+	return &http.Transport{TLSClientConfig: m.tls.Config(), MaxIdleConnsPerHost: 16,
+		IdleConnTimeout: 90 * time.Second}, nil
 }
 
 // Run renews the certificate until ctx ends. Errors: ErrRotated once the cluster has a newer key.

@@ -16,8 +16,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// A cluster joins once. It renews its certificate with a new key and uses it from the next call on, also after
-// a start with the spent token.
+// A cluster joins once. It renews its certificate with a new key and uses it from the next call on,
+// also after a start with the spent token.
 func TestRenewal(t *testing.T) {
 	f := servertest.Start(t, servertest.Options{})
 	ctx, log := t.Context(), slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -42,7 +42,8 @@ func TestRenewal(t *testing.T) {
 		t.Fatal(err)
 	}
 	second, err := m.Certificate()
-	if err != nil || second.SerialNumber.Cmp(first.SerialNumber) == 0 || bytes.Equal(second.RawSubjectPublicKeyInfo, first.RawSubjectPublicKeyInfo) {
+	if err != nil || second.SerialNumber.Cmp(first.SerialNumber) == 0 ||
+		bytes.Equal(second.RawSubjectPublicKeyInfo, first.RawSubjectPublicKeyInfo) {
 		t.Errorf("renewed to the same certificate or key, %v", err)
 	}
 	if _, err := m.Client().Reservations(ctx); err != nil {
@@ -67,7 +68,8 @@ func TestRenewal(t *testing.T) {
 	if err := again.renewOnce(ctx); err == nil {
 		t.Error("a revoked member renews its certificate")
 	}
-	if _, err := New(ctx, Options{Cluster: "oslo", Store: store.InDir(t.TempDir()), Log: log}); api.CodeOf(err) != api.CodeUnauthenticated {
+	if _, err := New(ctx, Options{Cluster: "oslo", Store: store.InDir(t.TempDir()),
+		Log: log}); api.CodeOf(err) != api.CodeUnauthenticated {
 		t.Errorf("without a token: %v", err)
 	}
 }
@@ -80,7 +82,8 @@ func TestACertificateThatTheOperatorEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := New(ctx, Options{Cluster: "rome", Token: token.Token, BrokerURL: f.URL, Store: store.InDir(t.TempDir()), Log: slog.New(slog.DiscardHandler)})
+	m, err := New(ctx, Options{Cluster: "rome", Token: token.Token,
+		BrokerURL: f.URL, Store: store.InDir(t.TempDir()), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,8 +110,8 @@ func TestACertificateThatTheOperatorEnded(t *testing.T) {
 	}
 }
 
-// An agent that has rotated its key since it got its certificate renews at once: that ends what the former key got. It works with
-// the certificate that it got although it could not store it.
+// An agent that has rotated its key since it got its certificate renews at once: that ends what the
+// former key got. It works with the certificate that it got although it could not store it.
 func TestARotatedKeyRenewsAtOnce(t *testing.T) {
 	f := servertest.Start(t, servertest.Options{})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -14,7 +14,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 )
 
-// An agent whose certificate comes from another CA, such as cert-manager's, joins without a token and makes its key.
+// An agent whose certificate comes from another CA, such as cert-manager's, joins without a token
+// and makes its key.
 func TestProvidedCertificate(t *testing.T) {
 	dir, ca := t.TempDir(), servertest.NewSubjectCA(t)
 	o := Options{

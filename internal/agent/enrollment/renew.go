@@ -70,7 +70,8 @@ func (m *Membership) renew(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-m.Clock.After(market.RenewEvery + mathrand.N(market.RenewEvery)): // clusters that were refused together do not return together
+		// clusters that were refused together do not return together
+		case <-m.Clock.After(market.RenewEvery + mathrand.N(market.RenewEvery)):
 		}
 	}
 }
@@ -93,7 +94,8 @@ func (m *Membership) renewOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	renewal, err := join.Renew(m.key, m.rotations, join.RenewalRequest{Protocol: api.Protocol, Federation: federation, Cluster: m.Cluster, CSR: csr, Time: m.Clock.Now()})
+	renewal, err := join.Renew(m.key, m.rotations, join.RenewalRequest{Protocol: api.Protocol,
+		Federation: federation, Cluster: m.Cluster, CSR: csr, Time: m.Clock.Now()})
 	if err != nil {
 		return err
 	}
@@ -104,7 +106,8 @@ func (m *Membership) renewOnce(ctx context.Context) error {
 		return err
 	}
 	certificate := []byte(answer.Certificate)
-	if err := m.tls.Replace(key, certificate); err != nil { // before it is stored: the former one ends even if the store fails
+	// before it is stored: the former one ends even if the store fails
+	if err := m.tls.Replace(key, certificate); err != nil {
 		return err
 	}
 	m.http.CloseIdleConnections()                                             // so that the next call shows the new one

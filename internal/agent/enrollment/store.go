@@ -24,7 +24,8 @@ func (s BrokerStore) Load(ctx context.Context) (store.Identity, error) {
 		return id, err
 	}
 	own := id.Brokers[s.name]
-	return store.Identity{TLSKeyPEM: own.TLSKeyPEM, CertPEM: own.CertPEM, CAPEM: own.CAPEM, BrokerURL: own.URL, ClusterKeyPEM: id.ClusterKeyPEM, Rotations: id.Rotations}, nil
+	return store.Identity{TLSKeyPEM: own.TLSKeyPEM, CertPEM: own.CertPEM,
+		CAPEM: own.CAPEM, BrokerURL: own.URL, ClusterKeyPEM: id.ClusterKeyPEM, Rotations: id.Rotations}, nil
 }
 
 // Save implements store.Store.
@@ -33,7 +34,8 @@ func (s BrokerStore) Save(ctx context.Context, id *store.Identity) error {
 		if whole.Brokers == nil {
 			whole.Brokers = map[string]store.AtBroker{}
 		}
-		whole.Brokers[s.name] = store.AtBroker{TLSKeyPEM: id.TLSKeyPEM, CertPEM: id.CertPEM, CAPEM: id.CAPEM, URL: id.BrokerURL}
+		whole.Brokers[s.name] = store.AtBroker{TLSKeyPEM: id.TLSKeyPEM,
+			CertPEM: id.CertPEM, CAPEM: id.CAPEM, URL: id.BrokerURL}
 		return nil
 	})
 }

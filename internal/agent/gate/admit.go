@@ -12,9 +12,10 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// admit checks an assignment completely and puts it into the gate's books. It returns the signed acceptance, or none
-// where an admin has to approve the assignment first. ours is what it replaces, nil for nothing. adopting says that it
-// was accepted before: then it need not fit any more. An error with a code in refusals is the answer to the consumer.
+// admit checks an assignment completely and puts it into the gate's books. It returns the signed
+// acceptance, or none where an admin has to approve the assignment first. ours is what it replaces,
+// nil for nothing. adopting says that it was accepted before: then it need not fit any more. An
+// error with a code in refusals is the answer to the consumer.
 func (g *Gate) admit(
 	ctx context.Context, theirs *transport.Reservation, ours *market.Reservation, adopting bool,
 ) (string, error) {
@@ -92,9 +93,9 @@ func (g *Gate) admit(
 	return out.Reservation.AnswerTo(theirs.Payload.Assignment), nil
 }
 
-// findConsumer opens the consumer's card and returns its pinned key. The key of a stranger is pinned only after the
-// policy has allowed it: otherwise a broker could fill the Ledger with clusters that it invents. A reservation that is
-// adopted was allowed before.
+// findConsumer opens the consumer's card and returns its pinned key. The key of a stranger is
+// pinned only after the policy has allowed it: otherwise a broker could fill the Ledger with
+// clusters that it invents. A reservation that is adopted was allowed before.
 func (g *Gate) findConsumer(
 	ctx context.Context, theirs *transport.Reservation, adopting bool,
 ) (card *api.Card, key clusterkey.PublicKey, stranger bool, err error) {

@@ -60,7 +60,8 @@ func (g *Gate) answerHold(ctx context.Context, theirs *transport.Reservation, ou
 	return g.commit(ctx, &committed, &market.Reservation{ID: theirs.ID, State: api.Held})
 }
 
-// refuse sends a refusal, with its cause and what the cluster has now. It returns the cause if another try may help.
+// refuse sends a refusal, with its cause and what the cluster has now. It returns the cause if
+// another try may help.
 func (g *Gate) refuse(ctx context.Context, theirs *transport.Reservation, cause error) error {
 	reason, known := refusals[api.CodeOf(cause)]
 	if !known {
@@ -94,7 +95,8 @@ func (g *Gate) followBound(ctx context.Context, theirs *transport.Reservation, o
 			return nil
 		}
 		return err
-	case ours.Bound() && t.Change.Pending() && (t.Change.Generation > ours.Generation || ours.AnswerTo(t.Change.Assignment) != ""):
+	case ours.Bound() && t.Change.Pending() && (t.Change.Generation > ours.Generation ||
+		ours.AnswerTo(t.Change.Assignment) != ""):
 		hold := *theirs
 		hold.Payload.State = api.Held
 		hold.Payload.Generation, hold.Payload.Assignment = t.Change.Generation, t.Change.Assignment

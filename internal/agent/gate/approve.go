@@ -16,7 +16,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// Annotations with which an admin answers a ProviderInstruction that waits for approval. A no counts before a yes.
+// Annotations with which an admin answers a ProviderInstruction that waits for approval. A no
+// counts before a yes.
 const (
 	// ApproveAnnotation with value "true" approves it.
 	ApproveAnnotation = "bourse.dev/approve"
@@ -24,8 +25,9 @@ const (
 	RefuseAnnotation = "bourse.dev/refuse"
 )
 
-// Approve accepts a reservation that waits for an admin's approval. generation is the one that the admin saw; 0 is any.
-// Errors: NotFound; Conflict where it does not wait, or has another generation.
+// Approve accepts a reservation that waits for an admin's approval. generation is the one that the
+// admin saw; 0 is any. Errors: NotFound; Conflict where it does not wait, or has another
+// generation.
 func (g *Gate) Approve(ctx context.Context, id string, generation int64) error {
 	ours, err := g.readOwn(ctx, id)
 	if err != nil {
@@ -39,17 +41,20 @@ func (g *Gate) Approve(ctx context.Context, id string, generation int64) error {
 			return err
 		}
 	}
-	_, err = g.Market.Do(ctx, market.Approve{ID: id, Generation: cmp.Or(generation, ours.Generation), Acceptance: acceptance})
+	_, err = g.Market.Do(ctx, market.Approve{ID: id, Generation: cmp.Or(generation, ours.Generation),
+		Acceptance: acceptance})
 	return err // the Ledger's change makes Sync send it
 }
 
-// Deny refuses a reservation that waits for an admin's approval. reason is what the consumer reads. Errors: as Approve.
+// Deny refuses a reservation that waits for an admin's approval. reason is what the consumer reads.
+// Errors: as Approve.
 func (g *Gate) Deny(ctx context.Context, id string, generation int64, reason string) error {
 	ours, err := g.readOwn(ctx, id)
 	if err != nil {
 		return err
 	}
-	_, err = g.Market.Do(ctx, market.Deny{ID: id, Generation: cmp.Or(generation, ours.Generation), Message: trust.Text(reason)})
+	_, err = g.Market.Do(ctx, market.Deny{ID: id, Generation: cmp.Or(generation, ours.Generation),
+		Message: trust.Text(reason)})
 	return err
 }
 

@@ -65,7 +65,8 @@ func TestAwaitsApproval(t *testing.T) {
 	g.broker.OnAccept = func(_, document string) (transport.Reservation, error) {
 		var a api.Acceptance
 		err := clusterkey.Verify(document, api.DocumentAcceptance, g.milan.Key.Public(), &a)
-		if err != nil || a.Assignment != clusterkey.Digest(signed.Payload.Assignment).String() || a.Expires.Before(&signed.Payload.ApproveBy) {
+		if err != nil || a.Assignment != clusterkey.Digest(signed.Payload.Assignment).String() ||
+			a.Expires.Before(&signed.Payload.ApproveBy) {
 			t.Errorf("the acceptance says %+v, %v", a, err)
 		}
 		return *d.Reserved(document), nil
@@ -78,7 +79,10 @@ func TestAwaitsApproval(t *testing.T) {
 	if err := g.Deny(t.Context(), "r-1", 0, "too late"); api.CodeOf(err) != api.CodeConflict {
 		t.Errorf("denied once accepted: %v", err)
 	}
-	g.broker.OnRefuse = func(string, api.Refusal) (transport.Reservation, error) { return *d.Unchanged(api.ReasonPolicy), nil }
+	g.broker.OnRefuse = func(string, api.Refusal) (transport.Reservation,
+		error) {
+		return *d.Unchanged(api.ReasonPolicy), nil
+	}
 	g.heard(d.Changing("3", ""), "Refuse r-1 PolicyRefuses") // nobody approves that
 }
 
@@ -121,7 +125,10 @@ func TestApprovalEnds(t *testing.T) {
 	other.ByHand(10 * time.Minute)
 	g.heard(d.Signed())
 	g.heard(other.Signed())
-	g.broker.OnProgress = func(string, api.State) (transport.Reservation, error) { return *other.Over(api.Released, ""), nil }
+	g.broker.OnProgress = func(string, api.State) (transport.Reservation,
+		error) {
+		return *other.Over(api.Released, ""), nil
+	}
 	g.heard(other.Ending(g.rome, api.ReasonReleased), "Progress r-2 Released")
 	g.holds("r-2", api.Released, api.ReasonReleased)
 	g.move(11 * time.Minute)
@@ -174,7 +181,8 @@ func TestApprovalByAnnotation(t *testing.T) {
 	if err := api.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	server := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion, Kind: "ProviderInstruction", Resource: "providerinstructions", Namespaced: true, Status: true}}})
+	server := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion,
+		Kind: "ProviderInstruction", Resource: "providerinstructions", Namespaced: true, Status: true}}})
 	c, err := client.New(server.Config(), client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +203,8 @@ func TestApprovalByAnnotation(t *testing.T) {
 			}
 		}
 		var i api.ProviderInstruction
-		if err := c.Get(t.Context(), key, &i); err != nil || !meta.IsStatusConditionTrue(i.Status.Conditions, api.ConditionAwaitsApproval) {
+		if err := c.Get(t.Context(), key, &i); err != nil ||
+			!meta.IsStatusConditionTrue(i.Status.Conditions, api.ConditionAwaitsApproval) {
 			t.Fatalf("%+v, %v", i.Status, err)
 		}
 		if told := <-recorder.Events; len(recorder.Events) > 0 {
@@ -232,7 +241,8 @@ func TestApprovalByAnnotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	var i api.ProviderInstruction
-	if err := c.Get(t.Context(), types.NamespacedName{Namespace: api.Namespace, Name: "r-4"}, &i); err != nil || i.Annotations[gate.ApproveAnnotation] != "" {
+	if err := c.Get(t.Context(), types.NamespacedName{Namespace: api.Namespace, Name: "r-4"}, &i); err != nil ||
+		i.Annotations[gate.ApproveAnnotation] != "" {
 		t.Errorf("what was said of another stays: %v, %v", i.Annotations, err)
 	}
 }
@@ -242,9 +252,10 @@ func TestApprovalByAnnotation(t *testing.T) {
 func TestBoughtLongAgo(t *testing.T) {
 	for _, within := range []*metav1.Duration{nil, {Duration: 2 * time.Hour}} {
 		g := newGate(t, "8")
-		offer, err := trust.Offer(g.milan.Sign(api.DocumentOffer, api.SignedOffer{Protocol: api.Protocol, Seller: "milan", Name: "web", Version: 1, Offer: api.OfferSpec{
-			ApproveWithin: within, Plans: []api.Plan{{Name: "small", Resources: transporttest.CPU("2")}},
-		}}), g.milan.Key.Public())
+		offer, err := trust.Offer(g.milan.Sign(api.DocumentOffer,
+			api.SignedOffer{Protocol: api.Protocol, Seller: "milan", Name: "web", Version: 1, Offer: api.OfferSpec{
+				ApproveWithin: within, Plans: []api.Plan{{Name: "small", Resources: transporttest.CPU("2")}},
+			}}), g.milan.Key.Public())
 		if err == nil {
 			_, err = g.Market.Do(t.Context(), market.Publish{Offer: offer})
 		}
@@ -257,9 +268,13 @@ func TestBoughtLongAgo(t *testing.T) {
 			theirs.Payload.ApproveBy = transporttest.Seconds(g.now().Add(time.Minute))
 		}
 		a := g.rome.Assignment(*theirs)
-		a.Sale, a.Begins = &api.Sale{Offer: offer.Digest, Plan: "small", Units: 1}, transporttest.Seconds(g.now().Add(-20*time.Minute))
+		a.Sale, a.Begins = &api.Sale{Offer: offer.Digest, Plan: "small",
+			Units: 1}, transporttest.Seconds(g.now().Add(-20*time.Minute))
 		theirs.Payload.Assignment = g.rome.Sign(api.DocumentAssignment, a)
-		if g.broker.OnRefuse = func(string, api.Refusal) (transport.Reservation, error) { return transport.Reservation{}, nil }; within == nil {
+		if g.broker.OnRefuse = func(string, api.Refusal) (transport.Reservation,
+			error) {
+			return transport.Reservation{}, nil
+		}; within == nil {
 			g.heard(theirs, "Refuse r-1 BadAssignment")
 			continue
 		}

@@ -16,7 +16,8 @@ func (g *testGate) ends(d *transporttest.Deal, want api.Reason) {
 	g.broker.OnRelease = func(id, document string) (transport.Reservation, error) {
 		var e api.End
 		err := clusterkey.Verify(document, api.DocumentEnd, g.milan.Key.Public(), &e)
-		if err != nil || e.Reservation != id || e.By != "milan" || e.Consumer != "rome" || e.Generation != d.Shown().Payload.Generation || e.Reason != want {
+		if err != nil || e.Reservation != id || e.By != "milan" ||
+			e.Consumer != "rome" || e.Generation != d.Shown().Payload.Generation || e.Reason != want {
 			g.t.Errorf("the end says %+v, %v", e, err)
 		}
 		return *d.Ending(g.milan, e.Reason), nil

@@ -54,8 +54,8 @@ func TestChanges(t *testing.T) {
 	g.left(8000)
 }
 
-// A change that does not fit, or that the policy forbids, is refused, and the reservation stays. A smaller size is
-// never refused.
+// A change that does not fit, or that the policy forbids, is refused, and the reservation stays. A
+// smaller size is never refused.
 func TestRefusesAChange(t *testing.T) {
 	g, d := lends(t)
 	no := api.Reason("")
@@ -96,7 +96,8 @@ func TestRefusesAChange(t *testing.T) {
 	}
 }
 
-// Until the gate knows whether the broker recorded the answer, both sizes count; then the one that the broker shows.
+// Until the gate knows whether the broker recorded the answer, both sizes count; then the one that
+// the broker shows.
 func TestAnswerToAChangeLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		then                   func(*testGate, *transporttest.Deal, string) *transport.Reservation
@@ -109,7 +110,8 @@ func TestAnswerToAChangeLost(t *testing.T) {
 			return d.Unchanged(api.ReasonNoAnswer)
 		}, 1, 2000, 6000},
 		"recorded, and dropped here": {func(g *testGate, d *transporttest.Deal, acceptance string) *transport.Reservation {
-			_, err := g.Market.Do(g.t.(*testing.T).Context(), market.Refuse{ID: "r-1", By: "milan", Generation: 2, Reason: api.ReasonNotAccepted})
+			_, err := g.Market.Do(g.t.(*testing.T).Context(),
+				market.Refuse{ID: "r-1", By: "milan", Generation: 2, Reason: api.ReasonNotAccepted})
 			if err != nil {
 				g.t.Fatal(err)
 			}
@@ -241,8 +243,11 @@ func TestSuspendedWhileItIsChecked(t *testing.T) {
 	}{
 		"the consumer is suspended":  {func(g *testGate) { g.suspends("the bill is open") }, "Refuse r-1"},
 		"nothing is shared any more": {func(g *testGate) { g.measure("8", func(m *api.Measurement) { m.Terms = nil }) }, ""},
-		"another policy":             {func(g *testGate) { g.measure("8", func(m *api.Measurement) { m.Terms.Allow = "false" }) }, ""},
-		"the same policy":            {func(g *testGate) { g.measure("8", nil) }, "Accept r-1"},
+		"another policy": {func(g *testGate) {
+			g.measure("8",
+				func(m *api.Measurement) { m.Terms.Allow = "false" })
+		}, ""},
+		"the same policy": {func(g *testGate) { g.measure("8", nil) }, "Accept r-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGate(t, "8")

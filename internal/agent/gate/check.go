@@ -18,8 +18,8 @@ import (
 // maxDuration is the longest time for which anything is lent, with some room for clocks that differ.
 const maxDuration = match.LongestDuration + time.Hour
 
-// verifyAssignment returns the assignment that the consumer signed. Errors: BadSignature unless the consumer signed it
-// for this cluster, for now, and for the reservation that the broker shows.
+// verifyAssignment returns the assignment that the consumer signed. Errors: BadSignature unless the
+// consumer signed it for this cluster, for now, and for the reservation that the broker shows.
 func (g *Gate) verifyAssignment(
 	theirs *transport.Reservation, card *api.Card, keys ...clusterkey.PublicKey,
 ) (api.Assignment, error) {
@@ -55,9 +55,9 @@ func (g *Gate) verifyAssignment(
 	return a, nil
 }
 
-// findOffer returns the offer that an assignment names, nil if it names none: as the Ledger has it or, if the Ledger
-// lost it, as this cluster signed it. The size must be what the plan sells. Whether any is left, the market checks.
-// Errors: Conflict, BadSignature.
+// findOffer returns the offer that an assignment names, nil if it names none: as the Ledger has it
+// or, if the Ledger lost it, as this cluster signed it. The size must be what the plan sells.
+// Whether any is left, the market checks. Errors: Conflict, BadSignature.
 func (g *Gate) findOffer(
 	ctx context.Context, theirs *transport.Reservation, a api.Assignment, size market.Amounts,
 ) (offer *market.Offer, err error) {
@@ -84,9 +84,9 @@ func (g *Gate) isOwnKey(fingerprint string) bool {
 	return fingerprint == g.Key.Public().Fingerprint().String() || slices.Contains(g.Former, fingerprint)
 }
 
-// checkPolicy returns why the SharingPolicy, or the offer if there is one, does not allow an assignment: by consumer,
-// duration and expressions. How much fits, the market checks. first says that the assignment changes no bound
-// reservation. It returns the terms that allow it.
+// checkPolicy returns why the SharingPolicy, or the offer if there is one, does not allow an
+// assignment: by consumer, duration and expressions. How much fits, the market checks. first says
+// that the assignment changes no bound reservation. It returns the terms that allow it.
 func (g *Gate) checkPolicy(
 	a api.Assignment, offer *market.Offer, first bool, consumer *api.Card,
 ) (*market.Terms, error) {
@@ -134,9 +134,9 @@ func (g *Gate) checkPolicy(
 	return terms, plan.Lasts(duration)
 }
 
-// approvalTime returns how long an admin here may take to approve an assignment, nil if none need approve it. The offer
-// says so or, without an offer, the SharingPolicy. Errors: Forbidden for a change of a bound reservation that would
-// need approval.
+// approvalTime returns how long an admin here may take to approve an assignment, nil if none need
+// approve it. The offer says so or, without an offer, the SharingPolicy. Errors: Forbidden for a
+// change of a bound reservation that would need approval.
 func (g *Gate) approvalTime(offer *market.Offer, bound bool) (within *metav1.Duration, err error) {
 	if l := g.Market.View().Listing(g.Cluster); offer != nil {
 		within = offer.Signed.Offer.ApproveWithin
@@ -144,14 +144,15 @@ func (g *Gate) approvalTime(offer *market.Offer, bound bool) (within *metav1.Dur
 		within = l.Measured.Terms.ApproveWithin
 	}
 	if within != nil && bound {
-		return nil, api.Errorf(api.CodeForbidden, "an admin of %s approves each reservation, so a bound one cannot grow", g.Cluster).
+		return nil, api.Errorf(api.CodeForbidden,
+			"an admin of %s approves each reservation, so a bound one cannot grow", g.Cluster).
 			Fix("make another reservation for the rest")
 	}
 	return within, nil
 }
 
-// checkTimes returns what is wrong with the times of an assignment, where an admin may take this long to approve it;
-// nothing is wrong: "".
+// checkTimes returns what is wrong with the times of an assignment, where an admin may take this
+// long to approve it; nothing is wrong: "".
 func (g *Gate) checkTimes(a api.Assignment, within *metav1.Duration) string {
 	switch now, patience := g.Market.Now().Go(), market.Patience(within); {
 	case a.Expires.Sub(now) > patience:

@@ -31,8 +31,9 @@ func (g *Gate) free(ctx context.Context, ours *market.Reservation) error {
 	return err // the Ledger's change brings us here again
 }
 
-// followEnd ends what one of the two parties signed the end of, and what we accepted and the broker never recorded.
-// The broker's word alone ends no bound reservation: that ends with its signed time.
+// followEnd ends what one of the two parties signed the end of, and what we accepted and the broker
+// never recorded. The broker's word alone ends no bound reservation: that ends with its signed
+// time.
 func (g *Gate) followEnd(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	reason, signed := g.verifyEnd(ctx, theirs, ours)
 	newer := theirs.Payload.Generation > ours.Generation && ours.Bound()
@@ -53,8 +54,8 @@ func (g *Gate) followEnd(ctx context.Context, theirs *transport.Reservation, our
 	}
 }
 
-// ApplySignedEnd ends a reservation if a party signed its end, whichever broker passes that on. Nothing else in
-// theirs counts.
+// ApplySignedEnd ends a reservation if a party signed its end, whichever broker passes that on.
+// Nothing else in theirs counts.
 func (g *Gate) ApplySignedEnd(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	reason, signed := g.verifyEnd(ctx, theirs, ours)
 	if !signed || !ours.State.Counts() || ours.State == api.Releasing {
@@ -64,7 +65,8 @@ func (g *Gate) ApplySignedEnd(ctx context.Context, theirs *transport.Reservation
 	return err
 }
 
-// verifyEnd reports whether one of the two parties signed the end that the broker relays, and with which reason.
+// verifyEnd reports whether one of the two parties signed the end that the broker relays, and with
+// which reason.
 func (g *Gate) verifyEnd(
 	ctx context.Context, theirs *transport.Reservation, ours *market.Reservation,
 ) (reason api.Reason, signed bool) {
@@ -78,8 +80,8 @@ func (g *Gate) verifyEnd(
 	return reason, signed
 }
 
-// announceEnd tells the consumer, through the broker, of an end that began here, so that it can move its pods. The
-// reservation ends even if the broker does not answer.
+// announceEnd tells the consumer, through the broker, of an end that began here, so that it can
+// move its pods. The reservation ends even if the broker does not answer.
 func (g *Gate) announceEnd(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) {
 	if theirs == nil {
 		return
@@ -108,9 +110,9 @@ func (g *Gate) publishEnd(ctx context.Context, theirs *transport.Reservation, ou
 	return ignoreGone(err)
 }
 
-// endedAssignment returns the assignment that an end of this gate names. That is the one that the broker shows, unless
-// it differs from the Ledger's and could still be accepted after the Ledger has forgotten its own. A broker that lies
-// could otherwise keep its end until then.
+// endedAssignment returns the assignment that an end of this gate names. That is the one that the
+// broker shows, unless it differs from the Ledger's and could still be accepted after the Ledger
+// has forgotten its own. A broker that lies could otherwise keep its end until then.
 func endedAssignment(theirs *transport.Reservation, ours *market.Reservation) string {
 	shown := theirs.Payload.Assignment
 	if ours.Assignment == "" || shown == ours.Assignment {

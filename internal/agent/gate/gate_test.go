@@ -31,7 +31,8 @@ func TestAccepts(t *testing.T) {
 		g.holds(id, api.Held, "") // it is in our books before anybody hears of it
 		var a api.Acceptance
 		err := clusterkey.Verify(document, api.DocumentAcceptance, g.milan.Key.Public(), &a)
-		if err != nil || a.Reservation != id || a.Assignment != clusterkey.Digest(theirs.Payload.Assignment).String() || !a.Expires.After(g.now()) {
+		if err != nil || a.Reservation != id || a.Assignment != clusterkey.Digest(theirs.Payload.Assignment).String() ||
+			!a.Expires.After(g.now()) {
 			t.Errorf("the acceptance says %+v, %v", a, err)
 		}
 		return *d.Reserved(document), nil
@@ -59,14 +60,19 @@ func TestRefuses(t *testing.T) {
 		cpu   string
 		want  api.Reason
 	}{
-		"more than there is":           {nil, "9", api.ReasonInsufficient},
-		"more than one may have":       {terms(func(t *api.Terms) { t.MaxPerReservation = transporttest.CPU("1") }), "2", api.ReasonPolicy},
-		"more than one consumer may":   {terms(func(t *api.Terms) { t.MaxPerConsumer = transporttest.CPU("1") }), "2", api.ReasonPolicy},
-		"for longer than it lends":     {terms(func(t *api.Terms) { t.MaxDuration = &metav1.Duration{Duration: time.Minute} }), "2", api.ReasonPolicy},
-		"not for this consumer":        {terms(func(t *api.Terms) { t.VisibleTo.Clusters = []string{"oslo"} }), "2", api.ReasonPolicy},
-		"its own expression":           {terms(func(t *api.Terms) { t.Allow = `consumer.region == "us"` }), "2", api.ReasonPolicy},
-		"an expression without answer": {terms(func(t *api.Terms) { t.Allow = `consumer.gpus.exists(g, g == "x")` }), "2", api.ReasonPolicy},
-		"nothing is shared":            {func(m *api.Measurement) { m.Terms = nil }, "2", api.ReasonNothingShared},
+		"more than there is": {nil, "9", api.ReasonInsufficient},
+		"more than one may have": {terms(func(t *api.Terms) { t.MaxPerReservation = transporttest.CPU("1") }),
+			"2", api.ReasonPolicy},
+		"more than one consumer may": {terms(func(t *api.Terms) { t.MaxPerConsumer = transporttest.CPU("1") }),
+			"2", api.ReasonPolicy},
+		"for longer than it lends": {terms(func(t *api.Terms) { t.MaxDuration = &metav1.Duration{Duration: time.Minute} }), "2", api.ReasonPolicy},
+		"not for this consumer": {terms(func(t *api.Terms) { t.VisibleTo.Clusters = []string{"oslo"} }),
+			"2", api.ReasonPolicy},
+		"its own expression": {terms(func(t *api.Terms) { t.Allow = `consumer.region == "us"` }),
+			"2", api.ReasonPolicy},
+		"an expression without answer": {terms(func(t *api.Terms) { t.Allow = `consumer.gpus.exists(g, g == "x")` }),
+			"2", api.ReasonPolicy},
+		"nothing is shared": {func(m *api.Measurement) { m.Terms = nil }, "2", api.ReasonNothingShared},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGate(t, "")
@@ -168,7 +174,8 @@ func TestReleasedWhileItIsAccepted(t *testing.T) {
 		d.Ending(g.rome, api.ReasonReleased)
 		return tooLate()
 	}
-	g.broker.OnRefuse = func(string, api.Refusal) (transport.Reservation, error) { return tooLate() } // what the broker said before is still in its ear
+	// what the broker said before is still in its ear
+	g.broker.OnRefuse = func(string, api.Refusal) (transport.Reservation, error) { return tooLate() }
 	if err := g.hears(signed); err != nil {
 		t.Fatal(err)
 	}
@@ -199,8 +206,8 @@ func TestReleasedBeforeTheAnswerCame(t *testing.T) {
 	g.holds("r-1", api.Released, api.ReasonReleased)
 }
 
-// A provider takes back what it lends. The consumer receives the signed end, and the capacity is free once nothing is
-// left, even if the broker is away.
+// A provider takes back what it lends. The consumer receives the signed end, and the capacity is
+// free once nothing is left, even if the broker is away.
 func TestRevokes(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.deal("r-1", "2")
@@ -218,7 +225,8 @@ func TestRevokes(t *testing.T) {
 	}
 	g.broker.OnRelease = func(_, document string) (transport.Reservation, error) {
 		var e api.End
-		if err := clusterkey.Verify(document, api.DocumentEnd, g.milan.Key.Public(), &e); err != nil || e.By != "milan" || e.Reason != api.ReasonRevokedByProvider {
+		if err := clusterkey.Verify(document, api.DocumentEnd, g.milan.Key.Public(), &e); err != nil ||
+			e.By != "milan" || e.Reason != api.ReasonRevokedByProvider {
 			t.Errorf("%+v, %v", e, err)
 		}
 		return *d.Ending(g.milan, api.ReasonRevokedByProvider), nil
@@ -243,7 +251,8 @@ func TestRevokes(t *testing.T) {
 
 // An assignment that writes a small amount in many digits is refused: it would take space in the Ledger.
 func TestRefusesLongAssignments(t *testing.T) {
-	for _, amount := range []string{"0.002" + strings.Repeat("0", 45_000), strings.Repeat("0", 45_000) + "2", "0.00" + strings.Repeat("9", 45_000), "2e-999999999"} {
+	for _, amount := range []string{"0.002" + strings.Repeat("0", 45_000),
+		strings.Repeat("0", 45_000) + "2", "0.00" + strings.Repeat("9", 45_000), "2e-999999999"} {
 		g := newGate(t, "8")
 		d := g.deal("r-1", "2")
 		encoded, err := json.Marshal(g.rome.Assignment(*d.Shown()))

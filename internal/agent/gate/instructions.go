@@ -17,8 +17,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Instructions shows what the gate accepted as ProviderInstruction objects. They are a projection of the Ledger: to edit
-// or delete one changes nothing else, except that its annotations answer what waits for approval.
+// Instructions shows what the gate accepted as ProviderInstruction objects. They are a projection
+// of the Ledger: to edit or delete one changes nothing else, except that its annotations answer
+// what waits for approval.
 type Instructions struct {
 	client.Client
 	Namespace string
@@ -26,8 +27,9 @@ type Instructions struct {
 	Events events.EventRecorder
 }
 
-// Show makes the object of a reservation equal to the Ledger's record. A reservation that is over, or not yet committed,
-// has no object, except while it waits for approval. Errors: those of the API server.
+// Show makes the object of a reservation equal to the Ledger's record. A reservation that is over,
+// or not yet committed, has no object, except while it waits for approval. Errors: those of the API
+// server.
 func (s *Instructions) Show(ctx context.Context, ours *market.Reservation) error {
 	i := &api.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: ours.ID}}
 	if ours.State == api.Held && ours.ApproveBy == 0 {

@@ -23,7 +23,8 @@ func TestInstructions(t *testing.T) {
 	if err := api.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	server := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion, Kind: "ProviderInstruction", Resource: "providerinstructions", Namespaced: true, Status: true}}})
+	server := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion,
+		Kind: "ProviderInstruction", Resource: "providerinstructions", Namespaced: true, Status: true}}})
 	c, err := client.New(server.Config(), client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +52,8 @@ func TestInstructions(t *testing.T) {
 		t.Fatal(err)
 	}
 	i, found := show()
-	if !found || i.Spec.Consumer != "rome" || i.Spec.Assignment != clusterkey.Digest(d.Shown().Payload.Assignment).String() ||
+	if !found || i.Spec.Consumer != "rome" ||
+		i.Spec.Assignment != clusterkey.Digest(d.Shown().Payload.Assignment).String() ||
 		i.Status.State != api.Reserved || !meta.IsStatusConditionTrue(i.Status.Conditions, api.ConditionReady) {
 		t.Errorf("it shows %+v", i)
 	}

@@ -96,7 +96,8 @@ func TestALyingBrokerRelaysAnEndNobodySigned(t *testing.T) {
 		"a third's":                transporttest.NewParty(t, "oslo").End(*d.Shown(), api.ReasonReleased),
 		"of another reservation":   g.rome.End(*other, api.ReasonReleased),
 		"of an earlier generation": g.rome.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: "r-1", By: "rome"}),
-		"of another kind":          g.rome.Sign(api.DocumentAcceptance, api.End{Protocol: 1, Reservation: "r-1", Generation: 9, By: "rome"}),
+		"of another kind": g.rome.Sign(api.DocumentAcceptance,
+			api.End{Protocol: 1, Reservation: "r-1", Generation: 9, By: "rome"}),
 	} {
 		for _, state := range []api.State{api.Releasing, api.Released, api.Failed, api.Expired} {
 			theirs := d.Over(state, api.ReasonReleased)
@@ -159,10 +160,14 @@ func TestALyingBrokerAndItsAccomplice(t *testing.T) {
 	}
 	nothing := func(*api.Assignment) {}
 	g.heard(sign("../r", nothing), "Refuse ../r BadAssignment")
-	g.heard(sign("r-1", func(a *api.Assignment) { a.Until = transporttest.Seconds(g.now().Add(20_000 * time.Hour)) }), "Refuse r-1 BadAssignment")
-	g.heard(sign("r-2", func(a *api.Assignment) { a.Expires = transporttest.Seconds(g.now().Add(time.Hour)) }), "Refuse r-2 BadAssignment")
-	g.heard(sign("r-3", func(a *api.Assignment) { a.Expires = transporttest.Seconds(g.now().Add(-time.Hour)) }), "Refuse r-3 BadAssignment")
-	g.heard(sign("r-4", func(a *api.Assignment) { a.Until = transporttest.Seconds(g.now().Add(-time.Second)) }), "Refuse r-4 BadAssignment")
+	g.heard(sign("r-1", func(a *api.Assignment) { a.Until = transporttest.Seconds(g.now().Add(20_000 * time.Hour)) }),
+		"Refuse r-1 BadAssignment")
+	g.heard(sign("r-2", func(a *api.Assignment) { a.Expires = transporttest.Seconds(g.now().Add(time.Hour)) }),
+		"Refuse r-2 BadAssignment")
+	g.heard(sign("r-3", func(a *api.Assignment) { a.Expires = transporttest.Seconds(g.now().Add(-time.Hour)) }),
+		"Refuse r-3 BadAssignment")
+	g.heard(sign("r-4", func(a *api.Assignment) { a.Until = transporttest.Seconds(g.now().Add(-time.Second)) }),
+		"Refuse r-4 BadAssignment")
 	g.heard(sign("r-5", func(a *api.Assignment) { a.Resources = transporttest.CPU("-1") }), "Refuse r-5 BadAssignment")
 	g.heard(sign("r-6", func(a *api.Assignment) { a.Slice = "b-general-of-another" }), "Refuse r-6 BadAssignment")
 	g.heard(sign("r-7", func(a *api.Assignment) { a.Protocol = api.Protocol + 1 }), "Refuse r-7 BadAssignment")
@@ -196,7 +201,8 @@ func TestHostileChangeOfAContract(t *testing.T) {
 		change(&a)
 		shown := *theirs
 		shown.Payload.Fence.Revision += 100
-		shown.Payload.Change = &api.Change{Generation: a.Generation, Resources: a.Resources, Until: a.Until, HeldUntil: next.Payload.HeldUntil,
+		shown.Payload.Change = &api.Change{Generation: a.Generation,
+			Resources: a.Resources, Until: a.Until, HeldUntil: next.Payload.HeldUntil,
 			Assignment: g.rome.Sign(api.DocumentAssignment, a)}
 		return &shown
 	}
@@ -225,7 +231,8 @@ func TestHostileChangeOfAContract(t *testing.T) {
 				t.Fatal(err)
 			}
 			g.broker.Asked()
-			if r := g.ours("r-1"); no != api.ReasonBadAssignment || r.Generation != 1 || r.Sale.Units != 2 || r.Size.Of("cpu") != 2000 || r.Changing() != nil {
+			if r := g.ours("r-1"); no != api.ReasonBadAssignment || r.Generation != 1 ||
+				r.Sale.Units != 2 || r.Size.Of("cpu") != 2000 || r.Changing() != nil {
 				t.Errorf("refused for %q, and it is %+v", no, r)
 			}
 			g.sold(2)

@@ -44,7 +44,8 @@ func newGate(t testing.TB, cpu string) *testGate {
 }
 
 // open opens a gate over a journal: of a new cluster, or of one that starts again.
-func open(t testing.TB, j journal.Journal, rome, milan *transporttest.Party, clock *transporttest.Clock, cpu string) *testGate {
+func open(t testing.TB, j journal.Journal, rome, milan *transporttest.Party,
+	clock *transporttest.Clock, cpu string) *testGate {
 	t.Helper()
 	x := exchangetest.Open(t, j, exchange.Options{Self: milan.ID, Clock: clock, Resume: true, TickEvery: time.Millisecond})
 	broker := &transporttest.Broker{}

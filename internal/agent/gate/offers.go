@@ -21,8 +21,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// Offers is the controller of Offers. It signs what this cluster sells, keeps that in the Ledger, from which the gate
-// sells, and publishes it at the brokers.
+// Offers is the controller of Offers. It signs what this cluster sells, keeps that in the Ledger,
+// from which the gate sells, and publishes it at the brokers.
 type Offers struct {
 	OffersOptions
 	offSale offSale
@@ -189,8 +189,8 @@ func (o *Offers) withdraw(ctx context.Context, name string) time.Duration {
 	return 0
 }
 
-// show writes the status of an Offer. offer is what is on sale, nil if nothing; reason is empty if it is on sale as
-// written.
+// show writes the status of an Offer. offer is what is on sale, nil if nothing; reason is empty if
+// it is on sale as written.
 func (o *Offers) show(ctx context.Context, object *api.Offer, offer *market.Offer, reason, message string) error {
 	status := object.Status.DeepCopy()
 	status.Version, status.Digest, status.Sold = 0, "", nil

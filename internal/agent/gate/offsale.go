@@ -15,8 +15,8 @@ type offSale struct {
 	mu sync.Mutex
 	// shown are the offers of this cluster that the broker showed last, or took since.
 	shown map[string]bool
-	// missing are those that it showed before, and of does not yet say about. of has the digest of each that is
-	// off sale.
+	// missing are those that it showed before, and of does not yet say about. of has the digest of
+	// each that is off sale.
 	missing map[string]bool
 	of      map[string]string
 }
@@ -31,8 +31,8 @@ func (s *offSale) expect(name string) {
 	s.shown[name] = true
 }
 
-// Compare takes in which offers of a seller a broker shows, and looks again at those of this cluster that it does
-// not show any more.
+// Compare takes in which offers of a seller a broker shows, and looks again at those of this
+// cluster that it does not show any more.
 func (o *Offers) Compare(seller api.SellerOffers) {
 	if seller.Cluster != o.Cluster || seller.Lease {
 		return
@@ -71,8 +71,8 @@ func (o *Offers) PublishAgain(name string) {
 	o.Look(name)
 }
 
-// isOffSale reports whether an offer that is on sale here was taken off sale at the broker. It asks the broker, since
-// what a watch showed can be old.
+// isOffSale reports whether an offer that is on sale here was taken off sale at the broker. It asks
+// the broker, since what a watch showed can be old.
 func (o *Offers) isOffSale(ctx context.Context, offer *market.Offer) bool {
 	name, s := offer.Signed.Name, &o.offSale
 	s.mu.Lock()
@@ -83,7 +83,8 @@ func (o *Offers) isOffSale(ctx context.Context, offer *market.Offer) bool {
 		return was == offer.Digest
 	}
 	listed, err := o.Shown(ctx, api.CatalogQuery{Seller: o.Cluster, Hidden: true})
-	if err != nil || slices.ContainsFunc(listed, func(l api.Envelope[api.Listing]) bool { return l.Payload.Name == name }) {
+	if err != nil || slices.ContainsFunc(listed,
+		func(l api.Envelope[api.Listing]) bool { return l.Payload.Name == name }) {
 		return false
 	}
 	s.mu.Lock()

@@ -13,8 +13,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// Reclaim takes a contract back with the notice of its plan, and returns when the contract ends. Repeating it changes
-// nothing. Errors: NotFound; Forbidden where the plan has no notice; Conflict where the contract is not bound.
+// Reclaim takes a contract back with the notice of its plan, and returns when the contract ends.
+// Repeating it changes nothing. Errors: NotFound; Forbidden where the plan has no notice; Conflict
+// where the contract is not bound.
 func (g *Gate) Reclaim(ctx context.Context, id string) (time.Time, error) {
 	ours, err := g.readOwn(ctx, id)
 	if err != nil {

@@ -14,13 +14,15 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// A sale with a notice is taken back with that notice, and the broker receives that until it has it. The broker's own
-// word takes nothing back.
+// A sale with a notice is taken back with that notice, and the broker receives that until it has
+// it. The broker's own word takes nothing back.
 func TestReclaims(t *testing.T) {
 	g := newGate(t, "8")
-	offer, err := trust.Offer(g.milan.Sign(api.DocumentOffer, api.SignedOffer{Protocol: api.Protocol, Seller: "milan", Name: "web", Version: 1, Offer: api.OfferSpec{
-		Plans: []api.Plan{{Name: "spot", Resources: transporttest.CPU("2"), Notice: &metav1.Duration{Duration: 10 * time.Minute}}},
-	}}), g.milan.Key.Public())
+	offer, err := trust.Offer(g.milan.Sign(api.DocumentOffer,
+		api.SignedOffer{Protocol: api.Protocol, Seller: "milan", Name: "web", Version: 1, Offer: api.OfferSpec{
+			Plans: []api.Plan{{Name: "spot", Resources: transporttest.CPU("2"),
+				Notice: &metav1.Duration{Duration: 10 * time.Minute}}},
+		}}), g.milan.Key.Public())
 	if err == nil {
 		_, err = g.Market.Do(t.Context(), market.Publish{Offer: offer})
 	}
@@ -38,8 +40,9 @@ func TestReclaims(t *testing.T) {
 	g.heard(theirs, "Accept r-1")
 
 	lie := *theirs
-	lie.Payload.Reclaim = g.rome.Sign(api.DocumentReclaim, api.Reclaim{Protocol: api.Protocol, Reservation: "r-1", Consumer: "rome", Provider: "milan",
-		Issued: transporttest.Seconds(g.now()), Effective: transporttest.Seconds(g.now().Add(10 * time.Minute))})
+	lie.Payload.Reclaim = g.rome.Sign(api.DocumentReclaim,
+		api.Reclaim{Protocol: api.Protocol, Reservation: "r-1", Consumer: "rome", Provider: "milan",
+			Issued: transporttest.Seconds(g.now()), Effective: transporttest.Seconds(g.now().Add(10 * time.Minute))})
 	g.heard(&lie)
 	if r := g.ours("r-1"); r.Reclaim != "" {
 		t.Errorf("the broker takes it back: %+v", r)
@@ -57,7 +60,8 @@ func TestReclaims(t *testing.T) {
 	g.broker.Asked()
 	g.broker.OnRelease = func(_, document string) (transport.Reservation, error) {
 		var word api.Reclaim
-		if err := clusterkey.Verify(document, api.DocumentReclaim, g.milan.Key.Public(), &word); err != nil || !word.Effective.Time.Equal(at) {
+		if err := clusterkey.Verify(document, api.DocumentReclaim, g.milan.Key.Public(), &word); err != nil ||
+			!word.Effective.Time.Equal(at) {
 			t.Errorf("it is told %+v, %v", word, err)
 		}
 		return *theirs, nil

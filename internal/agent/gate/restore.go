@@ -94,6 +94,7 @@ func (g *Gate) restoreApproval(ctx context.Context, theirs *transport.Reservatio
 			"reservation", ours.ID, "error", err)
 		return nil
 	}
-	_, err = g.Market.Do(ctx, market.Approve{ID: ours.ID, Generation: ours.Generation, Acceptance: theirs.Payload.Acceptance})
+	_, err = g.Market.Do(ctx, market.Approve{ID: ours.ID, Generation: ours.Generation,
+		Acceptance: theirs.Payload.Acceptance})
 	return err // the Ledger's change brings us here again
 }

@@ -70,7 +70,8 @@ func TestAnIDThatIsSpent(t *testing.T) {
 	g.left(8000)
 }
 
-// An end names a change that this gate accepted and its Ledger lost. The gate restores the change, and ends it.
+// An end names a change that this gate accepted and its Ledger lost. The gate restores the change,
+// and ends it.
 func TestAnEndOfALostChange(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.bound("2")

@@ -40,9 +40,14 @@ func TestTheConsumerOfWhatIsBoundGetsANewKey(t *testing.T) {
 		by   func(old, now *transporttest.Party) *transporttest.Party
 		want api.State
 	}{
-		"it ends by the new one":           {func(_, now *transporttest.Party) *transporttest.Party { return now }, api.Released},
-		"it was ended by the old one":      {func(old, _ *transporttest.Party) *transporttest.Party { return old }, api.Released},
-		"somebody else says that it ended": {func(_, _ *transporttest.Party) *transporttest.Party { return transporttest.NewParty(t, "rome") }, api.Reserved},
+		"it ends by the new one": {func(_, now *transporttest.Party) *transporttest.Party { return now },
+			api.Released},
+		"it was ended by the old one": {func(old, _ *transporttest.Party) *transporttest.Party { return old },
+			api.Released},
+		"somebody else says that it ended": {func(_,
+			_ *transporttest.Party) *transporttest.Party {
+			return transporttest.NewParty(t, "rome")
+		}, api.Reserved},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGate(t, "8")
@@ -86,8 +91,8 @@ func TestTheProviderOfWhatIsBoundGetsANewKey(t *testing.T) {
 	g.holds("r-1", api.Released, api.ReasonReleased)
 }
 
-// An assignment that names a former key of this cluster is for this cluster. One signed with a former key of its
-// consumer is invalid.
+// An assignment that names a former key of this cluster is for this cluster. One signed with a
+// former key of its consumer is invalid.
 func TestAnAssignmentOfBeforeARotation(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.deal("r-1", "2")
@@ -127,9 +132,9 @@ func TestAHoldThatIsSignedAnew(t *testing.T) {
 	g.left(0)
 }
 
-// A Ledger that lost everything restores what this cluster accepted of a consumer that has a new key since. It does
-// not
-// restore what this cluster accepted with a former key of its own: a thief of that key could have signed it.
+// A Ledger that lost everything restores what this cluster accepted of a consumer that has a new
+// key since. It does not restore what this cluster accepted with a former key of its own: a thief
+// of that key could have signed it.
 func TestALedgerThatLostEverythingAfterARotation(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.bound("2")
@@ -144,9 +149,8 @@ func TestALedgerThatLostEverythingAfterARotation(t *testing.T) {
 	lost.holds("r-1", "", "")
 }
 
-// The gate ends what it does not restore, once it can no longer accept it. The time in a document that was made with
-// a
-// stolen key holds up neither the consumer's caps nor this cluster's capacity.
+// The gate ends what it does not restore, once it can no longer accept it. The time in a document
+// that was made with a stolen key holds up neither the consumer's caps nor this cluster's capacity.
 func TestTheGateEndsWhatItDoesNotTake(t *testing.T) {
 	for name, show := range map[string]func(g *testGate, d *transporttest.Deal) *transport.Reservation{
 		"by a former key": func(g *testGate, d *transporttest.Deal) *transport.Reservation {
@@ -186,14 +190,15 @@ func TestTheGateEndsWhatItDoesNotTake(t *testing.T) {
 	}
 }
 
-// A gate that lost its Ledger does not end what it accepted because the broker shows an invalid card. It restores the
-// reservation when the right card comes.
+// A gate that lost its Ledger does not end what it accepted because the broker shows an invalid
+// card. It restores the reservation when the right card comes.
 func TestACardDoesNotEndWhatWasAccepted(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.bound("2")
 	lost := open(t, memorytest.New(), g.rome, g.milan, g.clock, "8")
 	lost.move(3 * time.Minute)
-	for name, card := range map[string]string{"none": "", "nonsense": "nonsense", "another's": g.milan.Card(api.Properties{})} {
+	for name, card := range map[string]string{"none": "", "nonsense": "nonsense",
+		"another's": g.milan.Card(api.Properties{})} {
 		theirs := d.Shown()
 		theirs.Payload.ConsumerCard = card
 		if err := lost.hears(theirs); api.CodeOf(err) != api.CodeUnavailable {

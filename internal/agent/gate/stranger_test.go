@@ -11,15 +11,15 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// The key of a cluster that asks for the first time is pinned only if the policy allows the request. Otherwise a
-// broker
-// could fill the Ledger with clusters that it invents.
+// The key of a cluster that asks for the first time is pinned only if the policy allows the
+// request. Otherwise a broker could fill the Ledger with clusters that it invents.
 func TestStrangersWhoAreRefusedAreForgotten(t *testing.T) {
 	g := newGate(t, "8")
 	g.measure("8", func(m *api.Measurement) { m.Terms.Allow = `consumer.cluster == "oslo"` })
 	g.broker.OnRefuse = func(string, api.Refusal) (transport.Reservation, error) { return transport.Reservation{}, nil }
 	g.broker.OnAccept = func(id, acceptance string) (transport.Reservation, error) {
-		return transport.Reservation{ID: id, Payload: api.Reservation{State: api.Reserved, Generation: 1, Acceptance: acceptance}}, nil
+		return transport.Reservation{ID: id, Payload: api.Reservation{State: api.Reserved,
+			Generation: 1, Acceptance: acceptance}}, nil
 	}
 	known := func() (all []string) {
 		if err := g.Market.Read(context.Background(), func(s *market.State) {

@@ -74,7 +74,8 @@ func TestSellsWhatIsOnSale(t *testing.T) {
 	if r.Sale == nil || r.Sale.Units != 2 || r.Offer == nil || r.From == 0 {
 		t.Errorf("the Ledger has %+v", r)
 	}
-	g.heard(g.buys("r-2", "", func(a *api.Assignment) { // that the broker shows no offer does not matter: the Ledger has it
+	// that the broker shows no offer does not matter: the Ledger has it
+	g.heard(g.buys("r-2", "", func(a *api.Assignment) {
 		a.Sale, a.Resources = &api.Sale{Offer: r.Sale.Offer, Plan: "small", Units: 6}, transporttest.CPU("6")
 	}), "Accept r-2")
 	g.sold(8)
@@ -85,7 +86,8 @@ func TestHostileBuyer(t *testing.T) {
 	g, offer := sells(t)
 	oslo := transporttest.NewParty(t, "oslo")
 	foreign := oslo.SignOffer("web", 1, transporttest.WebOffer("0.01"))
-	forged := oslo.Sign(api.DocumentOffer, api.SignedOffer{Protocol: api.Protocol, Seller: "milan", Name: "web", Version: 9, Offer: transporttest.WebOffer("0.01")})
+	forged := oslo.Sign(api.DocumentOffer, api.SignedOffer{Protocol: api.Protocol,
+		Seller: "milan", Name: "web", Version: 9, Offer: transporttest.WebOffer("0.01")})
 	unpublished := g.milan.SignOffer("other", 1, transporttest.WebOffer("0.01"))
 	sale := func(change func(*api.Sale)) func(*api.Assignment) {
 		return func(a *api.Assignment) {
@@ -99,23 +101,34 @@ func TestHostileBuyer(t *testing.T) {
 		change      func(*api.Assignment)
 		reason      api.Reason
 	}{
-		{"more than the units are", offer, func(a *api.Assignment) { a.Resources = transporttest.CPU("4") }, api.ReasonBadAssignment},
-		{"less than the units are", offer, func(a *api.Assignment) { a.Resources = transporttest.CPU("1") }, api.ReasonBadAssignment},
+		{"more than the units are", offer, func(a *api.Assignment) { a.Resources = transporttest.CPU("4") },
+			api.ReasonBadAssignment},
+		{"less than the units are", offer, func(a *api.Assignment) { a.Resources = transporttest.CPU("1") },
+			api.ReasonBadAssignment},
 		{"more units than the size has", offer, sale(func(s *api.Sale) { s.Units = 4 }), api.ReasonBadAssignment},
 		{"no units", offer, sale(func(s *api.Sale) { s.Units = 0 }), api.ReasonBadAssignment},
 		{"fewer than none", offer, sale(func(s *api.Sale) { s.Units = -2 }), api.ReasonBadAssignment},
-		{"units between two steps", offer, func(a *api.Assignment) { a.Sale.Units, a.Resources = 3, transporttest.CPU("3") }, api.ReasonBadAssignment},
-		{"more units than one contract may have", offer, func(a *api.Assignment) { a.Sale.Units, a.Resources = 8, transporttest.CPU("8") }, api.ReasonBadAssignment},
+		{"units between two steps", offer, func(a *api.Assignment) { a.Sale.Units, a.Resources = 3, transporttest.CPU("3") },
+			api.ReasonBadAssignment},
+		{"more units than one contract may have", offer,
+			func(a *api.Assignment) { a.Sale.Units, a.Resources = 8, transporttest.CPU("8") }, api.ReasonBadAssignment},
 		{"another plan of that offer", offer, sale(func(s *api.Sale) { s.Plan = "large" }), api.ReasonBadAssignment},
 		{"a plan that is none", offer, sale(func(s *api.Sale) { s.Plan = "huge" }), api.ReasonBadAssignment},
-		{"in another pool", offer, func(a *api.Assignment) { a.Pool, a.Slice = "gpu", market.SliceName("rome", "milan", "gpu") }, api.ReasonBadAssignment},
-		{"that begins much later", offer, func(a *api.Assignment) { a.Begins = transporttest.Seconds(g.now().Add(30 * time.Minute)) }, api.ReasonBadAssignment},
-		{"that began long ago", offer, func(a *api.Assignment) { a.Begins = transporttest.Seconds(g.now().Add(-30 * time.Minute)) }, api.ReasonBadAssignment},
-		{"for longer than the plan is sold", offer, func(a *api.Assignment) { a.Until = transporttest.Seconds(g.now().Add(30 * time.Hour)) }, api.ReasonBadAssignment},
+		{"in another pool", offer, func(a *api.Assignment) {
+			a.Pool,
+				a.Slice = "gpu", market.SliceName("rome", "milan", "gpu")
+		}, api.ReasonBadAssignment},
+		{"that begins much later", offer,
+			func(a *api.Assignment) { a.Begins = transporttest.Seconds(g.now().Add(30 * time.Minute)) }, api.ReasonBadAssignment},
+		{"that began long ago", offer,
+			func(a *api.Assignment) { a.Begins = transporttest.Seconds(g.now().Add(-30 * time.Minute)) }, api.ReasonBadAssignment},
+		{"for longer than the plan is sold", offer,
+			func(a *api.Assignment) { a.Until = transporttest.Seconds(g.now().Add(30 * time.Hour)) }, api.ReasonBadAssignment},
 		{"from another seller's offer", foreign, asItIs, api.ReasonBadAssignment},
 		{"from an offer that another signed in its name", forged, asItIs, api.ReasonBadAssignment},
 		{"from an offer that is nowhere", "", sale(func(s *api.Sale) { s.Offer = "SHA256:AAAA" }), api.ReasonBadAssignment},
-		{"from one offer, with another shown", unpublished, sale(func(s *api.Sale) { s.Offer = clusterkey.Digest(foreign).String() }), api.ReasonBadAssignment},
+		{"from one offer, with another shown", unpublished,
+			sale(func(s *api.Sale) { s.Offer = clusterkey.Digest(foreign).String() }), api.ReasonBadAssignment},
 		{"from an offer that it signed, and does not have on sale", unpublished, asItIs, api.ReasonNothingShared},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -135,9 +148,11 @@ func TestNoLongerOnSale(t *testing.T) {
 	late := g.buys("r-late", old, asItIs)
 	offer := g.publishes(2, transporttest.WebOffer("0.20"))
 	g.heard(late, "Refuse r-late NothingShared") // which nothing was sold of: it is forgotten
-	g.heard(g.buys("r-1", offer, func(a *api.Assignment) { a.Sale.Units, a.Resources = 6, transporttest.CPU("6") }), "Accept r-1")
+	g.heard(g.buys("r-1", offer, func(a *api.Assignment) { a.Sale.Units, a.Resources = 6, transporttest.CPU("6") }),
+		"Accept r-1")
 	g.measure("80", nil)
-	g.heard(g.buys("r-2", offer, func(a *api.Assignment) { a.Sale.Units, a.Resources = 4, transporttest.CPU("4") }), "Refuse r-2 Insufficient")
+	g.heard(g.buys("r-2", offer, func(a *api.Assignment) { a.Sale.Units, a.Resources = 4, transporttest.CPU("4") }),
+		"Refuse r-2 Insufficient")
 	g.heard(g.buys("r-3", offer, asItIs), "Accept r-3")
 	g.publishes(3, transporttest.WebOffer("0.30"))
 	g.heard(g.buys("r-4", offer, asItIs), "Refuse r-4 BadAssignment") // which something was sold of: it is known
@@ -151,10 +166,13 @@ func TestWhoMayBuy(t *testing.T) {
 		terms  func(*api.Measurement)
 		want   string
 	}{
-		"shown to others":      {change: func(o *api.OfferSpec) { o.VisibleTo.Clusters = []string{"oslo"} }, want: "PolicyRefuses"},
-		"not what accept says": {change: func(o *api.OfferSpec) { o.Accept = `consumer.region == "us"` }, want: "PolicyRefuses"},
-		"what accept says":     {change: func(o *api.OfferSpec) { o.Accept = `consumer.region == "eu" && request.seconds <= 3600` }},
-		"an accept that fails": {change: func(o *api.OfferSpec) { o.Accept = `consumer.labels.tier == "gold"` }, want: "PolicyRefuses"},
+		"shown to others": {change: func(o *api.OfferSpec) { o.VisibleTo.Clusters = []string{"oslo"} },
+			want: "PolicyRefuses"},
+		"not what accept says": {change: func(o *api.OfferSpec) { o.Accept = `consumer.region == "us"` },
+			want: "PolicyRefuses"},
+		"what accept says": {change: func(o *api.OfferSpec) { o.Accept = `consumer.region == "eu" && request.seconds <= 3600` }},
+		"an accept that fails": {change: func(o *api.OfferSpec) { o.Accept = `consumer.labels.tier == "gold"` },
+			want: "PolicyRefuses"},
 		"before its time": {change: func(o *api.OfferSpec) {
 			at := transporttest.Seconds(time.Now().Add(1000 * time.Hour))
 			o.ValidFrom = &at
@@ -163,9 +181,11 @@ func TestWhoMayBuy(t *testing.T) {
 			at := transporttest.Seconds(time.Now().Add(-1000 * time.Hour))
 			o.ValidUntil = &at
 		}, want: "BadAssignment"},
-		"not as the policy demands":  {terms: func(m *api.Measurement) { m.Terms.Allow = `consumer.region == "us"` }, want: "PolicyRefuses"},
-		"more than the policy lends": {terms: func(m *api.Measurement) { m.Terms.MaxPerReservation = transporttest.CPU("1") }, want: "PolicyRefuses"},
-		"of who sells only":          {terms: func(m *api.Measurement) { m.Terms.OnlyOffers = true }},
+		"not as the policy demands": {terms: func(m *api.Measurement) { m.Terms.Allow = `consumer.region == "us"` },
+			want: "PolicyRefuses"},
+		"more than the policy lends": {terms: func(m *api.Measurement) { m.Terms.MaxPerReservation = transporttest.CPU("1") },
+			want: "PolicyRefuses"},
+		"of who sells only": {terms: func(m *api.Measurement) { m.Terms.OnlyOffers = true }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGate(t, "8")
@@ -225,7 +245,8 @@ func TestAdoptsWhatItSold(t *testing.T) {
 	again.left(6000)
 	next := again.publishes(2, transporttest.WebOffer("0.10"))
 	again.lies()
-	again.heard(again.buys("r-2", next, func(a *api.Assignment) { a.Sale.Units, a.Resources = 6, transporttest.CPU("6") }), "Accept r-2")
+	again.heard(again.buys("r-2", next, func(a *api.Assignment) { a.Sale.Units, a.Resources = 6, transporttest.CPU("6") }),
+		"Accept r-2")
 	again.heard(again.buys("r-3", next, asItIs), "Refuse r-3 Insufficient")
 }
 
@@ -234,7 +255,8 @@ func TestSellsToWhoIsConfirmed(t *testing.T) {
 	g, offer := sells(t)
 	g.Trust.Pinned = func() bool { return true }
 	g.heard(g.buys("r-1", offer, asItIs), "Refuse r-1 KeyUnconfirmed")
-	if _, err := g.Market.Do(t.Context(), market.Trust{Cluster: "rome", Fingerprint: g.rome.Key.Public().Fingerprint().String()}); err != nil {
+	if _, err := g.Market.Do(t.Context(), market.Trust{Cluster: "rome",
+		Fingerprint: g.rome.Key.Public().Fingerprint().String()}); err != nil {
 		t.Fatal(err)
 	}
 	g.heard(g.buys("r-2", offer, asItIs), "Accept r-2")

@@ -17,11 +17,11 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// Two agents of one cluster run, because leader election failed or an admin started a second one. Both answer at
-// once;
-// together they never accept more than there is.
+// Two agents of one cluster run, because leader election failed or an admin started a second one.
+// Both answer at once; together they never accept more than there is.
 func TestTwoLiveAgentsAtOneGate(t *testing.T) {
-	server := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion, Kind: "Ledger", Resource: "ledgers", Namespaced: true}}})
+	server := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion,
+		Kind: "Ledger", Resource: "ledgers", Namespaced: true}}})
 	ledger := func() *kube.Journal {
 		c, err := client.New(server.Config(), client.Options{})
 		if err != nil {
@@ -38,7 +38,8 @@ func TestTwoLiveAgentsAtOneGate(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			accepted[id] = true
-			return transport.Reservation{ID: id, Payload: api.Reservation{State: api.Reserved, Generation: 1, Acceptance: acceptance, Fence: api.Fence{Lineage: "first", Revision: 99}}}, nil
+			return transport.Reservation{ID: id, Payload: api.Reservation{State: api.Reserved,
+				Generation: 1, Acceptance: acceptance, Fence: api.Fence{Lineage: "first", Revision: 99}}}, nil
 		}
 		g.broker.OnRefuse = func(id string, r api.Refusal) (transport.Reservation, error) {
 			mu.Lock()

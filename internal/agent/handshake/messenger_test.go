@@ -20,14 +20,16 @@ import (
 func TestReceive(t *testing.T) {
 	ctx, log := t.Context(), slog.New(slog.NewTextHandler(io.Discard, nil))
 	ledger := exchangetest.Open(t, nil, exchange.Options{Self: "rome"})
-	rome, milan, oslo, stranger := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "oslo"), transporttest.NewParty(t, "milan")
+	rome, milan, oslo, stranger := transporttest.NewParty(t, "rome"), transporttest.NewParty(t,
+		"milan"), transporttest.NewParty(t, "oslo"), transporttest.NewParty(t, "milan")
 	for _, p := range []*transporttest.Party{milan, oslo} {
 		if _, err := ledger.Do(ctx, market.Pin{Cluster: p.ID, Key: p.Key.Public().String()}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	came := 0
-	m := New(Options{Cluster: "rome", Key: rome.Key, Market: ledger, Log: log, Received: func(string, api.PeeringRole) { came++ }})
+	m := New(Options{Cluster: "rome", Key: rome.Key, Market: ledger,
+		Log: log, Received: func(string, api.PeeringRole) { came++ }})
 	say := func(by *transporttest.Party, change func(*api.Handshake)) string {
 		h := api.Handshake{
 			Protocol: api.Protocol, From: "milan", FromKey: by.Key.Public().Fingerprint().String(), To: "rome", ToKey: rome.Key.Public().Fingerprint().String(),
@@ -43,11 +45,13 @@ func TestReceive(t *testing.T) {
 		"signed by a key nobody pinned": say(stranger, same),
 		"signed by another":             say(oslo, same),
 		"for another cluster":           say(milan, func(h *api.Handshake) { h.To = "oslo" }),
-		"for another key":               say(milan, func(h *api.Handshake) { h.ToKey = oslo.Key.Public().Fingerprint().String() }),
-		"by another key":                say(milan, func(h *api.Handshake) { h.FromKey = h.ToKey }),
-		"of others' peering":            say(milan, func(h *api.Handshake) { h.Consumer = "oslo" }),
-		"expired":                       say(milan, func(h *api.Handshake) { h.Expires = transporttest.Seconds(time.Now().Add(-time.Minute)) }),
-		"of another kind":               milan.Sign(api.DocumentEnd, api.Handshake{From: "milan", To: "rome"}),
+		"for another key": say(milan,
+			func(h *api.Handshake) { h.ToKey = oslo.Key.Public().Fingerprint().String() }),
+		"by another key":     say(milan, func(h *api.Handshake) { h.FromKey = h.ToKey }),
+		"of others' peering": say(milan, func(h *api.Handshake) { h.Consumer = "oslo" }),
+		"expired": say(milan,
+			func(h *api.Handshake) { h.Expires = transporttest.Seconds(time.Now().Add(-time.Minute)) }),
+		"of another kind": milan.Sign(api.DocumentEnd, api.Handshake{From: "milan", To: "rome"}),
 	} {
 		m.Receive(ctx, document)
 		if came > 0 || m.Newest("milan", api.RoleProvider) != nil {
@@ -55,7 +59,8 @@ func TestReceive(t *testing.T) {
 		}
 	}
 	m.Receive(ctx, say(milan, same))
-	if h := m.Newest("milan", api.RoleProvider); came != 1 || h == nil || h.Session != "s" || m.Newest("milan", api.RoleConsumer) != nil {
+	if h := m.Newest("milan", api.RoleProvider); came != 1 || h == nil ||
+		h.Session != "s" || m.Newest("milan", api.RoleConsumer) != nil {
 		t.Fatalf("received %+v, %d times", h, came)
 	}
 	m.Receive(ctx, say(milan, func(h *api.Handshake) { h.Consumer = "milan" }))
@@ -92,7 +97,8 @@ func TestMessagesComeByEverySession(t *testing.T) {
 		t.Fatal(err)
 	}
 	came := 0
-	m := New(Options{Cluster: "rome", Key: rome.Key, Market: ledger, Log: log, Received: func(string, api.PeeringRole) { came++ }})
+	m := New(Options{Cluster: "rome", Key: rome.Key, Market: ledger,
+		Log: log, Received: func(string, api.PeeringRole) { came++ }})
 	say := func(session string) string {
 		return milan.Sign(api.DocumentHandshake, api.Handshake{
 			Protocol: api.Protocol, From: "milan", FromKey: milan.Key.Public().Fingerprint().String(), To: "rome", ToKey: rome.Key.Public().Fingerprint().String(),
@@ -131,7 +137,8 @@ func TestOpenPeeringsAreQuiet(t *testing.T) {
 		role    api.PeeringRole
 		answers int
 		open    bool
-	}{{api.RoleProvider, 0, true}, {api.RoleConsumer, 1, true}, {api.RoleProvider, 0, false}, {api.RoleConsumer, 1, false}} {
+	}{{api.RoleProvider, 0, true}, {api.RoleConsumer, 1, true}, {api.RoleProvider,
+		0, false}, {api.RoleConsumer, 1, false}} {
 		role, answers, open := c.role, c.answers, c.open // one that is not open yet: its network comes first
 		broker.sent = 0
 		sends := func(p peering.Progress, want int, why string) {
@@ -142,12 +149,15 @@ func TestOpenPeeringsAreQuiet(t *testing.T) {
 		}
 		clear(m.received)
 		clear(m.sent)
-		p := peering.Progress{Open: open, Through: true, Repeat: true, Session: "s", Say: &api.HandshakeContent{Network: &api.HandshakeNetwork{PodCIDRs: []string{"10.0.0.0/16"}}}}
+		p := peering.Progress{Open: open, Through: true, Repeat: true,
+			Session: "s", Say: &api.HandshakeContent{Network: &api.HandshakeNetwork{PodCIDRs: []string{"10.0.0.0/16"}}}}
 		sends(p, 1, "the first time")
 		sends(p, 1, "again at once")
-		m.received[api.PeeringName("milan", role)] = &api.Handshake{Session: "s", Expires: transporttest.Seconds(time.Now().Add(time.Minute))}
+		m.received[api.PeeringName("milan", role)] = &api.Handshake{Session: "s",
+			Expires: transporttest.Seconds(time.Now().Add(time.Minute))}
 		sends(p, 1+answers, "after news")
-		p.Say = &api.HandshakeContent{Network: &api.HandshakeNetwork{PodCIDRs: []string{"10.0.0.0/16"}, PublicKey: []byte("k")}}
+		p.Say = &api.HandshakeContent{Network: &api.HandshakeNetwork{PodCIDRs: []string{"10.0.0.0/16"},
+			PublicKey: []byte("k")}}
 		sends(p, 2+answers, "something new")
 	}
 }

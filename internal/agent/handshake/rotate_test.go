@@ -15,8 +15,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// A message by a new key counts once the broker shows its sender's card, if the two clusters share a reservation.
-// A message for a former key of this cluster counts, too.
+// A message by a new key counts once the broker shows its sender's card, if the two clusters share
+// a reservation. A message for a former key of this cluster counts, too.
 func TestMessagesAfterARotation(t *testing.T) {
 	ctx, log := t.Context(), slog.New(slog.NewTextHandler(io.Discard, nil))
 	ledger := exchangetest.Open(t, nil, exchange.Options{Self: "rome"})
@@ -28,7 +28,8 @@ func TestMessagesAfterARotation(t *testing.T) {
 	broker := &transporttest.Broker{OnReservation: func() (transport.Reservation, error) { return *deal.Greeted(), nil }}
 	received := 0
 	oldRome, _ := rome.Rotate(), milan.Rotate()
-	m := New(Options{Cluster: "rome", Key: rome.Key, Former: []string{oldRome.Key.Public().Fingerprint().String()}, Market: ledger, Relay: broker, Log: log,
+	m := New(Options{Cluster: "rome", Key: rome.Key, Former: []string{oldRome.Key.Public().Fingerprint().String()},
+		Market: ledger, Relay: broker, Log: log,
 		Received: func(string, api.PeeringRole) { received++ }})
 	expiring := func(by, to *transporttest.Party, in time.Duration) string {
 		return by.Sign(api.DocumentHandshake, api.Handshake{
@@ -42,7 +43,8 @@ func TestMessagesAfterARotation(t *testing.T) {
 		t.Error("a message of a cluster without a reservation is received")
 	}
 	size, _ := market.ParseRequest("", transporttest.CPU("2"))
-	note := market.Note{Reservation: &market.Reservation{ID: "r-1", State: api.Reserved, Consumer: "rome", Provider: "milan", Pool: api.GeneralPool, Size: size,
+	note := market.Note{Reservation: &market.Reservation{ID: "r-1",
+		State: api.Reserved, Consumer: "rome", Provider: "milan", Pool: api.GeneralPool, Size: size,
 		Until: market.At(deal.Shown().Payload.Until.Time)}}
 	if _, err := ledger.Do(ctx, note); err != nil {
 		t.Fatal(err)

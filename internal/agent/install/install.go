@@ -54,9 +54,11 @@ type Installation struct {
 func (i Installation) Objects() []client.Object {
 	labels := map[string]string{"app.kubernetes.io/name": "bourse-agent"}
 	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: i.Namespace} }
-	out := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: i.Namespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}}
+	out := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: i.Namespace,
+		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}}
 	if i.Join != "" {
-		out = append(out, &corev1.Secret{ObjectMeta: named("bourse-join"), Type: corev1.SecretTypeOpaque, StringData: map[string]string{"token": i.Join}})
+		out = append(out, &corev1.Secret{ObjectMeta: named("bourse-join"),
+			Type: corev1.SecretTypeOpaque, StringData: map[string]string{"token": i.Join}})
 	}
 	if i.Sharing != nil {
 		out = append(out, &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: *i.Sharing})
@@ -68,18 +70,21 @@ func (i Installation) Objects() []client.Object {
 	}}
 	deployment.Labels = labels
 	most := intstr.FromInt32(1)
-	return append(out, deployment, &policyv1.PodDisruptionBudget{ObjectMeta: named("bourse-agent"), Spec: policyv1.PodDisruptionBudgetSpec{
-		MaxUnavailable: &most, Selector: &metav1.LabelSelector{MatchLabels: labels},
-	}})
+	return append(out, deployment, &policyv1.PodDisruptionBudget{ObjectMeta: named("bourse-agent"),
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: &most, Selector: &metav1.LabelSelector{MatchLabels: labels},
+		}})
 }
 
 func (i Installation) podSpec() corev1.PodSpec {
 	probe := func(path string) *corev1.Probe {
-		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("health")}}}
+		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path,
+			Port: intstr.FromString("health")}}}
 	}
 	agent := corev1.Container{
 		Name: "agent", Image: i.Image,
-		Args: append([]string{"agent", "--leader-elect", "--socket=/run/bourse/agent.sock", "--health-probe-bind-address=:8081", "--metrics-bind-address=:8080", "--log-format=json"}, i.Args...),
+		Args: append([]string{"agent", "--leader-elect", "--socket=/run/bourse/agent.sock",
+			"--health-probe-bind-address=:8081", "--metrics-bind-address=:8080", "--log-format=json"}, i.Args...),
 		Env: []corev1.EnvVar{
 			{Name: "BOURSE_JOIN", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
 				LocalObjectReference: corev1.LocalObjectReference{Name: "bourse-join"}, Key: "token", Optional: new(true)}}},
@@ -102,10 +107,12 @@ func (i Installation) podSpec() corev1.PodSpec {
 	}
 	return corev1.PodSpec{
 		ServiceAccountName: "bourse-agent",
-		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), RunAsUser: new(int64(65532)), FSGroup: new(int64(65532)),
+		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true),
+			RunAsUser: new(int64(65532)), FSGroup: new(int64(65532)),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 		Containers: []corev1.Container{agent},
-		Volumes:    []corev1.Volume{{Name: "run", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}}},
+		Volumes: []corev1.Volume{{Name: "run",
+			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}}},
 	}
 }
 
@@ -114,7 +121,8 @@ func missing(what string) error {
 		Fix("apply these first: kubectl apply -f config/agent/namespace.yaml; kubectl apply -k config/crd; kubectl apply -k config/rbac")
 }
 
-// ExplainMissing returns the error with which something failed in a cluster, or Unavailable if the cluster lacks Bourse's kinds.
+// ExplainMissing returns the error with which something failed in a cluster, or Unavailable if the
+// cluster lacks Bourse's kinds.
 func ExplainMissing(config *rest.Config, err error) error {
 	c, made := discovery.NewDiscoveryClientForConfig(config)
 	if made != nil {
@@ -140,7 +148,8 @@ func (i Installation) Apply(ctx context.Context, config *rest.Config, tell func(
 	} else if err != nil {
 		return kubeobject.Error(err)
 	}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: i.Namespace, Name: "bourse-agent"}, &corev1.ServiceAccount{}); apierrors.IsNotFound(err) {
+	if err := c.Get(ctx, client.ObjectKey{Namespace: i.Namespace, Name: "bourse-agent"},
+		&corev1.ServiceAccount{}); apierrors.IsNotFound(err) {
 		return missing("ServiceAccount bourse-agent in namespace " + i.Namespace)
 	} else if err != nil {
 		return kubeobject.Error(err)
@@ -150,7 +159,8 @@ func (i Installation) Apply(ctx context.Context, config *rest.Config, tell func(
 		if err != nil {
 			return err
 		}
-		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(fields), client.FieldOwner("bourse-init"), client.ForceOwnership); err != nil {
+		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(fields),
+			client.FieldOwner("bourse-init"), client.ForceOwnership); err != nil {
 			return kubeobject.Error(err)
 		}
 		tell(fmt.Sprintf("%s %s applied", fields.GetKind(), fields.GetName()))

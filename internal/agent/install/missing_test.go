@@ -10,7 +10,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
 
-// An agent that fails in a cluster without Bourse's kinds says which manifests to apply. With them, the error stays.
+// An agent that fails in a cluster without Bourse's kinds says which manifests to apply. With them,
+// the error stays.
 func TestExplainMissing(t *testing.T) {
 	failure := errors.New("failed to determine if *api.Peer is namespaced")
 	empty := kubeapi.New(kubeapi.Options{})

@@ -46,7 +46,8 @@ const formerPlaceholders = "bourse-placeholders"
 func Uninstall(ctx context.Context, config *rest.Config, r Removal) error {
 	c, err := client.New(config, client.Options{Scheme: scheme.New()})
 	if err != nil {
-		return api.Errorf(api.CodeUnavailable, "the cluster does not answer: %s", err).Fix("see whether kubectl works with this kubeconfig")
+		return api.Errorf(api.CodeUnavailable, "the cluster does not answer: %s", err).
+			Fix("see whether kubectl works with this kubeconfig")
 	}
 	u := &removal{Removal: r, c: c}
 	switch err := u.checkPeerings(ctx); {
@@ -132,11 +133,13 @@ func (u *removal) checkPeerings(ctx context.Context) error {
 	var lingering, others []string
 	for _, p := range list.Items {
 		if u.KeepPeerings && p.Spec.Role == api.RoleConsumer {
-			return api.Errorf(api.CodeConflict, "cluster %s borrows here: without the policies it could do everything that Liqo allows", p.Spec.Cluster).
+			return api.Errorf(api.CodeConflict,
+				"cluster %s borrows here: without the policies it could do everything that Liqo allows", p.Spec.Cluster).
 				Fix("end that first: bourse evict %s", p.Spec.Cluster)
 		}
 		if p.Status.State == api.PeeringLingering && p.Status.Since != nil {
-			lingering = append(lingering, fmt.Sprintf("%s (unused since %s)", p.Name, p.Status.Since.UTC().Format(time.TimeOnly)))
+			lingering = append(lingering, fmt.Sprintf("%s (unused since %s)",
+				p.Name, p.Status.Since.UTC().Format(time.TimeOnly)))
 		} else {
 			others = append(others, p.Name)
 		}
@@ -228,7 +231,8 @@ func (u *removal) removeFinalizers(ctx context.Context) error {
 // removeKinds deletes the definitions of Bourse's kinds, and with them all of its objects.
 func (u *removal) removeKinds(ctx context.Context) error {
 	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io",
+		Version: "v1", Kind: "CustomResourceDefinitionList"})
 	if err := u.c.List(ctx, list); err != nil {
 		return err
 	}
@@ -241,7 +245,8 @@ func (u *removal) removeKinds(ctx context.Context) error {
 		if u.DryRun {
 			continue
 		}
-		o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+		o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io",
+			Version: "v1", Kind: "CustomResourceDefinition"})
 		if err := u.c.Delete(ctx, o); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}

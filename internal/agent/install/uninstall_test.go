@@ -15,12 +15,13 @@ import (
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
 
-// Peerings that nothing uses are in the way of uninstall only until the agent closes them: it says so, lists what it would
-// remove with DryRun, and waits for them with Wait.
+// Peerings that nothing uses are in the way of uninstall only until the agent closes them: it says
+// so, lists what it would remove with DryRun, and waits for them with Wait.
 func TestUninstallWithLingeringPeerings(t *testing.T) {
 	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
 		{GroupVersion: api.GroupVersion, Kind: "Peering", Resource: "peerings", Namespaced: true, Status: true},
-		{GroupVersion: schema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"}, Kind: "CustomResourceDefinition", Resource: "customresourcedefinitions"},
+		{GroupVersion: schema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"},
+			Kind: "CustomResourceDefinition", Resource: "customresourcedefinitions"},
 	}})
 	c, err := client.New(k.Config(), client.Options{Scheme: scheme.New()})
 	if err != nil {
@@ -38,7 +39,8 @@ func TestUninstallWithLingeringPeerings(t *testing.T) {
 	said := make(chan string, 100)
 	r := install.Removal{Namespace: "bourse", LiqoNamespace: "liqo", Tell: func(step string) { said <- step }}
 	err = install.Uninstall(t.Context(), k.Config(), r)
-	if api.CodeOf(err) != api.CodeConflict || !strings.Contains(err.Error(), "milan.provider (unused since ") || !strings.Contains(err.Error(), "--wait") {
+	if api.CodeOf(err) != api.CodeConflict || !strings.Contains(err.Error(), "milan.provider (unused since ") ||
+		!strings.Contains(err.Error(), "--wait") {
 		t.Errorf("it was refused with %v", err)
 	}
 	r.DryRun = true

@@ -30,17 +30,20 @@ func TestARestoredCluster(t *testing.T) {
 			return c.Update(t.Context(), older)
 		},
 		"a state without a Ledger": func(c client.Client, older *api.Ledger) error {
-			return c.Delete(t.Context(), &api.Ledger{ObjectMeta: metav1.ObjectMeta{Namespace: older.Namespace, Name: older.Name}})
+			return c.Delete(t.Context(), &api.Ledger{ObjectMeta: metav1.ObjectMeta{Namespace: older.Namespace,
+				Name: older.Name}})
 		},
 		"nothing is restored": func(client.Client, *api.Ledger) error { return nil },
 	} {
-		k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion, Kind: "Ledger", Resource: "ledgers", Namespaced: true}}})
+		k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion,
+			Kind: "Ledger", Resource: "ledgers", Namespaced: true}}})
 		c, err := client.New(k.Config(), client.Options{Scheme: scheme.New()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		now := testclock.NewFakeClock(time.Now())
-		l, err := Open(t.Context(), Options{Client: c, Reader: c, Cluster: "rome", Namespace: "default", CheckEvery: time.Minute, Clock: now, Log: slog.New(slog.DiscardHandler)})
+		l, err := Open(t.Context(), Options{Client: c, Reader: c, Cluster: "rome",
+			Namespace: "default", CheckEvery: time.Minute, Clock: now, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +53,8 @@ func TestARestoredCluster(t *testing.T) {
 		go func() { ended <- l.Run(ctx) }()
 		var older api.Ledger
 		for _, cluster := range []string{"milan", "oslo"} {
-			if _, err := l.Market().Do(ctx, market.Trust{Cluster: cluster, Fingerprint: "SHA256:" + "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}); err != nil {
+			if _, err := l.Market().Do(ctx, market.Trust{Cluster: cluster,
+				Fingerprint: "SHA256:" + "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}); err != nil {
 				t.Fatal(err)
 			}
 			if cluster == "oslo" {

@@ -12,15 +12,16 @@ import (
 	"github.com/bourse-dev/bourse/internal/journal"
 )
 
-// rollbackDetector is a journal that must not go back while the agent runs. If it does, the cluster's etcd was
-// restored to an older state. Then all that the agent has read of the cluster is of no use, resource versions
-// run backwards, and only a new start sees what is there.
+// rollbackDetector is a journal that must not go back while the agent runs. If it does, the
+// cluster's etcd was restored to an older state. Then all that the agent has read of the cluster is
+// of no use, resource versions run backwards, and only a new start sees what is there.
 type rollbackDetector struct {
 	journal.Journal
 	seen atomic.Uint64 // the newest revision that was read or written
 }
 
-func (d *rollbackDetector) Load(ctx context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error) {
+func (d *rollbackDetector) Load(ctx context.Context, onSnapshot func(journal.Head, []byte) error,
+	onRecord func(journal.Record) error) (journal.Head, error) {
 	before := d.seen.Load()
 	head, err := d.Journal.Load(ctx, onSnapshot, onRecord)
 	if err == nil && head.Revision < before {
@@ -40,9 +41,11 @@ func (d *rollbackDetector) Append(ctx context.Context, after journal.Head, event
 	return head, err
 }
 
-// watch reads the Ledger at each tick, and returns an error when it is older than the newest known revision. It
-// is needed because an agent whose cluster was restored gets no news of it, and so writes nothing.
-func (d *rollbackDetector) watch(ctx context.Context, r client.Reader, key client.ObjectKey, ticker clock.Ticker) error {
+// watch reads the Ledger at each tick, and returns an error when it is older than the newest known
+// revision. It is needed because an agent whose cluster was restored gets no news of it, and so
+// writes nothing.
+func (d *rollbackDetector) watch(ctx context.Context, r client.Reader,
+	key client.ObjectKey, ticker clock.Ticker) error {
 	defer ticker.Stop()
 	for {
 		select {
@@ -64,7 +67,8 @@ func (d *rollbackDetector) watch(ctx context.Context, r client.Reader, key clien
 
 func rolledBack(is, was uint64) error {
 	return &journal.RefusedError{
-		Where: "ledger", Found: fmt.Sprintf("it is at revision %d, and was at %d: an older state of the cluster was put back", is, was),
+		Where: "ledger", Found: fmt.Sprintf("it is at revision %d, and was at %d: an older state of the cluster was put back",
+			is, was),
 		Remedy: "start the agent again (a Deployment does): it takes back from the broker what it accepted",
 	}
 }

@@ -42,7 +42,8 @@ func (l *Lending) mapped(ctx context.Context, of ...client.ListOption) (out []re
 	return out
 }
 
-// controlGuards looks at a namespace when it changes, or what guards it, and at all of them when the policy does.
+// controlGuards looks at a namespace when it changes, or what guards it, and at all of them when
+// the policy does.
 func (l *Lending) controlGuards(m ctrl.Manager) error {
 	all := mapTo(func(ctx context.Context, _ client.Object) []reconcile.Request { return l.mapped(ctx) })
 	ofConsumer := mapTo(func(ctx context.Context, o client.Object) []reconcile.Request {

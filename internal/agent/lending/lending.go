@@ -1,9 +1,10 @@
 // Package lending is the provider's half of what the agent does with Liqo.
 //
-// [Lending] implements the side of a peering in which another cluster borrows (package peering declares it).
-// [Lending.Open] first puts the consumer under the admission policies, and proves that the policies deny, before
-// the consumer gets anything. Then two controllers ([Lending.Control]) grant each slice what the Ledger says, and
-// guard the namespaces that Liqo makes for consumers. Package usage deletes pods that exceed the grant.
+// [Lending] implements the side of a peering in which another cluster borrows (package peering
+// declares it). [Lending.Open] first puts the consumer under the admission policies, and proves
+// that the policies deny, before the consumer gets anything. Then two controllers
+// ([Lending.Control]) grant each slice what the Ledger says, and guard the namespaces that Liqo
+// makes for consumers. Package usage deletes pods that exceed the grant.
 package lending
 
 import (
@@ -57,7 +58,8 @@ type Lending struct {
 	consumers map[string]*state // those whose peering is open or opens
 }
 
-// state is what is known of the peering with one consumer. Only the goroutine uses it that acts for this consumer.
+// state is what is known of the peering with one consumer. Only the goroutine uses it that acts for
+// this consumer.
 type state struct {
 	open   bool
 	proof  proof
@@ -89,10 +91,10 @@ func (l *Lending) forget(consumer string) {
 	delete(l.consumers, consumer)
 }
 
-// Open brings the peering with a consumer forward, under policies that are proven to deny. received is the
-// newest message of the consumer, nil if there is none. Before that there is only a nonce, which grants nothing,
-// and Open does not wait for the proof. Errors: Conflict where a user or group here has the consumer's ID;
-// CapReached; the API server's.
+// Open brings the peering with a consumer forward, under policies that are proven to deny. received
+// is the newest message of the consumer, nil if there is none. Before that there is only a nonce,
+// which grants nothing, and Open does not wait for the proof. Errors: Conflict where a user or
+// group here has the consumer's ID; CapReached; the API server's.
 func (l *Lending) Open(ctx context.Context, consumer string, received *api.Handshake) (peering.Progress, error) {
 	s := l.state(consumer)
 	if !l.proves(s) {
@@ -109,8 +111,8 @@ func (l *Lending) Open(ctx context.Context, consumer string, received *api.Hands
 	return progress, err
 }
 
-// openListed opens a peering while the policies learn of the consumer. It waits for them first, unless there is
-// only a nonce. A peering that was made by hand goes on as it is.
+// openListed opens a peering while the policies learn of the consumer. It waits for them first,
+// unless there is only a nonce. A peering that was made by hand goes on as it is.
 func (l *Lending) openListed(ctx context.Context, s *state, consumer string,
 	received *api.Handshake) (peering.Progress, error) {
 	byHand, err := l.peering.ByHand(ctx, consumer)
@@ -148,9 +150,9 @@ func (l *Lending) Close(ctx context.Context, consumer string, force bool) (done 
 	return true, l.options.Policies.Unlist(ctx, consumer)
 }
 
-// Remains names the namespaces that Liqo made for a consumer and that still exist, and what Kubernetes says is
-// left in them. A consumer may have many namespaces, and a condition holds at most 32 KiB: the text is cut after
-// 1 KiB.
+// Remains names the namespaces that Liqo made for a consumer and that still exist, and what
+// Kubernetes says is left in them. A consumer may have many namespaces, and a condition holds at
+// most 32 KiB: the text is cut after 1 KiB.
 func (l *Lending) Remains(ctx context.Context, consumer string) (string, error) {
 	var list corev1.NamespaceList
 	if err := l.options.Client.List(ctx, &list, liqo.Of(consumer)); err != nil {

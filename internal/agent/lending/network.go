@@ -9,9 +9,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 )
 
-// Connect brings the network forward that a consumer asks for, if the policy allows it or did when it began. It
-// ends the network when the consumer says so: a consumer that says nothing ends nothing. It adds to p what to
-// send. The Standing is nil if there is no network.
+// Connect brings the network forward that a consumer asks for, if the policy allows it or did when
+// it began. It ends the network when the consumer says so: a consumer that says nothing ends
+// nothing. It adds to p what to send. The Standing is nil if there is no network.
 func (l *Lending) Connect(ctx context.Context, consumer string, received *api.Handshake,
 	p *peering.Progress) (*network.Standing, error) {
 	theirs := p.NetworkIn(received)

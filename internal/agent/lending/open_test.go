@@ -23,22 +23,27 @@ import (
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
 
-// Peerings with many consumers open at the same time. The policies list all of them, and a consumer that has sent
-// a message gets nothing before the policies are in force.
+// Peerings with many consumers open at the same time. The policies list all of them, and a consumer
+// that has sent a message gets nothing before the policies are in force.
 func TestManyOpenAtOnce(t *testing.T) {
 	var types []kubeapi.Type
 	for _, t := range []struct {
 		of         schema.GroupVersion
 		kind, name string
 	}{
-		{authv1beta1.GroupVersion, authv1beta1.TenantKind, "tenants"}, {authv1beta1.GroupVersion, authv1beta1.IdentityKind, "identities"},
-		{authv1beta1.GroupVersion, authv1beta1.ResourceSliceKind, "resourceslices"}, {authv1beta1.GroupVersion, "Renew", "renews"},
+		{authv1beta1.GroupVersion, authv1beta1.TenantKind, "tenants"}, {authv1beta1.GroupVersion,
+			authv1beta1.IdentityKind, "identities"},
+		{authv1beta1.GroupVersion, authv1beta1.ResourceSliceKind, "resourceslices"}, {authv1beta1.GroupVersion,
+			"Renew", "renews"},
 		{offv1beta1.SchemeGroupVersion, "NamespaceMap", "namespacemaps"},
-		{networkingv1beta1.GroupVersion, "Configuration", "configurations"}, {networkingv1beta1.GroupVersion, "GatewayServer", "gatewayservers"},
-		{networkingv1beta1.GroupVersion, "GatewayClient", "gatewayclients"}, {networkingv1beta1.GroupVersion, "PublicKey", "publickeies"},
+		{networkingv1beta1.GroupVersion, "Configuration", "configurations"}, {networkingv1beta1.GroupVersion,
+			"GatewayServer", "gatewayservers"},
+		{networkingv1beta1.GroupVersion, "GatewayClient", "gatewayclients"}, {networkingv1beta1.GroupVersion,
+			"PublicKey", "publickeies"},
 		{networkingv1beta1.GroupVersion, "Connection", "connections"},
 	} {
-		types = append(types, kubeapi.Type{GroupVersion: t.of, Kind: t.kind, Resource: t.name, Namespaced: true, Status: true})
+		types = append(types, kubeapi.Type{GroupVersion: t.of, Kind: t.kind,
+			Resource: t.name, Namespaced: true, Status: true})
 	}
 	k := kubeapi.New(kubeapi.Options{Types: types})
 	c, err := client.New(k.Config(), client.Options{Scheme: scheme.New()})

@@ -13,7 +13,8 @@ import (
 const (
 	// proofLasts is how long the proof that the policies deny holds for a peering that is open already.
 	proofLasts = time.Minute
-	// openingLasts is how long it holds for one that opens. Each opening proves again, but not at each of its steps.
+	// openingLasts is how long it holds for one that opens. Each opening proves again, but not at
+	// each of its steps.
 	openingLasts = 2 * time.Second
 	// proveWithin bounds a proof.
 	proveWithin = time.Minute

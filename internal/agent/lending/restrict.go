@@ -9,8 +9,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 )
 
-// Restrict does to a consumer what the SharingPolicy says about one in this state (onRevoke), and what the admin
-// says about this one. It takes back what no longer applies.
+// Restrict does to a consumer what the SharingPolicy says about one in this state (onRevoke), and
+// what the admin says about this one. It takes back what no longer applies.
 func (l *Lending) Restrict(ctx context.Context, consumer string, state api.MemberState) error {
 	action, known := onRevoke(l.options.Sharing(), state)
 	if !known {
@@ -29,7 +29,8 @@ func (l *Lending) Suspension(ctx context.Context, consumer string) (*metav1.Cond
 	return &s, err
 }
 
-// Effect says in words what Restrict does to a consumer in this state. It is empty if existing reservations stay.
+// Effect says in words what Restrict does to a consumer in this state. It is empty if existing
+// reservations stay.
 func (l *Lending) Effect(state api.MemberState) string {
 	action, known := onRevoke(l.options.Sharing(), state)
 	switch {
@@ -43,8 +44,8 @@ func (l *Lending) Effect(state api.MemberState) string {
 	return ""
 }
 
-// onRevoke returns what the policy says to do about a consumer in this state. It is not known without a policy
-// or without a state: then everything stays as it is.
+// onRevoke returns what the policy says to do about a consumer in this state. It is not known
+// without a policy or without a state: then everything stays as it is.
 func onRevoke(policy *api.Sharing, state api.MemberState) (action api.RevokeAction, known bool) {
 	switch {
 	case state == api.MemberActive:

@@ -16,8 +16,10 @@ func TestOnRevoke(t *testing.T) {
 	}{
 		{"no", api.MemberActive, "none"}, {"no", api.MemberRevoked, ""}, {"no", "", ""},
 		{"", api.MemberRevoked, "none"}, {"none", api.MemberRemoved, "none"}, {"none", "", "none"},
-		{"cordon", "", ""}, {"cordon", api.MemberActive, "none"}, {"cordon", api.MemberSuspended, "cordon"}, {"cordon", api.MemberRevoked, "cordon"},
-		{"drain", "", ""}, {"drain", api.MemberActive, "none"}, {"drain", api.MemberSuspended, "cordon"}, {"drain", api.MemberRevoked, "drain"},
+		{"cordon", "", ""}, {"cordon", api.MemberActive, "none"}, {"cordon",
+			api.MemberSuspended, "cordon"}, {"cordon", api.MemberRevoked, "cordon"},
+		{"drain", "", ""}, {"drain", api.MemberActive, "none"}, {"drain",
+			api.MemberSuspended, "cordon"}, {"drain", api.MemberRevoked, "drain"},
 		{"drain", api.MemberRemoved, "drain"}, {"drain", api.MemberPending, "drain"},
 	} {
 		var policy *api.Sharing

@@ -1,5 +1,6 @@
-// Package lifecycle runs the rooms of an agent while it leads: first those that the others call while they start, then
-// the controllers, and last those that act on what was read by then. Start at [Stages.Run].
+// Package lifecycle runs the rooms of an agent while it leads: first those that the others call
+// while they start, then the controllers, and last those that act on what was read by then. Start
+// at [Stages.Run].
 package lifecycle
 
 import (

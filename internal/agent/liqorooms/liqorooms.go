@@ -1,5 +1,6 @@
-// Package liqorooms wires the rooms that an agent has with Liqo: usage, lending, borrowing and peering. Start at [New].
-// The other rooms use them through the fields of [Rooms], all of which are nil where the cluster has no Liqo.
+// Package liqorooms wires the rooms that an agent has with Liqo: usage, lending, borrowing and
+// peering. Start at [New]. The other rooms use them through the fields of [Rooms], all of which are
+// nil where the cluster has no Liqo.
 package liqorooms
 
 import (
@@ -53,12 +54,14 @@ type Options struct {
 
 // Rooms are how other rooms use these.
 type Rooms struct {
-	// FillCard, CheckReach and CheckBorrow are liqowatch's. Joins says that this cluster takes part in networks.
+	// FillCard, CheckReach and CheckBorrow are liqowatch's. Joins says that this cluster takes part
+	// in networks.
 	FillCard    func(*api.Properties, *api.Sharing)
 	CheckReach  func(ctx context.Context, provider *api.Card, asked api.Request) error
 	CheckBorrow func(ctx context.Context) error
 	Joins       bool
-	// Freed and Overstaying are usage's. Volumes reads the volumes of what is offloaded; Offloading is borrowing's.
+	// Freed and Overstaying are usage's. Volumes reads the volumes of what is offloaded; Offloading
+	// is borrowing's.
 	Freed       func(ctx context.Context, ours *market.Reservation) (bool, error)
 	Overstaying func() int
 	Volumes     client.Reader
@@ -75,8 +78,8 @@ type Rooms struct {
 	Controllers []lifecycle.Controller
 }
 
-// New returns the rooms of a cluster with Liqo. Without Liqo there is only the doctor's check of Liqo, unless that is
-// off.
+// New returns the rooms of a cluster with Liqo. Without Liqo there is only the doctor's check of
+// Liqo, unless that is off.
 func New(o Options) (r Rooms) {
 	s, c, reader := &o.Settings, o.Manager.GetClient(), o.Manager.GetAPIReader()
 	if !s.Liqo.Off {
@@ -112,8 +115,9 @@ func New(o Options) (r Rooms) {
 			Client: c, Cluster: cluster, LiqoNamespace: s.Liqo.Namespace, Proxy: net.ProxyOf,
 			Allows: o.Addresses.CheckURL, Clock: s.Times.Clock,
 		},
-		Slices: &offload.Slices{Client: c, Reader: reader, LiqoNamespace: s.Liqo.Namespace, Guarded: policies.Stand, Clock: s.Times.Clock},
-		Clock:  s.Times.Clock,
+		Slices: &offload.Slices{Client: c, Reader: reader, LiqoNamespace: s.Liqo.Namespace,
+			Guarded: policies.Stand, Clock: s.Times.Clock},
+		Clock: s.Times.Clock,
 	})
 	peerings := peering.New(peering.Options{
 		Client: c, Namespace: s.Namespace, Market: m, Messages: o.Messages, Peers: o.Peers, Lending: lends, Borrowing: borrows,

@@ -59,9 +59,11 @@ func TestNew(t *testing.T) {
 			t.Errorf("%s: %d checks, want %d", name, len(rooms.Checks), c.checks)
 		}
 		used := rooms.FillCard != nil && rooms.CheckReach != nil && rooms.CheckBorrow != nil && rooms.Freed != nil &&
-			rooms.Follow != nil && rooms.Joins && rooms.Volumes != nil && rooms.Liqo != nil && len(rooms.Run) == 2 && len(rooms.Controllers) == 2
+			rooms.Follow != nil && rooms.Joins && rooms.Volumes != nil &&
+			rooms.Liqo != nil && len(rooms.Run) == 2 && len(rooms.Controllers) == 2
 		unused := rooms.FillCard == nil && rooms.CheckReach == nil && rooms.CheckBorrow == nil && rooms.Freed == nil &&
-			rooms.Follow == nil && !rooms.Joins && rooms.Volumes == nil && rooms.Liqo == nil && rooms.Run == nil && rooms.Controllers == nil
+			rooms.Follow == nil && !rooms.Joins && rooms.Volumes == nil &&
+			rooms.Liqo == nil && rooms.Run == nil && rooms.Controllers == nil
 		if c.liqo != nil && !used || c.liqo == nil && !unused {
 			t.Errorf("%s: %+v", name, rooms)
 		}

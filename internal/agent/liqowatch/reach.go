@@ -36,7 +36,8 @@ func (w *Watch) CheckReach(ctx context.Context, provider *api.Card, r api.Reques
 		return err
 	}
 	server := provider.Properties.APIServer
-	if server == "" || provider.Properties.APIServerAccess == api.APIServerNetwork { // it cannot be dialled before the network is up
+	// it cannot be dialled before the network is up
+	if server == "" || provider.Properties.APIServerAccess == api.APIServerNetwork {
 		return nil
 	}
 	w.mu.Lock()
@@ -102,7 +103,8 @@ func checkNetwork(own network.Gateway, r api.Request, provider *api.Card) error 
 		return api.Errorf(api.CodeNoNetwork, "cluster %s has no network with consumers", provider.Cluster).
 			Fix("ask its admin to allow it (SharingPolicy network), or ask without")
 	case !theirs.Gateway && !own.Serves():
-		return api.Errorf(api.CodeNoNetwork, "neither the gateway of %s nor that of this cluster can be reached by the other", provider.Cluster).
+		return api.Errorf(api.CodeNoNetwork, "neither the gateway of %s nor that of this cluster can be reached by the other",
+			provider.Cluster).
 			Fix("make one of them reachable (--network-gateway of its agent)")
 	}
 	return nil

@@ -25,7 +25,8 @@ func loopback() *peeraddress.Checker {
 }
 
 func testWatch(addresses *peeraddress.Checker, gateway network.Gateway) *Watch {
-	return newWatch(Options{Addresses: addresses, Gateway: gateway, Clock: clock.RealClock{}, Log: slog.New(slog.DiscardHandler)})
+	return newWatch(Options{Addresses: addresses, Gateway: gateway,
+		Clock: clock.RealClock{}, Log: slog.New(slog.DiscardHandler)})
 }
 
 // A provider whose API server does not answer by TLS cannot be used. A card that names no address passes.
@@ -47,7 +48,8 @@ func TestReach(t *testing.T) {
 	} {
 		w := testWatch(loopback(), network.GatewayNone)
 		for range 2 { // the second result is remembered
-			err := w.CheckReach(t.Context(), &api.Card{Cluster: "milan", Properties: api.Properties{APIServer: server}}, api.Request{})
+			err := w.CheckReach(t.Context(), &api.Card{Cluster: "milan",
+				Properties: api.Properties{APIServer: server}}, api.Request{})
 			if err == nil && want != "" || err != nil && api.CodeOf(err) != want {
 				t.Errorf("%q: %v, want %q", server, err, want)
 			}
@@ -68,7 +70,8 @@ func TestReachThroughTheNetwork(t *testing.T) {
 		t.Errorf("without a network: %v", err)
 	}
 	card.Properties.Network = "" // its agent's --network-gateway takes no part
-	if err := w.CheckReach(t.Context(), card, api.Request{Network: api.NetworkWireGuard}); api.CodeOf(err) != api.CodeNoNetwork {
+	if err := w.CheckReach(t.Context(), card,
+		api.Request{Network: api.NetworkWireGuard}); api.CodeOf(err) != api.CodeNoNetwork {
 		t.Errorf("where it has none: %v", err)
 	}
 }
@@ -86,7 +89,8 @@ func TestTheCardOfALiqoWithoutAModule(t *testing.T) {
 	}
 }
 
-// Whether two clusters can have a network follows from the provider's card, and from whose gateway can be dialled.
+// Whether two clusters can have a network follows from the provider's card, and from whose gateway
+// can be dialled.
 func TestAgreeNetwork(t *testing.T) {
 	for _, c := range []struct {
 		asked   api.NetworkMode
@@ -127,7 +131,8 @@ func TestACardNamesAnAddressOfOurs(t *testing.T) {
 	w := testWatch(peeraddress.New(peeraddress.Options{}), network.GatewayNone)
 	for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]"} {
 		url := "https://" + net.JoinHostPort(strings.Trim(host, "[]"), port)
-		err := w.CheckReach(t.Context(), &api.Card{Cluster: "milan", Properties: api.Properties{APIServer: url}}, api.Request{})
+		err := w.CheckReach(t.Context(), &api.Card{Cluster: "milan",
+			Properties: api.Properties{APIServer: url}}, api.Request{})
 		if api.CodeOf(err) != api.CodeUnreachable || !strings.Contains(err.Error(), "another cluster names it") {
 			t.Errorf("%s: %v", url, err)
 		}
@@ -148,7 +153,8 @@ func TestACardScansPorts(t *testing.T) {
 	defer plain.Close()
 	said := map[string]bool{}
 	at := func(url string) string {
-		err := w.CheckReach(context.Background(), &api.Card{Cluster: "milan", Properties: api.Properties{APIServer: url}}, api.Request{})
+		err := w.CheckReach(context.Background(), &api.Card{Cluster: "milan",
+			Properties: api.Properties{APIServer: url}}, api.Request{})
 		if api.CodeOf(err) != api.CodeUnreachable {
 			t.Fatalf("%s: %v", url, err)
 		}
@@ -161,7 +167,8 @@ func TestACardScansPorts(t *testing.T) {
 	}
 	for port := 2; len(w.dials) < dialsAtOnce+5; port++ {
 		before := len(w.dials)
-		if at("https://" + net.JoinHostPort("127.0.0.1", string(rune('0'+port%10))) + "/" + strings.Repeat("x", port)); len(w.dials) == before {
+		if at("https://" + net.JoinHostPort("127.0.0.1", string(rune('0'+port%10))) +
+			"/" + strings.Repeat("x", port)); len(w.dials) == before {
 			return
 		}
 	}

@@ -20,8 +20,8 @@ type listing = api.Envelope[api.Listing]
 // lostWithin is how long a broker may take to answer that is lost: it may be back.
 const lostWithin = 5 * time.Second
 
-// Brokers is what users read of other clusters. It asks the brokers. Without a broker, the connectors of sellers
-// show their offers, and the copy of the catalog shows those of the others.
+// Brokers is what users read of other clusters. It asks the brokers. Without a broker, the
+// connectors of sellers show their offers, and the copy of the catalog shows those of the others.
 type Brokers struct {
 	brokersession.Relay
 	// Connectors shows what the connectors of sellers show that are known here.
@@ -99,7 +99,8 @@ func (b Brokers) Offer(ctx context.Context, seller, name string) (offer listing,
 		}
 	}
 	if err = cmp.Or(failed, err); err == nil {
-		err = api.Errorf(api.CodeNotFound, "no offer %.63s/%.63s that is shown to you", seller, name).Fix("see: bourse catalog")
+		err = api.Errorf(api.CodeNotFound, "no offer %.63s/%.63s that is shown to you", seller, name).
+			Fix("see: bourse catalog")
 	}
 	return offer, err
 }

@@ -18,14 +18,17 @@ func (c *Cluster) Brokers(ctx context.Context) ([]api.Envelope[api.KnownBroker],
 	return c.o.Brokers.List(ctx)
 }
 
-// PutBroker creates a Broker, or changes it. Without a token, the one that the object has stays. Errors: Invalid.
-func (c *Cluster) PutBroker(ctx context.Context, name string, spec api.BrokerSpec) (api.Envelope[api.KnownBroker], error) {
+// PutBroker creates a Broker, or changes it. Without a token, the one that the object has stays.
+// Errors: Invalid.
+func (c *Cluster) PutBroker(ctx context.Context, name string,
+	spec api.BrokerSpec) (api.Envelope[api.KnownBroker], error) {
 	none := api.Envelope[api.KnownBroker]{}
 	if err := c.o.Brokers.Check(name, spec); err != nil {
 		return none, err
 	}
 	object := &api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: c.o.Namespace, Name: name}, Spec: spec}
-	fields := map[string]any{"disabled": spec.Disabled, "url": nil} // all of them: our cache may lag behind the last change
+	// all of them: our cache may lag behind the last change
+	fields := map[string]any{"disabled": spec.Disabled, "url": nil}
 	if spec.URL != "" {
 		fields["url"] = spec.URL
 	}
@@ -38,7 +41,8 @@ func (c *Cluster) PutBroker(ctx context.Context, name string, spec api.BrokerSpe
 	}
 	if err = c.o.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch)); apierrors.IsNotFound(err) {
 		if spec.Join == "" && name != api.MainBroker {
-			return none, api.Invalid("join", "there is no broker %s here, and no token to join one", name).Fix("ask the broker's operator for one (bourse broker token create), and give it: bourse brokers add %s --join TOKEN", name)
+			return none, api.Invalid("join", "there is no broker %s here, and no token to join one",
+				name).Fix("ask the broker's operator for one (bourse broker token create), and give it: bourse brokers add %s --join TOKEN", name)
 		}
 		object.Spec = spec
 		err = c.o.Client.Create(ctx, object)
@@ -46,7 +50,8 @@ func (c *Cluster) PutBroker(ctx context.Context, name string, spec api.BrokerSpe
 	if err != nil {
 		return none, kubeobject.Error(err)
 	}
-	out := api.Envelope[api.KnownBroker]{ID: name, Revision: uint64(object.Generation), Payload: api.KnownBroker{Spec: object.Spec, Status: object.Status}}
+	out := api.Envelope[api.KnownBroker]{ID: name, Revision: uint64(object.Generation),
+		Payload: api.KnownBroker{Spec: object.Spec, Status: object.Status}}
 	out.Payload.Spec.Join = ""
 	return out, nil
 }
@@ -54,9 +59,11 @@ func (c *Cluster) PutBroker(ctx context.Context, name string, spec api.BrokerSpe
 // DeleteBroker deletes a Broker. Errors: Invalid for the main one; NotFound.
 func (c *Cluster) DeleteBroker(ctx context.Context, name string) error {
 	if name == api.MainBroker {
-		return api.Invalid("name", "%s is the broker that the agent was started with", name).Fix("disable it: bourse brokers disable %s", name)
+		return api.Invalid("name", "%s is the broker that the agent was started with", name).
+			Fix("disable it: bourse brokers disable %s", name)
 	}
-	if err := c.o.Client.Delete(ctx, &api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: c.o.Namespace, Name: name}}); err != nil {
+	if err := c.o.Client.Delete(ctx,
+		&api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: c.o.Namespace, Name: name}}); err != nil {
 		return kubeobject.Error(err)
 	}
 	return nil

@@ -59,7 +59,8 @@ type Requests interface {
 	CheckOffload(ctx context.Context, namespace string, o *api.Offload) error
 	// FindStickTo returns the providers that have the volumes of a request.
 	FindStickTo(ctx context.Context, object *api.ResourceRequest) ([]string, error)
-	// FindVolumes returns the volumes that would be deleted if the reservations of a request ended now, nil if none.
+	// FindVolumes returns the volumes that would be deleted if the reservations of a request ended
+	// now, nil if none.
 	FindVolumes(ctx context.Context, object *api.ResourceRequest) (*api.Volumes, error)
 	// Disown ends a reservation that no ResourceRequest made.
 	Disown(ctx context.Context, id string) error

@@ -58,8 +58,10 @@ func (a *agent) Disown(_ context.Context, id string) error {
 func newCluster(t *testing.T) (*Cluster, *agent) {
 	t.Helper()
 	var types []kubeapi.Type
-	for kind, resource := range map[string]string{"ResourceRequest": "resourcerequests", "Offer": "offers", "Peer": "peers", "Broker": "brokers"} {
-		types = append(types, kubeapi.Type{GroupVersion: api.GroupVersion, Kind: kind, Resource: resource, Namespaced: true, Status: true})
+	for kind, resource := range map[string]string{"ResourceRequest": "resourcerequests",
+		"Offer": "offers", "Peer": "peers", "Broker": "brokers"} {
+		types = append(types, kubeapi.Type{GroupVersion: api.GroupVersion,
+			Kind: kind, Resource: resource, Namespaced: true, Status: true})
 	}
 	c, err := client.New(kubeapi.New(kubeapi.Options{Types: types}).Config(), client.Options{Scheme: scheme.New()})
 	if err != nil {
@@ -67,7 +69,8 @@ func newCluster(t *testing.T) (*Cluster, *agent) {
 	}
 	a := &agent{key: transporttest.NewParty(t, "rome").Key}
 	return NewCluster(ClusterOptions{
-		Client: c, Cluster: "rome", Namespace: "default", Ledger: exchangetest.Open(t, nil, exchange.Options{Self: "rome"}), Member: a,
+		Client: c, Cluster: "rome", Namespace: "default", Ledger: exchangetest.Open(t,
+			nil, exchange.Options{Self: "rome"}), Member: a,
 		Sharing: func() *api.Sharing { return nil }, Gate: a, Requests: a, Brokers: a, Doctor: a,
 	}), a
 }
@@ -80,7 +83,8 @@ func TestRequests(t *testing.T) {
 	if err != nil || made.ID != "default/r" {
 		t.Fatalf("it made %+v, %v", made, err)
 	}
-	if asks, err := c.Asks(ctx, api.RequestCreate{Request: transporttest.Request("2")}); err != nil || len(asks.StickTo) != 1 {
+	if asks, err := c.Asks(ctx, api.RequestCreate{Request: transporttest.Request("2")}); err != nil ||
+		len(asks.StickTo) != 1 {
 		t.Errorf("it asks for %+v, %v", asks, err)
 	}
 	if _, err := c.ConfirmRequest(ctx, "default", "r"); err != nil {
@@ -105,7 +109,8 @@ func TestRequests(t *testing.T) {
 	if _, err := c.o.Ledger.Do(ctx, note); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.ChangeReservation(ctx, "r-1", api.ReservationChange{Resources: transporttest.CPU("4")}); api.CodeOf(err) != api.CodeConflict {
+	if _, err := c.ChangeReservation(ctx, "r-1",
+		api.ReservationChange{Resources: transporttest.CPU("4")}); api.CodeOf(err) != api.CodeConflict {
 		t.Errorf("a change before it is bound: %v", err)
 	}
 	if _, err := c.ChangeReservation(ctx, "r-2", api.ReservationChange{}); api.CodeOf(err) != api.CodeNotFound {
@@ -115,7 +120,8 @@ func TestRequests(t *testing.T) {
 	for _, word := range []string{"", "d-0"} {
 		err := c.ReleaseReservation(ctx, "r-1", api.Release{VolumesDie: word})
 		refusal, _ := errors.AsType[*api.Error](err)
-		if refusal == nil || refusal.Code != api.CodeVolumesAtStake || refusal.Volumes.Digest != "d-1" || !strings.Contains(refusal.Error(), "30 volumes (db/data and 29 more)") ||
+		if refusal == nil || refusal.Code != api.CodeVolumesAtStake ||
+			refusal.Volumes.Digest != "d-1" || !strings.Contains(refusal.Error(), "30 volumes (db/data and 29 more)") ||
 			!strings.Contains(refusal.Remedy, "--volumes-die d-1") {
 			t.Errorf("release with the word %q: %v", word, err)
 		}
@@ -149,7 +155,8 @@ func TestPeers(t *testing.T) {
 	if err != nil || len(known) != 1 || known[0].Payload.Spec.Fingerprint != key || !known[0].Payload.Spec.Suspend {
 		t.Errorf("known are %+v, %v", known, err)
 	}
-	if resumed, err := c.Resume(ctx, "milan"); err != nil || resumed.Payload.Spec.Suspend || resumed.Payload.Spec.SuspendReason != "" {
+	if resumed, err := c.Resume(ctx, "milan"); err != nil || resumed.Payload.Spec.Suspend ||
+		resumed.Payload.Spec.SuspendReason != "" {
 		t.Errorf("after it is resumed: %+v, %v", resumed, err)
 	}
 	if _, err := c.Trust(ctx, "milan", api.PeerSpec{Fingerprint: "x"}); api.CodeOf(err) != api.CodeInvalid {
@@ -174,7 +181,8 @@ func TestBrokers(t *testing.T) {
 		t.Errorf("disabled: %+v, %v", b, err)
 	}
 	var stored api.Broker
-	if err := c.o.Client.Get(ctx, client.ObjectKey{Namespace: "default", Name: "north"}, &stored); err != nil || stored.Spec.Join != "token" {
+	if err := c.o.Client.Get(ctx, client.ObjectKey{Namespace: "default", Name: "north"}, &stored); err != nil ||
+		stored.Spec.Join != "token" {
 		t.Errorf("its token is %q, %v", stored.Spec.Join, err)
 	}
 	if err := c.DeleteBroker(ctx, api.MainBroker); api.CodeOf(err) != api.CodeInvalid {
@@ -211,10 +219,12 @@ func TestOffers(t *testing.T) {
 func TestStatus(t *testing.T) {
 	c, a := newCluster(t)
 	s, err := c.Status(t.Context())
-	if err != nil || s.Cluster != "rome" || !s.Connected || s.Broker != "https://broker" || s.Fingerprint != a.key.Public().Fingerprint().String() {
+	if err != nil || s.Cluster != "rome" || !s.Connected || s.Broker != "https://broker" ||
+		s.Fingerprint != a.key.Public().Fingerprint().String() {
 		t.Errorf("it is %+v, %v", s, err)
 	}
-	if rotated, err := c.RotateKey(t.Context(), api.KeyRotation{From: "x"}); err != nil || rotated.Fingerprint != "after x" {
+	if rotated, err := c.RotateKey(t.Context(), api.KeyRotation{From: "x"}); err != nil ||
+		rotated.Fingerprint != "after x" {
 		t.Errorf("rotated to %+v, %v", rotated, err)
 	}
 }

@@ -1,4 +1,5 @@
-// Package localapi serves the users of this cluster, who reach their agent on a unix socket, or at an address with a token.
+// Package localapi serves the users of this cluster, who reach their agent on a unix socket, or at
+// an address with a token.
 //
 // Start at [API.Run], which listens. [Cluster] is what users read and write of their own cluster: requests,
 // offers, contracts, peers, brokers and problems. Most of it is objects in Kubernetes, which the controllers
@@ -32,8 +33,9 @@ type Options struct {
 	Brokers server.BrokerAPI
 	// Socket is the path of a unix socket. Empty: none.
 	Socket string
-	// Listen is an address, IP:PORT. Callers there need the token in TokenFile, which is made if the file does not
-	// exist. An address other than loopback needs a token of at least 16 characters. Empty: none.
+	// Listen is an address, IP:PORT. Callers there need the token in TokenFile, which is made if
+	// the file does not exist. An address other than loopback needs a token of at least 16
+	// characters. Empty: none.
 	Listen, TokenFile string
 	// Extend returns a handler that serves more than next, until ctx ends. Nil: nothing more is served.
 	Extend func(ctx context.Context, next http.Handler, local *server.Server) http.Handler
@@ -79,16 +81,18 @@ func (a *API) handler(ctx context.Context) http.Handler {
 // shortToken is how many characters a token has at least where other machines can try tokens.
 const shortToken = 16
 
-// listenWithToken listens at an address. The handler serves callers that have the token. Only the owner of a token
-// file that it makes can read it.
+// listenWithToken listens at an address. The handler serves callers that have the token. Only the
+// owner of a token file that it makes can read it.
 func (a *API) listenWithToken(next http.Handler) (http.Handler, net.Listener, error) {
 	host, _, err := net.SplitHostPort(a.Listen)
 	ip := net.ParseIP(host)
 	if err != nil || ip == nil {
-		return nil, nil, api.Invalid("--listen", "%.80q is not an address", a.Listen).Fix("write 127.0.0.1:PORT, or 0.0.0.0:PORT behind a Service")
+		return nil, nil, api.Invalid("--listen", "%.80q is not an address", a.Listen).
+			Fix("write 127.0.0.1:PORT, or 0.0.0.0:PORT behind a Service")
 	}
 	if a.TokenFile == "" {
-		return nil, nil, api.Invalid("--token-file", "is missing").Fix("with --listen, name the file where the token for callers is kept")
+		return nil, nil, api.Invalid("--token-file", "is missing").
+			Fix("with --listen, name the file where the token for callers is kept")
 	}
 	token, err := os.ReadFile(a.TokenFile)
 	if errors.Is(err, os.ErrNotExist) {
@@ -99,13 +103,15 @@ func (a *API) listenWithToken(next http.Handler) (http.Handler, net.Listener, er
 		return nil, nil, err
 	}
 	if len(strings.TrimSpace(string(token))) < shortToken && !ip.IsLoopback() {
-		return nil, nil, api.Invalid("--token-file", "the token in %s is shorter than %d characters", a.TokenFile, shortToken).
+		return nil, nil, api.Invalid("--token-file", "the token in %s is shorter than %d characters",
+			a.TokenFile, shortToken).
 			Fix("remove the file, and the agent makes one; or write a longer one")
 	}
 	want := []byte("Bearer " + strings.TrimSpace(string(token)))
 	guarded := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
-			server.Refuse(w, r, api.Errorf(api.CodeUnauthenticated, "the call has no valid token").Fix("send what is in %s as a bearer token", a.TokenFile))
+			server.Refuse(w, r, api.Errorf(api.CodeUnauthenticated, "the call has no valid token").
+				Fix("send what is in %s as a bearer token", a.TokenFile))
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -58,7 +58,8 @@ func TestLoopbackAsksForTheToken(t *testing.T) {
 			t.Errorf("%s with %q: %s, want %d", c.path, c.authorization, answer.Status, c.want)
 		}
 	}
-	if _, _, err := websocket.Dial(t.Context(), "ws://"+l.Addr().String()+"/api/subscribe", nil); err == nil || !strings.Contains(err.Error(), "401") {
+	if _, _, err := websocket.Dial(t.Context(), "ws://"+l.Addr().String()+"/api/subscribe", nil); err == nil ||
+		!strings.Contains(err.Error(), "401") {
 		t.Errorf("subscribed without the token: %v", err)
 	}
 }

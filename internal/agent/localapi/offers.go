@@ -28,10 +28,12 @@ func (c *Cluster) Offers(ctx context.Context) ([]api.Envelope[api.OwnOffer], err
 }
 
 func offerEnvelope(o *api.Offer) api.Envelope[api.OwnOffer] {
-	return api.Envelope[api.OwnOffer]{ID: o.Name, Revision: uint64(o.Generation), Payload: api.OwnOffer{Spec: o.Spec, Status: o.Status}}
+	return api.Envelope[api.OwnOffer]{ID: o.Name, Revision: uint64(o.Generation),
+		Payload: api.OwnOffer{Spec: o.Spec, Status: o.Status}}
 }
 
-// PutOffer creates an Offer, or changes it. It publishes one again that a broker took off sale. Errors: Invalid.
+// PutOffer creates an Offer, or changes it. It publishes one again that a broker took off sale.
+// Errors: Invalid.
 func (c *Cluster) PutOffer(ctx context.Context, name string, spec api.OfferSpec) (api.Envelope[api.OwnOffer], error) {
 	none := api.Envelope[api.OwnOffer]{}
 	if err := market.ValidCluster("name", name); err != nil {

@@ -26,13 +26,15 @@ func (c *Cluster) Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], err
 }
 
 func peerEnvelope(p *api.Peer) api.Envelope[api.KnownPeer] {
-	return api.Envelope[api.KnownPeer]{ID: p.Name, Revision: uint64(p.Generation), Payload: api.KnownPeer{Spec: p.Spec, Status: p.Status}}
+	return api.Envelope[api.KnownPeer]{ID: p.Name, Revision: uint64(p.Generation),
+		Payload: api.KnownPeer{Spec: p.Spec, Status: p.Status}}
 }
 
 // Trust writes which key an admin confirmed into the Peer of a cluster. Errors: Invalid.
 func (c *Cluster) Trust(ctx context.Context, cluster string, spec api.PeerSpec) (api.Envelope[api.KnownPeer], error) {
 	if _, err := identity.ParseFingerprint(spec.Fingerprint); err != nil && spec.Fingerprint != "" {
-		return api.Envelope[api.KnownPeer]{}, api.Errorf(api.CodeInvalid, "%s", err).Fix("copy the fingerprint that `bourse status` prints at %s", cluster)
+		return api.Envelope[api.KnownPeer]{}, api.Errorf(api.CodeInvalid, "%s", err).
+			Fix("copy the fingerprint that `bourse status` prints at %s", cluster)
 	}
 	return c.editPeer(ctx, cluster, func(s *api.PeerSpec) { s.Fingerprint = spec.Fingerprint })
 }
@@ -48,7 +50,8 @@ func (c *Cluster) Resume(ctx context.Context, cluster string) (api.Envelope[api.
 }
 
 // editPeer changes what an admin wrote into the Peer of a cluster.
-func (c *Cluster) editPeer(ctx context.Context, cluster string, change func(*api.PeerSpec)) (api.Envelope[api.KnownPeer], error) {
+func (c *Cluster) editPeer(ctx context.Context, cluster string,
+	change func(*api.PeerSpec)) (api.Envelope[api.KnownPeer], error) {
 	none := api.Envelope[api.KnownPeer]{}
 	if err := market.ValidCluster("cluster", cluster); err != nil {
 		return none, err

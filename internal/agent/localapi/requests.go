@@ -19,7 +19,8 @@ import (
 
 // MakeRequest creates a ResourceRequest. Errors: Invalid; Conflict where it exists.
 func (c *Cluster) MakeRequest(ctx context.Context, r api.RequestCreate) (api.Envelope[api.RequestStatus], error) {
-	object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: r.Request, Offload: r.Offload, Broker: r.Broker, Via: r.Via}}
+	object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: r.Request,
+		Offload: r.Offload, Broker: r.Broker, Via: r.Via}}
 	object.Namespace, object.Name = cmp.Or(r.Namespace, metav1.NamespaceDefault), r.Name
 	err := c.o.Requests.CheckRequest(r.Request)
 	if err == nil {
@@ -50,15 +51,17 @@ func (c *Cluster) Asks(ctx context.Context, r api.RequestCreate) (_ api.Request,
 
 // awaitCached waits until the agent's cache has an object: its caller reads it next.
 func (c *Cluster) awaitCached(ctx context.Context, object *api.ResourceRequest) error {
-	return wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
-		err := c.o.Client.Get(ctx, client.ObjectKeyFromObject(object), &api.ResourceRequest{})
-		return err == nil, client.IgnoreNotFound(err)
-	})
+	return wait.PollUntilContextTimeout(ctx, 5*time.Millisecond,
+		10*time.Second, true, func(ctx context.Context) (bool, error) {
+			err := c.o.Client.Get(ctx, client.ObjectKeyFromObject(object), &api.ResourceRequest{})
+			return err == nil, client.IgnoreNotFound(err)
+		})
 }
 
 func requestEnvelope(o *api.ResourceRequest) api.Envelope[api.RequestStatus] {
 	return api.Envelope[api.RequestStatus]{
-		ID: o.Namespace + "/" + o.Name, Revision: uint64(o.Generation), Payload: api.RequestStatus{Request: o.Spec.Request, Offload: o.Spec.Offload, Status: o.Status},
+		ID: o.Namespace + "/" + o.Name, Revision: uint64(o.Generation), Payload: api.RequestStatus{Request: o.Spec.Request,
+			Offload: o.Spec.Offload, Status: o.Status},
 	}
 }
 
@@ -116,7 +119,8 @@ func (c *Cluster) ConfirmRequest(ctx context.Context, namespace, name string) (a
 
 // ChangeReservation edits the ResourceRequest that made a reservation. Its condition UpToDate reports the
 // outcome. Errors: Invalid, NotFound, Conflict.
-func (c *Cluster) ChangeReservation(ctx context.Context, id string, change api.ReservationChange) (api.Envelope[api.RequestStatus], error) {
+func (c *Cluster) ChangeReservation(ctx context.Context, id string,
+	change api.ReservationChange) (api.Envelope[api.RequestStatus], error) {
 	none := api.Envelope[api.RequestStatus]{}
 	var ours *market.Reservation
 	if err := c.o.Ledger.Read(ctx, func(s *market.State) { ours = s.Reservation(id) }); err != nil {
@@ -124,14 +128,18 @@ func (c *Cluster) ChangeReservation(ctx context.Context, id string, change api.R
 	}
 	switch {
 	case ours == nil || ours.Object == nil:
-		return none, api.Errorf(api.CodeNotFound, "no request of this cluster made reservation %.80q", id).Fix("see: bourse reservations")
+		return none, api.Errorf(api.CodeNotFound, "no request of this cluster made reservation %.80q", id).
+			Fix("see: bourse reservations")
 	case !ours.Bound():
-		return none, api.Errorf(api.CodeConflict, "reservation %s is %s: only a bound reservation can change", id, ours.State).Fix("wait until it is Reserved, or make a new reservation")
+		return none, api.Errorf(api.CodeConflict, "reservation %s is %s: only a bound reservation can change",
+			id, ours.State).Fix("wait until it is Reserved, or make a new reservation")
 	case change.For != nil && change.For.Duration <= 0:
-		return none, api.Invalid("for", "%s is not a time to come", change.For.Duration).Fix("release it instead: bourse release %s", id)
+		return none, api.Invalid("for", "%s is not a time to come", change.For.Duration).
+			Fix("release it instead: bourse release %s", id)
 	}
 	if len(ours.Group) > 0 {
-		return none, api.Errorf(api.CodeConflict, "reservation %s is a part of a split request, which cannot change", id).Fix("make another reservation for more, or release it and make a new one")
+		return none, api.Errorf(api.CodeConflict, "reservation %s is a part of a split request, which cannot change", id).
+			Fix("make another reservation for more, or release it and make a new one")
 	}
 	var object *api.ResourceRequest
 	err := kubeobject.Edit(ctx, func() (err error) {
@@ -139,7 +147,8 @@ func (c *Cluster) ChangeReservation(ctx context.Context, id string, change api.R
 			return err
 		}
 		if string(object.UID) != ours.Object.UID {
-			return api.Errorf(api.CodeConflict, "reservation %s ends: its request was replaced by another of the same name", id).Fix("see: bourse reservations")
+			return api.Errorf(api.CodeConflict, "reservation %s ends: its request was replaced by another of the same name", id).
+				Fix("see: bourse reservations")
 		}
 		before := object.DeepCopy()
 		if err := c.resize(object, change, ours); err != nil {
@@ -167,7 +176,8 @@ func (c *Cluster) resize(object *api.ResourceRequest, change api.ReservationChan
 	}
 	switch {
 	case bought != nil && len(change.Resources) > 0:
-		return api.Invalid("resources", "reservation %s is of a plan", ours.ID).Fix("say how many units it is to have: bourse resize %s --units N", ours.ID)
+		return api.Invalid("resources", "reservation %s is of a plan", ours.ID).
+			Fix("say how many units it is to have: bourse resize %s --units N", ours.ID)
 	case bought == nil && change.Units > 0:
 		return api.Invalid("units", "reservation %s is of no plan", ours.ID).Fix("say which resources it is to have")
 	case bought != nil && change.Units > 0:
@@ -180,7 +190,8 @@ func (c *Cluster) resize(object *api.ResourceRequest, change api.ReservationChan
 		}
 	}
 	if change.For != nil {
-		object.Spec.Duration = &metav1.Duration{Duration: (c.o.Ledger.Now().Go().Sub(ours.Created.Go()) + change.For.Duration).Round(time.Second)}
+		object.Spec.Duration = &metav1.Duration{Duration: (c.o.Ledger.Now().Go().Sub(ours.Created.Go()) +
+			change.For.Duration).Round(time.Second)}
 	}
 	if object.Spec.Purchase != nil {
 		return nil
@@ -189,9 +200,9 @@ func (c *Cluster) resize(object *api.ResourceRequest, change api.ReservationChan
 	return err
 }
 
-// ReleaseReservation deletes the ResourceRequest that made a reservation. A reservation that the Ledger does
-// not know, or without its request, ends too. Errors: NotFound; VolumesAtStake if that would delete volumes that
-// the user has not given up.
+// ReleaseReservation deletes the ResourceRequest that made a reservation. A reservation that the
+// Ledger does not know, or without its request, ends too. Errors: NotFound; VolumesAtStake if that
+// would delete volumes that the user has not given up.
 func (c *Cluster) ReleaseReservation(ctx context.Context, id string, r api.Release) error {
 	var ours *market.Reservation
 	if err := c.o.Ledger.Read(ctx, func(s *market.State) { ours = s.Reservation(id) }); err != nil {
@@ -221,8 +232,9 @@ func (c *Cluster) ReleaseReservation(ctx context.Context, id string, r api.Relea
 	return nil
 }
 
-// giveUpVolumes records a user's word on the volumes that a reservation takes with it. The controller of the request
-// compares the word again before anything ends. Errors: VolumesAtStake if it is not the digest of the list.
+// giveUpVolumes records a user's word on the volumes that a reservation takes with it. The
+// controller of the request compares the word again before anything ends. Errors: VolumesAtStake if
+// it is not the digest of the list.
 func (c *Cluster) giveUpVolumes(ctx context.Context, object *api.ResourceRequest, id, word string) error {
 	volumes, err := c.o.Requests.FindVolumes(ctx, object)
 	if err != nil || volumes == nil {
@@ -230,7 +242,8 @@ func (c *Cluster) giveUpVolumes(ctx context.Context, object *api.ResourceRequest
 	}
 	if word != volumes.Digest && object.Annotations[api.VolumesMayDie] != volumes.Digest {
 		refusal := api.Errorf(api.CodeVolumesAtStake, "%s would be deleted with reservation %s", volumes, id).
-			Fix("copy the data first (docs/borrow.md#keep-data), or give it up: bourse release %s --volumes-die %s", id, volumes.Digest)
+			Fix("copy the data first (docs/borrow.md#keep-data), or give it up: bourse release %s --volumes-die %s",
+				id, volumes.Digest)
 		refusal.Volumes = volumes
 		return refusal
 	}

@@ -26,13 +26,15 @@ func Listen(mgr manager.Manager, healthAddress, metricsAddress string) error {
 		return nil
 	}
 	health := http.NewServeMux()
-	for path, checks := range map[string]map[string]healthz.Checker{"/livez": {"ping": healthz.Ping}, "/readyz": {"caches": caches}} {
+	for path, checks := range map[string]map[string]healthz.Checker{"/livez": {"ping": healthz.Ping},
+		"/readyz": {"caches": caches}} {
 		handler := http.StripPrefix(path, &healthz.Handler{Checks: checks})
 		health.Handle(path, handler)
 		health.Handle(path+"/", handler)
 	}
 	metrics := http.NewServeMux()
-	metrics.Handle("/metrics", promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	metrics.Handle("/metrics", promhttp.HandlerFor(ctrlmetrics.Registry,
+		promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
 	return errors.Join(
 		listen(mgr, "--health-probe-bind-address", healthAddress, health),
 		listen(mgr, "--metrics-bind-address", metricsAddress, metrics),

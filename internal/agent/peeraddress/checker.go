@@ -69,7 +69,8 @@ func ParseRanges(texts []string) (ranges []netip.Prefix, err error) {
 	for _, text := range texts {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
-			return nil, api.Invalid("--allow-peer-range", "%.80q is not a range of addresses", text).Fix("write one like 10.96.0.0/16")
+			return nil, api.Invalid("--allow-peer-range", "%.80q is not a range of addresses", text).
+				Fix("write one like 10.96.0.0/16")
 		}
 		ranges = append(ranges, p.Masked())
 	}
@@ -187,7 +188,8 @@ func (c *Checker) CheckHost(ctx context.Context, host string) error {
 	case last == "localhost":
 		return c.CheckAddress(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	case last == "" || isNumber(last):
-		return api.Errorf(api.CodeUnreachable, "host %.200q is neither an address nor a name", host).Fix("its cluster must name an address like 203.0.113.5, or a name")
+		return api.Errorf(api.CodeUnreachable, "host %.200q is neither an address nor a name", host).
+			Fix("its cluster must name an address like 203.0.113.5, or a name")
 	case c.allowsAll():
 		return nil
 	}
@@ -226,7 +228,8 @@ func (c *Checker) allowsAll() bool {
 func (c *Checker) DialTLS(ctx context.Context, server string) error {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" {
-		return api.Errorf(api.CodeUnreachable, "%.200q is no https URL", server).Fix("ask its admin to tell Liqo the address of its API server (apiServer.address)")
+		return api.Errorf(api.CodeUnreachable, "%.200q is no https URL", server).
+			Fix("ask its admin to tell Liqo the address of its API server (apiServer.address)")
 	}
 	port := u.Port()
 	if port == "" {

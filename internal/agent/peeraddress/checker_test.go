@@ -31,8 +31,10 @@ func loopback() *Checker {
 // It can name every other address.
 func TestAddressesOfOthers(t *testing.T) {
 	own := New(Options{Log: slog.New(slog.DiscardHandler), Kubernetes: fake.NewClientset(
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{PodCIDRs: []string{"10.244.3.0/24", "fd00:10::/64"}}},
-		&networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.96.0.0/12"}}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"},
+			Spec: corev1.NodeSpec{PodCIDRs: []string{"10.244.3.0/24", "fd00:10::/64"}}},
+		&networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"},
+			Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.96.0.0/12"}}},
 	)})
 	own.ReadRanges(t.Context())
 	for _, text := range []string{
@@ -42,11 +44,13 @@ func TestAddressesOfOthers(t *testing.T) {
 		"64:ff9b:1::a9fe:a9fe", "64:ff9b:1:a9fe:a9:fe00::", "64:ff9b:1::a60:1", "64:ff9b::a60:1", "::ffff:0:a9fe:a9fe", "::ffff:0:a60:1", "2001:0:a9fe:a9fe::1",
 		"fd00:ec2::23", "fd00:c1::a9fe:a9fe", "fd00:42::42",
 	} {
-		if err := own.CheckAddress(netip.MustParseAddr(text)); api.CodeOf(err) != api.CodeUnreachable || !strings.Contains(err.Error(), "--allow-peer-range") {
+		if err := own.CheckAddress(netip.MustParseAddr(text)); api.CodeOf(err) != api.CodeUnreachable ||
+			!strings.Contains(err.Error(), "--allow-peer-range") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	for _, text := range []string{"192.168.1.1", "10.0.0.1", "172.16.0.1", "100.64.0.1", "203.0.113.5", "fd12::1", "2001:db8::1", "10.244.4.1", "64:ff9b::cb00:7105"} {
+	for _, text := range []string{"192.168.1.1", "10.0.0.1", "172.16.0.1",
+		"100.64.0.1", "203.0.113.5", "fd12::1", "2001:db8::1", "10.244.4.1", "64:ff9b::cb00:7105"} {
 		if err := own.CheckAddress(netip.MustParseAddr(text)); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -78,12 +82,14 @@ func TestHostsOfOthers(t *testing.T) {
 			t.Errorf("%q: %v", host, err)
 		}
 	}
-	for host, o := range map[string]*Checker{"localhost": loopback(), "nothing.invalid": Anywhere(), "203.0.113.5": New(Options{}), "2001:db8::1": New(Options{})} {
+	for host, o := range map[string]*Checker{"localhost": loopback(),
+		"nothing.invalid": Anywhere(), "203.0.113.5": New(Options{}), "2001:db8::1": New(Options{})} {
 		if err := o.CheckHost(t.Context(), host); err != nil {
 			t.Errorf("%q, which may be called: %v", host, err)
 		}
 	}
-	if err := loopback().CheckHost(t.Context(), "nothing.invalid"); err == nil || !strings.Contains(err.Error(), "stands for no address here") {
+	if err := loopback().CheckHost(t.Context(), "nothing.invalid"); err == nil ||
+		!strings.Contains(err.Error(), "stands for no address here") {
 		t.Errorf("it does not say why: %v", err)
 	}
 }
@@ -104,7 +110,8 @@ func TestDialTLS(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
-	if err := New(Options{}).DialTLS(t.Context(), https.URL); err == nil || !strings.Contains(err.Error(), "--allow-peer-range") {
+	if err := New(Options{}).DialTLS(t.Context(), https.URL); err == nil ||
+		!strings.Contains(err.Error(), "--allow-peer-range") {
 		t.Errorf("this machine is called: %v", err)
 	}
 }
@@ -139,7 +146,8 @@ func TestRunReadsRangesAgain(t *testing.T) {
 	step(retryEvery)
 	failing.Store(false)
 	step(retryEvery)
-	if _, err := cluster.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{PodCIDRs: []string{"10.9.0.0/24"}}}, metav1.CreateOptions{}); err != nil {
+	if _, err := cluster.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"},
+		Spec: corev1.NodeSpec{PodCIDRs: []string{"10.9.0.0/24"}}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	step(readEvery)

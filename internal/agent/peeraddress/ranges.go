@@ -45,7 +45,8 @@ func (c *Checker) ReadRanges(ctx context.Context) {
 	for page := (metav1.ListOptions{Limit: 500}); ; {
 		nodes, err := c.Kubernetes.CoreV1().Nodes().List(ctx, page)
 		if err != nil {
-			c.Log.Warn("the ranges of the cluster's pods cannot be read: peers could name addresses in them", "error", err, "again in", retryEvery)
+			c.Log.Warn("the ranges of the cluster's pods cannot be read: peers could name addresses in them",
+				"error", err, "again in", retryEvery)
 			return
 		}
 		for i := range nodes.Items {

@@ -10,8 +10,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// leave takes down at once what an unused peering was for. It keeps the peering for a while, and then takes it
-// down, too.
+// leave takes down at once what an unused peering was for. It keeps the peering for a while, and
+// then takes it down, too.
 func (p *Peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result, error) {
 	peer, side := object.Spec.Cluster, p.side(object.Spec.Role)
 	message, err := side.Serve(ctx, peer)
@@ -48,8 +48,8 @@ func (p *Peerings) leave(ctx context.Context, object *api.Peering) (ctrl.Result,
 	return p.close(ctx, object, gone, carried, closing && lasts > p.options.Graces.Abandon)
 }
 
-// close takes a peering down. gone says that its network is, carried that the peering runs through it: then the
-// network goes last. force does not wait for the other side.
+// close takes a peering down. gone says that its network is, carried that the peering runs through
+// it: then the network goes last. force does not wait for the other side.
 func (p *Peerings) close(ctx context.Context, object *api.Peering, gone, carried, force bool) (ctrl.Result, error) {
 	peer, role := object.Spec.Cluster, object.Spec.Role
 	next := api.PeeringStatus{State: api.PeeringClosing, Conditions: withNetwork(object, nil)}
@@ -79,7 +79,8 @@ func (p *Peerings) close(ctx context.Context, object *api.Peering, gone, carried
 	return ctrl.Result{}, client.IgnoreNotFound(p.options.Client.Delete(ctx, object))
 }
 
-// next returns when to look again at a peering that ends, which causes no event: the longer it waits, the later.
+// next returns when to look again at a peering that ends, which causes no event: the longer it
+// waits, the later.
 func (p *Peerings) next(name string, now wait) time.Duration {
 	return min(max(p.waits.Age(name, now), quick), soon)
 }

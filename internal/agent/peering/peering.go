@@ -1,10 +1,11 @@
 // Package peering makes and ends the peerings that reservations need.
 //
-// Each peering is a Peering object, one for each other cluster and role. [Peerings.Follow] creates it for a
-// reservation. [Peerings.Reconcile] then brings it forward: what there is to do follows from the Ledger, how far
-// it is follows from Liqo's objects, and the Peering shows both. What differs between lending and borrowing is a
-// [Side], which the packages lending and borrowing implement. Several peerings are brought forward at once, so
-// that a cluster that does not answer holds up no other.
+// Each peering is a Peering object, one for each other cluster and role. [Peerings.Follow] creates
+// it for a reservation. [Peerings.Reconcile] then brings it forward: what there is to do follows
+// from the Ledger, how far it is follows from Liqo's objects, and the Peering shows both. What
+// differs between lending and borrowing is a [Side], which the packages lending and borrowing
+// implement. Several peerings are brought forward at once, so that a cluster that does not answer
+// holds up no other.
 package peering
 
 import (
@@ -28,12 +29,14 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Side is what differs between lending and borrowing. Its methods are called by one goroutine at a time for each
-// other cluster.
+// Side is what differs between lending and borrowing. Its methods are called by one goroutine at a
+// time for each other cluster.
 type Side interface {
-	// Open does what can be done to make the peering. received is the peer's newest message, nil if there is none.
+	// Open does what can be done to make the peering. received is the peer's newest message, nil if
+	// there is none.
 	Open(ctx context.Context, peer string, received *api.Handshake) (peering.Progress, error)
-	// Connect brings the network forward that reservations ask for, and adds to p what to send. Nil: none does.
+	// Connect brings the network forward that reservations ask for, and adds to p what to send.
+	// Nil: none does.
 	Connect(ctx context.Context, peer string, received *api.Handshake, p *peering.Progress) (*network.Standing, error)
 	// Serve does what the peering is for, and returns what it waits for.
 	Serve(ctx context.Context, peer string) (waits string, err error)
@@ -43,7 +46,8 @@ type Side interface {
 	Carried(ctx context.Context, peer string) (bool, error)
 	// Disconnect takes the network down.
 	Disconnect(ctx context.Context, peer string) (gone bool, err error)
-	// Close takes the peering down, and reports whether nothing is left. force does not wait for the other side.
+	// Close takes the peering down, and reports whether nothing is left. force does not wait for
+	// the other side.
 	Close(ctx context.Context, peer string, force bool) (done bool, err error)
 }
 
@@ -65,7 +69,8 @@ type Messages interface {
 	Forget(peer string, role api.PeeringRole)
 }
 
-// Peers shows what is known of another cluster. Each function that it returns announces a change, once it is stored.
+// Peers shows what is known of another cluster. Each function that it returns announces a change,
+// once it is stored.
 type Peers interface {
 	State(cluster string, conditions []metav1.Condition) api.MemberState
 	ShowMember(conditions *[]metav1.Condition, cluster, effect string,
@@ -137,8 +142,8 @@ func counterpart(self string, r *market.Reservation) (string, api.PeeringRole) {
 	return r.Provider, api.RoleProvider
 }
 
-// Follow creates the Peering that a reservation needs, and looks at it again. Only admins can peer with a cluster
-// whose agent is a prototype, which knows no handshake. Errors: the API server's.
+// Follow creates the Peering that a reservation needs, and looks at it again. Only admins can peer
+// with a cluster whose agent is a prototype, which knows no handshake. Errors: the API server's.
 func (p *Peerings) Follow(ctx context.Context, r *market.Reservation) error {
 	var (
 		peer   string

@@ -62,7 +62,8 @@ func (p *Peerings) show(ctx context.Context, object *api.Peering, next api.Peeri
 	return nil
 }
 
-// withNetwork returns the conditions of a peering with how far its network is. Nil: no reservation asks for one.
+// withNetwork returns the conditions of a peering with how far its network is. Nil: no reservation
+// asks for one.
 func withNetwork(object *api.Peering, s *network.Standing) []metav1.Condition {
 	conditions := object.Status.DeepCopy().Conditions
 	if s == nil {

@@ -34,8 +34,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// slow is a relay through which one peer never gets a message, and the side of peerings that open once the peer
-// has one.
+// slow is a relay through which one peer never gets a message, and the side of peerings that open
+// once the peer has one.
 type slow struct {
 	never   string
 	waiting chan struct{} // closed when a message to never waits
@@ -71,7 +71,8 @@ func (s *slow) Open(_ context.Context, peer string, _ *api.Handshake) (peering.P
 	if s.got[peer] {
 		return peering.Progress{Open: true}, nil
 	}
-	return peering.Progress{Step: peering.StepTenant, Session: peer, Say: &api.HandshakeContent{Nonce: &api.HandshakeNonce{Nonce: []byte("n")}}}, nil
+	return peering.Progress{Step: peering.StepTenant, Session: peer,
+		Say: &api.HandshakeContent{Nonce: &api.HandshakeNonce{Nonce: []byte("n")}}}, nil
 }
 
 func (s *slow) Connect(context.Context, string, *api.Handshake, *peering.Progress) (*network.Standing, error) {
@@ -94,14 +95,19 @@ func kinds() (types []kubeapi.Type) {
 		kind, name string
 	}{
 		{api.GroupVersion, "Peer", "peers"}, {api.GroupVersion, "Peering", "peerings"},
-		{authv1beta1.GroupVersion, authv1beta1.TenantKind, "tenants"}, {authv1beta1.GroupVersion, authv1beta1.IdentityKind, "identities"},
+		{authv1beta1.GroupVersion, authv1beta1.TenantKind, "tenants"}, {authv1beta1.GroupVersion,
+			authv1beta1.IdentityKind, "identities"},
 		{authv1beta1.GroupVersion, authv1beta1.ResourceSliceKind, "resourceslices"},
-		{offv1beta1.SchemeGroupVersion, "VirtualNode", "virtualnodes"}, {offv1beta1.SchemeGroupVersion, "NamespaceOffloading", "namespaceoffloadings"},
-		{networkingv1beta1.GroupVersion, "Configuration", "configurations"}, {networkingv1beta1.GroupVersion, "GatewayServer", "gatewayservers"},
-		{networkingv1beta1.GroupVersion, "GatewayClient", "gatewayclients"}, {networkingv1beta1.GroupVersion, "PublicKey", "publickeies"},
+		{offv1beta1.SchemeGroupVersion, "VirtualNode", "virtualnodes"}, {offv1beta1.SchemeGroupVersion,
+			"NamespaceOffloading", "namespaceoffloadings"},
+		{networkingv1beta1.GroupVersion, "Configuration", "configurations"}, {networkingv1beta1.GroupVersion,
+			"GatewayServer", "gatewayservers"},
+		{networkingv1beta1.GroupVersion, "GatewayClient", "gatewayclients"}, {networkingv1beta1.GroupVersion,
+			"PublicKey", "publickeies"},
 		{networkingv1beta1.GroupVersion, "Connection", "connections"},
 	} {
-		types = append(types, kubeapi.Type{GroupVersion: t.of, Kind: t.kind, Resource: t.name, Namespaced: true, Status: true})
+		types = append(types, kubeapi.Type{GroupVersion: t.of, Kind: t.kind,
+			Resource: t.name, Namespaced: true, Status: true})
 	}
 	return types
 }
@@ -121,7 +127,10 @@ func TestASlowPeerHoldsUpNobody(t *testing.T) {
 	trigger := &kubeobject.Trigger{}
 	known := peers.New(peers.Options{
 		Client: m.GetClient(), Namespace: "bourse", Market: ledger, Events: events.NewFakeRecorder(1000), Trigger: &kubeobject.Trigger{},
-		Sharing: func() *api.Sharing { return nil }, StateChanged: func(cluster string, role api.PeeringRole) { trigger.Add("bourse", api.PeeringName(cluster, role)) },
+		Sharing: func() *api.Sharing { return nil }, StateChanged: func(cluster string,
+			role api.PeeringRole) {
+			trigger.Add("bourse", api.PeeringName(cluster, role))
+		},
 	})
 	p := New(Options{
 		Client: m.GetClient(), Namespace: "bourse", Market: ledger, Peers: known, Lending: s, Borrowing: s, Trigger: trigger,
@@ -192,9 +201,11 @@ func borrowedBy(t *testing.T, ledger *exchange.Exchange, consumer string) *marke
 	}
 	now := ledger.Now().Go()
 	out, err := ledger.Do(t.Context(), market.Admit{
-		Adopt: true, Document: "assignment", Acceptance: "acceptance", Size: market.Amounts{{Resource: "cpu", Value: 1000}}, BindsUntil: market.At(now.Add(time.Minute)),
+		Adopt: true, Document: "assignment", Acceptance: "acceptance", Size: market.Amounts{{Resource: "cpu",
+			Value: 1000}}, BindsUntil: market.At(now.Add(time.Minute)),
 		Assignment: api.Assignment{
-			Reservation: "of-" + consumer, Consumer: consumer, Provider: "milan", Pool: api.GeneralPool, Generation: 1, Until: transporttest.Seconds(now.Add(time.Hour)),
+			Reservation: "of-" +
+				consumer, Consumer: consumer, Provider: "milan", Pool: api.GeneralPool, Generation: 1, Until: transporttest.Seconds(now.Add(time.Hour)),
 		},
 	})
 	if err != nil {

@@ -20,23 +20,27 @@ import (
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
 
-// A provider shows on the Peering what the broker and its admin say of a consumer: in conditions, and in one Event
-// for each change. It changes the Tenant as the policy says, also after a restart, and writes nothing twice.
+// A provider shows on the Peering what the broker and its admin say of a consumer: in conditions,
+// and in one Event for each change. It changes the Tenant as the policy says, also after a restart,
+// and writes nothing twice.
 func TestStandingOfAConsumer(t *testing.T) {
 	ctx := t.Context()
 	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
 		{GroupVersion: api.GroupVersion, Kind: "Peer", Resource: "peers", Namespaced: true, Status: true},
 		{GroupVersion: api.GroupVersion, Kind: "Peering", Resource: "peerings", Namespaced: true, Status: true},
-		{GroupVersion: authv1beta1.GroupVersion, Kind: authv1beta1.TenantKind, Resource: "tenants", Namespaced: true, Status: true},
+		{GroupVersion: authv1beta1.GroupVersion, Kind: authv1beta1.TenantKind,
+			Resource: "tenants", Namespaced: true, Status: true},
 	}})
 	c, err := client.New(k.Config(), client.Options{Scheme: scheme.New()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	namespace, object := liqo.NewTenantNamespace("rome"), &api.Peering{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "rome.consumer"}, Spec: api.PeeringSpec{Cluster: "rome", Role: api.RoleConsumer},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "rome.consumer"}, Spec: api.PeeringSpec{Cluster: "rome",
+			Role: api.RoleConsumer},
 	}
-	tenant, admin := peering.NewTenant(namespace.Name, "rome"), &api.Peer{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "rome"}}
+	tenant, admin := peering.NewTenant(namespace.Name,
+		"rome"), &api.Peer{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "rome"}}
 	for _, o := range []client.Object{namespace, tenant, object, admin} {
 		if err := c.Create(ctx, o); err != nil {
 			t.Fatal(err)
@@ -44,8 +48,10 @@ func TestStandingOfAConsumer(t *testing.T) {
 	}
 	policy, recorder := &api.Sharing{}, events.NewFakeRecorder(100)
 	agent := func() (*Peerings, *peers.Peers) { // a new one, which knows only what the objects say
-		known := peers.New(peers.Options{Client: c, Namespace: "default", Events: recorder, Trigger: &kubeobject.Trigger{}, StateChanged: func(string, api.PeeringRole) {}})
-		lends := lending.New(lending.Options{Client: c, Sharing: func() *api.Sharing { return policy }, Suspension: known.Suspension})
+		known := peers.New(peers.Options{Client: c, Namespace: "default",
+			Events: recorder, Trigger: &kubeobject.Trigger{}, StateChanged: func(string, api.PeeringRole) {}})
+		lends := lending.New(lending.Options{Client: c, Sharing: func() *api.Sharing { return policy },
+			Suspension: known.Suspension})
 		return New(Options{Client: c, Peers: known, Lending: lends}), known
 	}
 	p, known := agent()
@@ -70,7 +76,8 @@ func TestStandingOfAConsumer(t *testing.T) {
 			}
 			version = now
 		}
-		if got := meta.FindStatusCondition(object.Status.Conditions, api.ConditionMember); got == nil || got.Status != status || got.Reason != reason || !strings.Contains(got.Message, says) {
+		if got := meta.FindStatusCondition(object.Status.Conditions, api.ConditionMember); got == nil ||
+			got.Status != status || got.Reason != reason || !strings.Contains(got.Message, says) {
 			t.Errorf("the condition is %+v, want %s %s", got, status, reason)
 		}
 		if tenant.Spec.TenantCondition != becomes {
@@ -108,7 +115,8 @@ func TestStandingOfAConsumer(t *testing.T) {
 	suspended := func(reason, says string) {
 		t.Helper()
 		c := meta.FindStatusCondition(object.Status.Conditions, api.ConditionSuspended)
-		if reason == "" && c != nil || reason != "" && (c == nil || c.Reason != reason || !strings.Contains(c.Message, says)) {
+		if reason == "" && c != nil || reason != "" && (c == nil ||
+			c.Reason != reason || !strings.Contains(c.Message, says)) {
 			t.Errorf("the condition is %+v, want %s", c, reason)
 		}
 	}

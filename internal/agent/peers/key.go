@@ -40,7 +40,8 @@ func (p *Peers) trusted(fingerprint, cluster string, m *market.Member, invalid e
 	p.mu.Lock()
 	last := p.cards[cluster]
 	p.mu.Unlock()
-	// A card is refused because of the key that is pinned or named, unless the admin has confirmed its key since.
+	// A card is refused because of the key that is pinned or named, unless the admin has confirmed
+	// its key since.
 	refused := last.refused != nil && m != nil && (m.Key != "" || m.Trusted != "") && m.Trusted != last.fingerprint
 	condition := func(status metav1.ConditionStatus, reason, format string, values ...any) metav1.Condition {
 		return metav1.Condition{Status: status, Reason: reason, Message: fmt.Sprintf(format, values...)}

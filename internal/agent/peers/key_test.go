@@ -9,7 +9,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// A cluster may show another key than the admin named when it is first met. Then its Peer says so, and not NotMet.
+// A cluster may show another key than the admin named when it is first met. Then its Peer says so,
+// and not NotMet.
 func TestAPeerThatShowsAnotherKeyAtOnce(t *testing.T) {
 	named := market.Member{Cluster: "milan", Trusted: "SHA256:named"}
 	refused := card{api.Errorf(api.CodeKeyChanged, "another key"), "SHA256:shown"}
@@ -42,7 +43,8 @@ func TestARotatedPeer(t *testing.T) {
 	var s api.PeerStatus
 	New(Options{}).showKey(&s, "milan", m, nil, 1)
 	now := milan.Key.Public().Fingerprint().String()
-	if c := s.Conditions[0]; c.Reason != "Rotated" || c.Status != "True" || s.Fingerprint != now || !strings.Contains(c.Message, "bourse trust milan "+now) {
+	if c := s.Conditions[0]; c.Reason != "Rotated" || c.Status != "True" ||
+		s.Fingerprint != now || !strings.Contains(c.Message, "bourse trust milan "+now) {
 		t.Errorf("%+v", s)
 	}
 }

@@ -105,12 +105,14 @@ func suspendReason(spec *api.PeerSpec) string {
 	return cmp.Or(spec.SuspendReason, "no reason was given")
 }
 
-// suspensionOf returns the condition Suspended of a consumer. It is False where the admin has not suspended it.
+// suspensionOf returns the condition Suspended of a consumer. It is False where the admin has not
+// suspended it.
 func suspensionOf(spec *api.PeerSpec, consumer string) metav1.Condition {
 	c := metav1.Condition{Type: api.ConditionSuspended, Status: metav1.ConditionFalse, Reason: "NotSuspended"}
 	if reason := suspendReason(spec); reason != "" {
 		c.Status, c.Reason = metav1.ConditionTrue, grant.ReasonSuspended
-		c.Message = fmt.Sprintf("the provider's admin has suspended %s: %s; running pods stay, and nothing more is lent", consumer, reason)
+		c.Message = fmt.Sprintf("the provider's admin has suspended %s: %s; running pods stay, and nothing more is lent",
+			consumer, reason)
 	}
 	return c
 }

@@ -17,7 +17,8 @@ func TestRecordState(t *testing.T) {
 		}
 	}})
 	for _, s := range []api.Standing{
-		{Cluster: "rome", State: api.MemberActive}, {Cluster: "rome", State: api.MemberActive}, {Cluster: "milan", State: api.MemberRevoked},
+		{Cluster: "rome", State: api.MemberActive}, {Cluster: "rome",
+			State: api.MemberActive}, {Cluster: "milan", State: api.MemberRevoked},
 		{Cluster: "rome", State: "spaces are no reason"}, {Cluster: "rome"}, {Cluster: "rome", State: api.MemberSuspended},
 	} {
 		p.RecordState(s)

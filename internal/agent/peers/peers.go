@@ -1,10 +1,11 @@
 // Package peers knows the other clusters: which keys of theirs are trusted, whether the broker still has
 // them as members, and which ones the admin has suspended.
 //
-// Start at [Peers.Reconcile]. It brings what the admin says in a Peer object into the Ledger, and shows in its
-// status what the Ledger has pinned. [Peers.Demand] is what the rest of the agent checks keys by.
-// [Peers.RecordState] takes in what the broker says of a member. Nobody signs that: it is shown
-// ([Peers.ShowMember]), and acted on only as far as the SharingPolicy allows (package lending).
+// Start at [Peers.Reconcile]. It brings what the admin says in a Peer object into the Ledger, and
+// shows in its status what the Ledger has pinned. [Peers.Demand] is what the rest of the agent
+// checks keys by. [Peers.RecordState] takes in what the broker says of a member. Nobody signs that:
+// it is shown ([Peers.ShowMember]), and acted on only as far as the SharingPolicy allows (package
+// lending).
 package peers
 
 import (

@@ -19,15 +19,17 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// A cluster whose card was met gets a Peer. The Peer shows its key, what the broker says of it and whether the
-// admin has suspended it, each with one Event.
+// A cluster whose card was met gets a Peer. The Peer shows its key, what the broker says of it and
+// whether the admin has suspended it, each with one Event.
 func TestReconcile(t *testing.T) {
-	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion, Kind: "Peer", Resource: "peers", Namespaced: true, Status: true}}})
+	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion,
+		Kind: "Peer", Resource: "peers", Namespaced: true, Status: true}}})
 	c, err := client.New(k.Config(), client.Options{Scheme: scheme.New()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, ledger, recorder := t.Context(), exchangetest.Open(t, nil, exchange.Options{Self: "rome"}), events.NewFakeRecorder(100)
+	ctx, ledger, recorder := t.Context(), exchangetest.Open(t, nil,
+		exchange.Options{Self: "rome"}), events.NewFakeRecorder(100)
 	p := New(Options{
 		Client: c, Namespace: "default", Market: ledger, Events: recorder, Sharing: func() *api.Sharing { return nil },
 		Trigger: &kubeobject.Trigger{}, StateChanged: func(string, api.PeeringRole) {},
@@ -40,7 +42,8 @@ func TestReconcile(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "milan"}, &object); client.IgnoreNotFound(err) != nil {
+		if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "milan"},
+			&object); client.IgnoreNotFound(err) != nil {
 			t.Fatal(err)
 		}
 		var got []string
@@ -77,7 +80,8 @@ func TestReconcile(t *testing.T) {
 		t.Fatal(err)
 	}
 	reads("Warning Suspended", "Confirmed", "Revoked", "Suspended")
-	if s, err := p.Suspension(ctx, "milan"); err != nil || s.Status != metav1.ConditionTrue || !strings.Contains(s.Message, "the bill of May is open") {
+	if s, err := p.Suspension(ctx, "milan"); err != nil || s.Status != metav1.ConditionTrue ||
+		!strings.Contains(s.Message, "the bill of May is open") {
 		t.Errorf("the suspension is %+v, %v", s, err)
 	}
 	object.Spec.Suspend = false

@@ -6,9 +6,9 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// answered holds, for each reservation, the newest state of it at the broker that this cluster has answered with an
-// assignment. An older state would lead to the same answer, and each answer costs the broker a signature to verify. To
-// forget one is harmless.
+// answered holds, for each reservation, the newest state of it at the broker that this cluster has
+// answered with an assignment. An older state would lead to the same answer, and each answer costs
+// the broker a signature to verify. To forget one is harmless.
 type answered struct {
 	words sync.Map // from ID to api.Fence
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// The provider's card says that an admin approves. The consumer signs that its assignment waits so long, and waits.
+// The provider's card says that an admin approves. The consumer signs that its assignment waits so
+// long, and waits.
 func TestAwaitsApproval(t *testing.T) {
 	d := newDesk(t)
 	d.create(nil)
@@ -25,12 +26,14 @@ func TestAwaitsApproval(t *testing.T) {
 	d.takes(deal)
 	d.reconcile()
 	var a api.Assignment
-	if err := clusterkey.Verify(deal.Shown().Payload.Assignment, api.DocumentAssignment, d.rome.Key.Public(), &a); err != nil || !a.Expires.Equal(&held.Payload.ApproveBy) {
+	if err := clusterkey.Verify(deal.Shown().Payload.Assignment,
+		api.DocumentAssignment, d.rome.Key.Public(), &a); err != nil || !a.Expires.Equal(&held.Payload.ApproveBy) {
 		t.Fatalf("it signed %+v, %v", a, err)
 	}
 	o, _ := d.reconcile()
 	by := held.Payload.ApproveBy.UTC().Format(time.RFC3339)
-	if c := meta.FindStatusCondition(o.Status.Conditions, api.ConditionAwaitsApproval); c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "milan's admin until "+by) {
+	if c := meta.FindStatusCondition(o.Status.Conditions, api.ConditionAwaitsApproval); c == nil ||
+		c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "milan's admin until "+by) {
 		t.Errorf("it shows %+v", o.Status)
 	}
 	d.broker.Asked()
@@ -40,7 +43,8 @@ func TestAwaitsApproval(t *testing.T) {
 	d.hears(deal.Reserved(""))
 	d.holds(api.Reserved, "")
 	o, _ = d.reconcile()
-	if c := meta.FindStatusCondition(o.Status.Conditions, api.ConditionAwaitsApproval); c == nil || c.Status != metav1.ConditionFalse {
+	if c := meta.FindStatusCondition(o.Status.Conditions, api.ConditionAwaitsApproval); c == nil ||
+		c.Status != metav1.ConditionFalse {
 		t.Errorf("it still waits: %+v", o.Status)
 	}
 }
@@ -72,7 +76,8 @@ func TestNotReclaimed(t *testing.T) {
 	shown := *d.Shown()
 	word := api.Reclaim{Protocol: api.Protocol, Reservation: "r-1", Consumer: "rome", Provider: "milan",
 		Issued: transporttest.Seconds(b.now()), Effective: transporttest.Seconds(b.now().Add(10 * time.Minute))}
-	for _, document := range []string{b.milan.Sign(api.DocumentReclaim, word), b.rome.Sign(api.DocumentReclaim, word), "nonsense"} {
+	for _, document := range []string{b.milan.Sign(api.DocumentReclaim, word),
+		b.rome.Sign(api.DocumentReclaim, word), "nonsense"} {
 		shown.Payload.Reclaim = document
 		b.hears(&shown)
 		if r := b.ours(); r.Reclaim != "" || r.State != api.Reserved {

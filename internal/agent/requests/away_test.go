@@ -105,10 +105,12 @@ func TestALedgerThatLostEverything(t *testing.T) {
 		state  api.State
 		reason api.Reason
 	}{
-		"it is held, signed":            {func(*transporttest.Deal) {}, api.Held, ""},
-		"it is bound":                   {func(d *transporttest.Deal) { d.Reserved("") }, api.Reserved, ""},
-		"it was refused by everyone":    {func(d *transporttest.Deal) { d.Over(api.Failed, api.ReasonNotAccepted) }, api.Failed, api.ReasonNotAccepted},
-		"it was ended before its bound": {func(d *transporttest.Deal) { d.Ending(d.Consumer, api.ReasonReleased) }, api.Releasing, api.ReasonReleased},
+		"it is held, signed": {func(*transporttest.Deal) {}, api.Held, ""},
+		"it is bound":        {func(d *transporttest.Deal) { d.Reserved("") }, api.Reserved, ""},
+		"it was refused by everyone": {func(d *transporttest.Deal) { d.Over(api.Failed, api.ReasonNotAccepted) },
+			api.Failed, api.ReasonNotAccepted},
+		"it was ended before its bound": {func(d *transporttest.Deal) { d.Ending(d.Consumer, api.ReasonReleased) },
+			api.Releasing, api.ReasonReleased},
 		"the provider ended it": {func(d *transporttest.Deal) {
 			d.Reserved("")
 			d.Ending(d.Provider, api.ReasonRevokedByProvider)

@@ -13,8 +13,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// Borrower is a consumer's side of its reservations. Its state is in the Ledger. Several goroutines may use it, each for
-// reservations of its own.
+// Borrower is a consumer's side of its reservations. Its state is in the Ledger. Several goroutines
+// may use it, each for reservations of its own.
 type Borrower struct {
 	BorrowerOptions
 	via      string // the route to Broker: see package route
@@ -71,13 +71,14 @@ type Wish struct {
 	// Reservation is the ID that its status names. Empty: it has none yet.
 	Reservation string
 
-	// part is the size of one part of a split request; nil: it is not split. remember says to record, and sign nothing yet.
+	// part is the size of one part of a split request; nil: it is not split. remember says to
+	// record, and sign nothing yet.
 	part     api.Resources
 	remember bool
 }
 
-// CheckRequest returns why this cluster could not use what a request asks for, nil if it could. Errors: Invalid, with the
-// field.
+// CheckRequest returns why this cluster could not use what a request asks for, nil if it could.
+// Errors: Invalid, with the field.
 func (b *Borrower) CheckRequest(r api.Request) error {
 	if r.Network == api.NetworkWireGuard && !b.Joins {
 		return api.Invalid("network", "this cluster takes part in no network").
@@ -86,8 +87,9 @@ func (b *Borrower) CheckRequest(r api.Request) error {
 	return nil
 }
 
-// Ask makes the reservation of a wish at the broker and acts on the answer. Repeating it is harmless. Errors: the
-// broker's; Fit's; Invalid if this cluster could not use it; BadSignature and KeyChanged if the answer cannot be right.
+// Ask makes the reservation of a wish at the broker and acts on the answer. Repeating it is
+// harmless. Errors: the broker's; Fit's; Invalid if this cluster could not use it; BadSignature and
+// KeyChanged if the answer cannot be right.
 func (b *Borrower) Ask(ctx context.Context, w Wish) error {
 	if err := b.CheckRequest(w.Request); err != nil {
 		return err
@@ -134,8 +136,9 @@ func (b *Borrower) handleAnswer(ctx context.Context, theirs *transport.Reservati
 	}
 }
 
-// matchAnswer returns what the Ledger says of the reservation with which the broker answers a wish, nil if nothing.
-// Errors: BadSignature if the answer is invalid, or the reservation of another object.
+// matchAnswer returns what the Ledger says of the reservation with which the broker answers a wish,
+// nil if nothing. Errors: BadSignature if the answer is invalid, or the reservation of another
+// object.
 func (b *Borrower) matchAnswer(
 	ctx context.Context, theirs *transport.Reservation, w Wish,
 ) (*market.Reservation, error) {
@@ -155,9 +158,9 @@ func (b *Borrower) matchAnswer(
 	return known, nil
 }
 
-// Sync acts on the difference between what the broker shows of a reservation (theirs, nil if nothing) and what the
-// Ledger says (ours). wish is what its object asks for, nil if that is gone. Call it after each change of either, and
-// again after an error. Repeating it is harmless.
+// Sync acts on the difference between what the broker shows of a reservation (theirs, nil if
+// nothing) and what the Ledger says (ours). wish is what its object asks for, nil if that is gone.
+// Call it after each change of either, and again after an error. Repeating it is harmless.
 func (b *Borrower) Sync(
 	ctx context.Context, theirs *transport.Reservation, ours *market.Reservation, wish *Wish,
 ) error {
@@ -213,7 +216,8 @@ func (b *Borrower) followBroker(ctx context.Context, theirs *transport.Reservati
 				"reservation", theirs.ID, "error", err)
 			return nil
 		}
-		if next == ours && ours.State == api.Active && t.State == api.Reserved { // we say when it is Active: the broker missed it
+		// we say when it is Active: the broker missed it
+		if next == ours && ours.State == api.Active && t.State == api.Reserved {
 			_, err := b.Broker.Progress(ctx, theirs.ID, api.Active)
 			return ignoreGone(err)
 		}
@@ -238,8 +242,9 @@ func (b *Borrower) followBroker(ctx context.Context, theirs *transport.Reservati
 	}
 }
 
-// verifyAcceptance verifies the provider's acceptance of the assignment that we signed. It must be by the key that the
-// provider has now, or by the one that the assignment names. An acceptance in the Ledger was verified before.
+// verifyAcceptance verifies the provider's acceptance of the assignment that we signed. It must be
+// by the key that the provider has now, or by the one that the assignment names. An acceptance in
+// the Ledger was verified before.
 func (b *Borrower) verifyAcceptance(ctx context.Context, t api.Reservation, ours *market.Reservation) error {
 	if ours.Acceptance != "" && t.Acceptance == ours.Acceptance && t.Provider == ours.Provider {
 		return nil
@@ -263,8 +268,8 @@ func (b *Borrower) verifyAcceptance(ctx context.Context, t api.Reservation, ours
 	return nil
 }
 
-// ignoreGone returns err, but nil where the broker says that the reservation no longer is what the call assumed: its
-// next event says what it is.
+// ignoreGone returns err, but nil where the broker says that the reservation no longer is what the
+// call assumed: its next event says what it is.
 func ignoreGone(err error) error {
 	if code := api.CodeOf(err); err != nil && (code == api.CodeConflict || code == api.CodeNotFound) {
 		return nil

@@ -18,7 +18,8 @@ func (b *borrower) ends(d *transporttest.Deal, want api.Reason) {
 		var e api.End
 		err := clusterkey.Verify(document, api.DocumentEnd, b.rome.Key.Public(), &e)
 		t := d.Shown().Payload
-		if err != nil || e.Reservation != id || e.By != "rome" || e.Provider != t.Provider || e.Generation != t.Generation || e.Reason != want {
+		if err != nil || e.Reservation != id || e.By != "rome" || e.Provider != t.Provider ||
+			e.Generation != t.Generation || e.Reason != want {
 			b.t.Errorf("the end says %+v, %v", e, err)
 		}
 		return *d.Ending(b.rome, e.Reason), nil
@@ -52,7 +53,8 @@ func TestBorrows(t *testing.T) {
 	b.hears(d.Shown())
 }
 
-// The answer to an assignment was lost, or the agent died before it sent one: it sends the same assignment again.
+// The answer to an assignment was lost, or the agent died before it sent one: it sends the same
+// assignment again.
 func TestConfirmationLost(t *testing.T) {
 	b := newBorrower(t)
 	d := b.deal()
@@ -95,8 +97,8 @@ func TestNobodyConfirms(t *testing.T) {
 	b.holds(api.Expired, api.ReasonNotAccepted)
 }
 
-// A refusal moves the hold to the next best provider, for which the consumer signs again. A stale state of the first
-// changes nothing.
+// A refusal moves the hold to the next best provider, for which the consumer signs again. A stale
+// state of the first changes nothing.
 func TestRefusedMovesToTheNextBest(t *testing.T) {
 	b := newBorrower(t)
 	d := b.deal()
@@ -104,8 +106,10 @@ func TestRefusedMovesToTheNextBest(t *testing.T) {
 	b.takes(d)
 	b.asked("Reserve uid-1", "Confirm r-1")
 	first := d.Shown()
-	b.hears(d.Moved(transporttest.NewParty(t, "oslo")), "Confirm r-1") // once, though its own note brings it to the same news again
-	if ours := b.ours(); ours.Provider != "oslo" || ours.Generation != 2 || ours.Assignment != d.Shown().Payload.Assignment {
+	// once, though its own note brings it to the same news again
+	b.hears(d.Moved(transporttest.NewParty(t, "oslo")), "Confirm r-1")
+	if ours := b.ours(); ours.Provider != "oslo" || ours.Generation != 2 ||
+		ours.Assignment != d.Shown().Payload.Assignment {
 		t.Errorf("it holds %+v", ours)
 	}
 	b.hears(first)

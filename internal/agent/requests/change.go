@@ -12,9 +12,10 @@ import (
 // RetryTime is how long the same change is not asked for again after it was refused.
 const RetryTime = time.Minute
 
-// Change asks for what a wish says now, if the reservation is bound to another size or end. It signs a newer
-// assignment; the answer comes later. again is when to call it again; 0: after the next change of the Ledger. Errors:
-// Invalid if the wish is not valid; the broker's, if another try may help.
+// Change asks for what a wish says now, if the reservation is bound to another size or end. It
+// signs a newer assignment; the answer comes later. again is when to call it again; 0: after the
+// next change of the Ledger. Errors: Invalid if the wish is not valid; the broker's, if another try
+// may help.
 func (b *Borrower) Change(ctx context.Context, ours *market.Reservation, w Wish) (again time.Duration, err error) {
 	want, err := wantedChange(w, ours)
 	if err != nil {
@@ -36,7 +37,8 @@ func (b *Borrower) Change(ctx context.Context, ours *market.Reservation, w Wish)
 	return retryAfter, b.signAndRecordChange(ctx, ours, want, ours.Latest()+1)
 }
 
-// signAndRecordChange signs a change as this generation and records it. The record makes the controller send it.
+// signAndRecordChange signs a change as this generation and records it. The record makes the
+// controller send it.
 func (b *Borrower) signAndRecordChange(
 	ctx context.Context, ours *market.Reservation, c market.Change, generation int64,
 ) (err error) {
@@ -99,7 +101,8 @@ func (b *Borrower) signChange(ctx context.Context, ours *market.Reservation, c m
 	return b.Key.Sign(api.DocumentAssignment, assignment)
 }
 
-// recordChange records c as the change of a reservation, unless the reservation has changed since it was read.
+// recordChange records c as the change of a reservation, unless the reservation has changed since
+// it was read.
 func (b *Borrower) recordChange(ctx context.Context, ours *market.Reservation, c market.Change) error {
 	next := *ours
 	next.Change = &c

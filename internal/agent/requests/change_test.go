@@ -28,7 +28,10 @@ func edited(t *testing.T, cpu string) (*desk, *transporttest.Deal) {
 	}
 	d.told("Held", "Reserved")
 	d.edit(cpu)
-	d.broker.OnConfirm = func(_, assignment string) (transport.Reservation, error) { return *deal.Changing(cpu, assignment), nil }
+	d.broker.OnConfirm = func(_, assignment string) (transport.Reservation,
+		error) {
+		return *deal.Changing(cpu, assignment), nil
+	}
 	return d, deal
 }
 
@@ -68,7 +71,8 @@ func TestAnEditedRequest(t *testing.T) {
 	}
 	d.hears(deal.Changed(""))
 	o, result = d.reconcile()
-	if r := d.ours(); r.Size.Of("cpu") != 6000 || r.Generation != 2 || r.Change != nil || asAsked(o) != "" || result.RequeueAfter != 0 {
+	if r := d.ours(); r.Size.Of("cpu") != 6000 || r.Generation != 2 ||
+		r.Change != nil || asAsked(o) != "" || result.RequeueAfter != 0 {
 		t.Errorf("it is %+v, and shows %+v", r, o.Status)
 	}
 	if left := o.Status.Until.Sub(d.now()); left < 23*time.Hour {
@@ -77,8 +81,8 @@ func TestAnEditedRequest(t *testing.T) {
 	d.wasAsked()
 }
 
-// A refusal is shown, and what is bound stays. The change is asked for again later, as a newer generation, unless the
-// user withdrew it.
+// A refusal is shown, and what is bound stays. The change is asked for again later, as a newer
+// generation, unless the user withdrew it.
 func TestAnEditThatIsRefused(t *testing.T) {
 	d, deal := edited(t, "6")
 	d.reconcile()
@@ -109,8 +113,8 @@ func TestAnEditThatIsRefused(t *testing.T) {
 	d.wasAsked()
 }
 
-// A broker that lost the change, or does not answer: it is asked until the assignment expires, and then with a new
-// one.
+// A broker that lost the change, or does not answer: it is asked until the assignment expires, and
+// then with a new one.
 func TestAnEditWhileTheBrokerIsAway(t *testing.T) {
 	d, _ := edited(t, "6")
 	d.broker.OnConfirm = nil

@@ -10,8 +10,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// ApplySignedEnd ends a reservation if a party signed its end, whichever broker passes that on. Nothing else in theirs
-// counts.
+// ApplySignedEnd ends a reservation if a party signed its end, whichever broker passes that on.
+// Nothing else in theirs counts.
 func (b *Borrower) ApplySignedEnd(
 	ctx context.Context, theirs *transport.Reservation, ours *market.Reservation,
 ) error {
@@ -30,7 +30,8 @@ func (b *Borrower) isEndSigned(ctx context.Context, document string, ours *marke
 	return signed
 }
 
-// End ends a reservation of ours because its object is gone. Sync sends that to the broker until the broker knows.
+// End ends a reservation of ours because its object is gone. Sync sends that to the broker until
+// the broker knows.
 func (b *Borrower) End(ctx context.Context, ours *market.Reservation) error {
 	if ours.State.Over() || ours.State == api.Releasing {
 		return nil
@@ -45,8 +46,8 @@ func (b *Borrower) End(ctx context.Context, ours *market.Reservation) error {
 	return err
 }
 
-// Disown ends a reservation that the Ledger does not know: this cluster signed it, and lost it when an older Ledger was
-// restored. Errors: NotFound if it is not this cluster's; the broker's.
+// Disown ends a reservation that the Ledger does not know: this cluster signed it, and lost it when
+// an older Ledger was restored. Errors: NotFound if it is not this cluster's; the broker's.
 func (b *Borrower) Disown(ctx context.Context, id string) error {
 	theirs, err := b.Broker.Reservation(ctx, id)
 	if err != nil {
@@ -77,8 +78,8 @@ func (b *Borrower) signEnd(ours *market.Reservation, reason api.Reason) (string,
 	})
 }
 
-// publishEnd sends the broker the end of a reservation of ours, until the broker knows, and records when the provider has
-// freed it.
+// publishEnd sends the broker the end of a reservation of ours, until the broker knows, and records
+// when the provider has freed it.
 func (b *Borrower) publishEnd(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	t := theirs.Payload
 	switch {

@@ -15,9 +15,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// signHold checks that a hold is what the wish asked for, records it, and signs and sends the assignment, unless the user
-// has yet to confirm it. Errors: BadSignature and KeyChanged if what the broker shows cannot be right. Then nothing is
-// signed.
+// signHold checks that a hold is what the wish asked for, records it, and signs and sends the
+// assignment, unless the user has yet to confirm it. Errors: BadSignature and KeyChanged if what
+// the broker shows cannot be right. Then nothing is signed.
 func (b *Borrower) signHold(
 	ctx context.Context, theirs *transport.Reservation, ours *market.Reservation, w Wish,
 ) error {
@@ -99,8 +99,8 @@ func (b *Borrower) signHold(
 	return nil
 }
 
-// issueTime returns the time of signing of an assignment that replaces ours, nil for none. It is now, but never earlier
-// than that of ours.
+// issueTime returns the time of signing of an assignment that replaces ours, nil for none. It is
+// now, but never earlier than that of ours.
 func (b *Borrower) issueTime(ours *market.Reservation) metav1.Time {
 	now := b.Market.Now().Go()
 	if ours != nil {
@@ -111,8 +111,8 @@ func (b *Borrower) issueTime(ours *market.Reservation) metav1.Time {
 	return utcSeconds(metav1.NewTime(now))
 }
 
-// stillValid reports whether an unsent assignment was signed with our present key and names the provider's present key.
-// Otherwise it is signed again.
+// stillValid reports whether an unsent assignment was signed with our present key and names the
+// provider's present key. Otherwise it is signed again.
 func (b *Borrower) stillValid(assignment string, provider clusterkey.PublicKey) bool {
 	var a api.Assignment
 	err := clusterkey.Verify(assignment, api.DocumentAssignment, b.Key.Public(), &a)
@@ -133,8 +133,8 @@ func (b *Borrower) checkProvider(
 	return card, b.Reach(ctx, card, asked)
 }
 
-// checkHoldTimes returns an error if a hold waits for longer than the provider's admin may take to approve it. The signed
-// offer says how long that is or, without an offer, the signed card.
+// checkHoldTimes returns an error if a hold waits for longer than the provider's admin may take to
+// approve it. The signed offer says how long that is or, without an offer, the signed card.
 func checkHoldTimes(t api.Reservation, offer *market.Offer, card *api.Card, now time.Time) error {
 	within := card.ApproveWithin
 	if offer != nil {
@@ -149,8 +149,9 @@ func checkHoldTimes(t api.Reservation, offer *market.Offer, card *api.Card, now 
 	return nil
 }
 
-// passOver makes the broker hold on the next best provider, if this cluster cannot use the present one, and asks again. It
-// returns any other cause, and each one after something was signed, unchanged.
+// passOver makes the broker hold on the next best provider, if this cluster cannot use the present
+// one, and asks again. It returns any other cause, and each one after something was signed,
+// unchanged.
 func (b *Borrower) passOver(ctx context.Context, theirs *transport.Reservation, w Wish, cause error) error {
 	reason, known := refusals[api.CodeOf(cause)]
 	if !known || theirs.Payload.Assignment != "" {
@@ -192,7 +193,8 @@ func checkHold(t api.Reservation, r api.Request, cluster string, now time.Time) 
 		{equality.Semantic.DeepEqual(t.Resources, nonZero(r.Resources)), "of another size"},
 		{t.Slice == market.SliceName(cluster, t.Provider, t.Pool), "in a wrong slice"},
 		{t.Until.After(now) && t.Until.Sub(now) <= duration+time.Minute, "for another time"},
-		{t.Created.Sub(now) <= market.SkewGrace && (t.Until.Sub(t.Created.Time)-duration).Abs() <= time.Minute, "from another time"},
+		{t.Created.Sub(now) <= market.SkewGrace && (t.Until.Sub(t.Created.Time)-duration).Abs() <= time.Minute,
+			"from another time"},
 	} {
 		if !demand.holds {
 			return api.Errorf(api.CodeBadSignature, "the broker answers with a hold %s", demand.wrong).

@@ -34,13 +34,25 @@ func TestALyingBrokerInstructsWithoutRequest(t *testing.T) {
 // A hold that is not what was asked for is not signed.
 func TestALyingBrokerAnswersSomethingElse(t *testing.T) {
 	for name, lie := range map[string]func(b *borrower, r *transport.Reservation){
-		"another size":            func(_ *borrower, r *transport.Reservation) { r.Payload.Resources = transporttest.CPU("6") },
-		"a smaller size":          func(_ *borrower, r *transport.Reservation) { r.Payload.Resources = transporttest.CPU("1") },
-		"for another consumer":    func(_ *borrower, r *transport.Reservation) { r.Payload.Consumer = "oslo" },
-		"in another pool":         func(_ *borrower, r *transport.Reservation) { r.Payload.Pool = "gpu" },
-		"in another slice":        func(_ *borrower, r *transport.Reservation) { r.Payload.Slice = "b-general-other" },
-		"for longer":              func(_ *borrower, r *transport.Reservation) { r.Payload.Until = later(r.Payload.Until, 100*time.Hour) },
-		"for a time that is over": func(_ *borrower, r *transport.Reservation) { r.Payload.Until = later(r.Payload.Until, -100*time.Hour) },
+		"another size": func(_ *borrower,
+			r *transport.Reservation) {
+			r.Payload.Resources = transporttest.CPU("6")
+		},
+		"a smaller size": func(_ *borrower,
+			r *transport.Reservation) {
+			r.Payload.Resources = transporttest.CPU("1")
+		},
+		"for another consumer": func(_ *borrower, r *transport.Reservation) { r.Payload.Consumer = "oslo" },
+		"in another pool":      func(_ *borrower, r *transport.Reservation) { r.Payload.Pool = "gpu" },
+		"in another slice":     func(_ *borrower, r *transport.Reservation) { r.Payload.Slice = "b-general-other" },
+		"for longer": func(_ *borrower,
+			r *transport.Reservation) {
+			r.Payload.Until = later(r.Payload.Until, 100*time.Hour)
+		},
+		"for a time that is over": func(_ *borrower,
+			r *transport.Reservation) {
+			r.Payload.Until = later(r.Payload.Until, -100*time.Hour)
+		},
 		"held for ever": func(_ *borrower, r *transport.Reservation) {
 			r.Payload.HeldUntil = later(r.Payload.HeldUntil, time.Hour)
 		},
@@ -105,7 +117,8 @@ func TestALyingBrokerInflatesTheSize(t *testing.T) {
 	theirs.Payload.Until = later(theirs.Payload.Until, 1000*time.Hour)
 	b.hears(theirs)
 	b.holds(api.Reserved, "")
-	if ours := b.ours(); ours.Size.Of("cpu") != 2000 || ours.Pool != api.GeneralPool || ours.Until.Go().After(b.now().Add(2*time.Hour)) {
+	if ours := b.ours(); ours.Size.Of("cpu") != 2000 || ours.Pool != api.GeneralPool ||
+		ours.Until.Go().After(b.now().Add(2*time.Hour)) {
 		t.Errorf("it holds %+v", ours)
 	}
 }
@@ -149,7 +162,8 @@ func TestALyingBrokerRelaysAnEndNobodySigned(t *testing.T) {
 		"nobody's":                 "",
 		"a third's":                transporttest.NewParty(t, "oslo").End(*d.Shown(), api.ReasonReleased),
 		"of an earlier generation": b.milan.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: "r-1", By: "milan"}),
-		"of another reservation":   b.milan.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: "r-2", Generation: 1, By: "milan"}),
+		"of another reservation": b.milan.Sign(api.DocumentEnd,
+			api.End{Protocol: 1, Reservation: "r-2", Generation: 1, By: "milan"}),
 	} {
 		for _, state := range []api.State{api.Releasing, api.Released, api.Failed, api.Expired, api.Rejected} {
 			theirs := d.Over(state, api.ReasonReleased)

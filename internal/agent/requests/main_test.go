@@ -43,12 +43,15 @@ func newBorrower(t testing.TB) *borrower {
 // again returns an agent with an empty Ledger: of a new cluster, or of one that lost it.
 func again(t testing.TB, rome, milan *transporttest.Party, clock *transporttest.Clock) *borrower {
 	t.Helper()
-	x := exchangetest.Open(t, nil, exchange.Options{Self: rome.ID, Clock: clock, Resume: true, TickEvery: time.Millisecond})
+	x := exchangetest.Open(t, nil, exchange.Options{Self: rome.ID,
+		Clock: clock, Resume: true, TickEvery: time.Millisecond})
 	broker := &transporttest.Broker{}
 	return &borrower{
 		rome: rome, milan: milan, broker: broker, clock: clock, t: t,
-		Borrower: requests.NewBorrower(requests.BorrowerOptions{Cluster: rome.ID, Key: rome.Key, Market: x, Broker: broker, Log: silent}),
-		wish:     &requests.Wish{Object: market.Object{Namespace: "default", Name: "r", UID: "uid-1"}, Request: transporttest.Request("2")},
+		Borrower: requests.NewBorrower(requests.BorrowerOptions{Cluster: rome.ID,
+			Key: rome.Key, Market: x, Broker: broker, Log: silent}),
+		wish: &requests.Wish{Object: market.Object{Namespace: "default", Name: "r", UID: "uid-1"},
+			Request: transporttest.Request("2")},
 	}
 }
 
@@ -78,7 +81,8 @@ func (b *borrower) takes(d *transporttest.Deal) {
 	b.broker.OnConfirm = func(_, assignment string) (transport.Reservation, error) {
 		if d.Shown().Payload.Assignment == "" {
 			var signed api.Assignment
-			if err := clusterkey.Verify(assignment, api.DocumentAssignment, d.Consumer.Key.Public(), &signed); err != nil || signed.Differs(d.Consumer.Assignment(*d.Shown())) != nil {
+			if err := clusterkey.Verify(assignment, api.DocumentAssignment, d.Consumer.Key.Public(), &signed); err != nil ||
+				signed.Differs(d.Consumer.Assignment(*d.Shown())) != nil {
 				b.t.Errorf("it signed something else than what is held: %+v, %v", signed, err)
 			}
 			return *d.SignedAs(assignment), nil
@@ -144,9 +148,8 @@ func (b *borrower) holds(state api.State, reason api.Reason) {
 	}
 }
 
-// hears does what an agent does for each change at the broker and in its Ledger, until nothing changes, and checks
-// the
-// calls to the broker.
+// hears does what an agent does for each change at the broker and in its Ledger, until nothing
+// changes, and checks the calls to the broker.
 func (b *borrower) hears(theirs *transport.Reservation, calls ...string) {
 	b.t.Helper()
 	for range 10 {

@@ -17,13 +17,14 @@ import (
 type Offloading interface {
 	// Offload offloads the namespaces that all requests name, and ends the offloading of others.
 	Offload(ctx context.Context) error
-	// Unoffloads returns the namespaces that a provider loses, with all their volumes there, once a reservation has ended
-	// at a time.
+	// Unoffloads returns the namespaces that a provider loses, with all their volumes there, once a
+	// reservation has ended at a time.
 	Unoffloads(ctx context.Context, ending *market.Reservation, at market.Time) ([]string, error)
 }
 
-// CheckOffload reports whether a request of a namespace can offload what it names. It is called before a provider is asked,
-// so that no capacity is bound that nothing can use. Errors: Invalid, Forbidden, NotFound.
+// CheckOffload reports whether a request of a namespace can offload what it names. It is called
+// before a provider is asked, so that no capacity is bound that nothing can use. Errors: Invalid,
+// Forbidden, NotFound.
 func (r *Controller) CheckOffload(ctx context.Context, namespace string, o *api.Offload) error {
 	if o == nil {
 		return nil
@@ -43,8 +44,9 @@ func (r *Controller) CheckOffload(ctx context.Context, namespace string, o *api.
 	return nil
 }
 
-// findUnused returns why pods of a bound request cannot run at the provider, as a reason and a message: its virtual node is
-// no longer Ready, or its namespaces are not offloaded. Both are empty if they can, or if nothing is known yet.
+// findUnused returns why pods of a bound request cannot run at the provider, as a reason and a
+// message: its virtual node is no longer Ready, or its namespaces are not offloaded. Both are empty
+// if they can, or if nothing is known yet.
 func (r *Controller) findUnused(
 	ctx context.Context, object *api.ResourceRequest, parts []*market.Reservation,
 ) (reason, message string, err error) {
@@ -58,7 +60,8 @@ func (r *Controller) findUnused(
 		if part.State == api.Active && node != nil && node.Status == metav1.ConditionFalse {
 			return api.NodeNotReady, "virtual node " + part.Slice() + ": " + node.Message, nil
 		}
-		if c := meta.FindStatusCondition(i.Status.Conditions, api.ConditionOffloaded); c != nil && c.Status == metav1.ConditionFalse {
+		if c := meta.FindStatusCondition(i.Status.Conditions, api.ConditionOffloaded); c != nil &&
+			c.Status == metav1.ConditionFalse {
 			return "NotOffloaded", "not offloaded: " + c.Message, nil
 		}
 	}

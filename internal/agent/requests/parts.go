@@ -10,9 +10,10 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
-// askParts acts on the parts into which the broker has split a request. It signs nothing before it knows that this cluster
-// can use each of them. If it cannot use one, the broker holds that elsewhere, or all fail. Errors: BadSignature if the
-// parts together are not what was asked; else as for one reservation.
+// askParts acts on the parts into which the broker has split a request. It signs nothing before it
+// knows that this cluster can use each of them. If it cannot use one, the broker holds that
+// elsewhere, or all fail. Errors: BadSignature if the parts together are not what was asked; else
+// as for one reservation.
 func (b *Borrower) askParts(ctx context.Context, first *transport.Reservation, w Wish) error {
 	parts := make([]*transport.Reservation, len(first.Payload.Group))
 	for i, id := range first.Payload.Group {
@@ -79,7 +80,8 @@ func checkParts(parts []*transport.Reservation, ids []string, r api.Request) err
 	return nil
 }
 
-// needsAsking reports whether the Ledger does not have all parts of a split request, or has some that are yet to be signed.
+// needsAsking reports whether the Ledger does not have all parts of a split request, or has some
+// that are yet to be signed.
 func needsAsking(parts []*market.Reservation, w Wish) bool {
 	signed := func(r *market.Reservation) bool { return r.Assignment != "" }
 	switch {
@@ -99,7 +101,8 @@ func isBroken(parts []*market.Reservation) bool {
 	})
 }
 
-// checkUnchanged returns an error if a wish asks for another size or end than the parts of a split request have.
+// checkUnchanged returns an error if a wish asks for another size or end than the parts of a split
+// request have.
 func checkUnchanged(parts []*market.Reservation, w Wish) error {
 	is := mergeParts(parts)
 	if want, err := wantedChange(w, is); len(is.Group) == 0 || err != nil || sameChange(want, is.AsIs()) {
@@ -109,8 +112,8 @@ func checkUnchanged(parts []*market.Reservation, w Wish) error {
 		Fix("make another request for more, or delete this one and make a new one")
 }
 
-// mergeParts returns the parts of a request as one reservation, for its status. Its state is that of the part that is least
-// advanced, among those that are not over.
+// mergeParts returns the parts of a request as one reservation, for its status. Its state is that
+// of the part that is least advanced, among those that are not over.
 func mergeParts(parts []*market.Reservation) *market.Reservation {
 	if len(parts) < 2 {
 		return parts[0]

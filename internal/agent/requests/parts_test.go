@@ -78,17 +78,29 @@ func TestAPartThatIsOfNoUse(t *testing.T) {
 func TestPartsOfALiar(t *testing.T) {
 	for name, lie := range map[string]func(b *borrower, first, second *transport.Reservation){
 		"nobody asked for parts": func(b *borrower, _, _ *transport.Reservation) { b.wish.Request.Split = 0 },
-		"less":                   func(_ *borrower, first, _ *transport.Reservation) { first.Payload.Resources = transporttest.CPU("1") },
-		"more":                   func(_ *borrower, _, second *transport.Reservation) { second.Payload.Resources = transporttest.CPU("3") },
+		"less": func(_ *borrower, first,
+			_ *transport.Reservation) {
+			first.Payload.Resources = transporttest.CPU("1")
+		},
+		"more": func(_ *borrower, _,
+			second *transport.Reservation) {
+			second.Payload.Resources = transporttest.CPU("3")
+		},
 		"one twice": func(_ *borrower, first, _ *transport.Reservation) {
 			first.Payload.Group = []string{"r-1", "r-1"}
 		},
 		"three": func(_ *borrower, first, _ *transport.Reservation) {
 			first.Payload.Group = []string{"r-1", "r-2", "r-1"}
 		},
-		"one":                func(_ *borrower, first, _ *transport.Reservation) { first.Payload.Group = []string{"r-1"} },
-		"no ID":              func(_ *borrower, first, _ *transport.Reservation) { first.Payload.Group = []string{"r-1", "../r-2"} },
-		"of another request": func(_ *borrower, _, second *transport.Reservation) { second.Payload.Group = []string{"r-2", "r-1"} },
+		"one": func(_ *borrower, first, _ *transport.Reservation) { first.Payload.Group = []string{"r-1"} },
+		"no ID": func(_ *borrower, first,
+			_ *transport.Reservation) {
+			first.Payload.Group = []string{"r-1", "../r-2"}
+		},
+		"of another request": func(_ *borrower, _,
+			second *transport.Reservation) {
+			second.Payload.Group = []string{"r-2", "r-1"}
+		},
 		"on one provider": func(_ *borrower, first, second *transport.Reservation) {
 			second.Payload.Provider, second.Payload.ProviderCard, second.Payload.Slice = first.Payload.Provider, first.Payload.ProviderCard, first.Payload.Slice
 		},

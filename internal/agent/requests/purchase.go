@@ -9,10 +9,11 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// checkPurchase returns the request with the size and pool of the plan that the broker holds for it, and the plan's
-// offer. It returns a request that buys nothing unchanged, without an offer. The seller's pinned key must have signed
-// the offer, and the broker must hold exactly what the offer sells. Errors: BadSignature if what the broker shows cannot
-// be right; Conflict if the offer is not the one that the user saw.
+// checkPurchase returns the request with the size and pool of the plan that the broker holds for
+// it, and the plan's offer. It returns a request that buys nothing unchanged, without an offer. The
+// seller's pinned key must have signed the offer, and the broker must hold exactly what the offer
+// sells. Errors: BadSignature if what the broker shows cannot be right; Conflict if the offer is
+// not the one that the user saw.
 func (b *Borrower) checkPurchase(
 	ctx context.Context, theirs *transport.Reservation, asked api.Request,
 ) (api.Request, *market.Offer, error) {
@@ -63,8 +64,8 @@ func errOtherPlan() error {
 		Fix("nothing was signed; ask the broker's operator")
 }
 
-// verifyOffer returns the offer that the broker shows with a reservation. Errors: BadSignature unless a key of the
-// provider signed it and the sale names it.
+// verifyOffer returns the offer that the broker shows with a reservation. Errors: BadSignature
+// unless a key of the provider signed it and the sale names it.
 func (b *Borrower) verifyOffer(
 	ctx context.Context, theirs *transport.Reservation, sale *api.Sale,
 ) (*market.Offer, error) {

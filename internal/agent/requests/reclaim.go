@@ -8,8 +8,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// applyReclaim records that the seller takes a contract back, if the seller signed that and leaves the agreed notice. It
-// reports whether that changed the Ledger.
+// applyReclaim records that the seller takes a contract back, if the seller signed that and leaves
+// the agreed notice. It reports whether that changed the Ledger.
 func (b *Borrower) applyReclaim(
 	ctx context.Context, theirs *transport.Reservation, ours *market.Reservation,
 ) (changed bool, err error) {

@@ -14,7 +14,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// newRecord returns the Ledger's record of what the broker shows, before anything is signed. signHold checks it.
+// newRecord returns the Ledger's record of what the broker shows, before anything is signed.
+// signHold checks it.
 func newRecord(theirs *transport.Reservation) (*market.Reservation, error) {
 	t := theirs.Payload
 	size, err := market.ParseRequest("resources", t.Resources)
@@ -41,8 +42,9 @@ func approveBy(t api.Reservation, by metav1.Time) market.Time {
 	return market.At(by.Time)
 }
 
-// readSigned returns the record of the assignment that the broker shows. This cluster must have signed it with its
-// present key or, if the Ledger (ours, nil for nothing) has the same document, with a former one. Errors: BadSignature.
+// readSigned returns the record of the assignment that the broker shows. This cluster must have
+// signed it with its present key or, if the Ledger (ours, nil for nothing) has the same document,
+// with a former one. Errors: BadSignature.
 func (b *Borrower) readSigned(
 	ctx context.Context, theirs *transport.Reservation, ours *market.Reservation,
 ) (*market.Reservation, error) {
@@ -72,7 +74,8 @@ func (b *Borrower) namesKey(ctx context.Context, assignment string, provider clu
 	return err == nil && a.ProviderKey == provider.Fingerprint().String()
 }
 
-// readSignedBy returns the record of the assignment that the broker shows, if this cluster signed it with one of keys.
+// readSignedBy returns the record of the assignment that the broker shows, if this cluster signed
+// it with one of keys.
 func (b *Borrower) readSignedBy(
 	theirs *transport.Reservation, keys ...clusterkey.PublicKey,
 ) (*market.Reservation, error) {
@@ -108,7 +111,8 @@ func refusedChange(ours *market.Change, theirs *api.Change) *market.Change {
 	return &c
 }
 
-// recordState records the state that the broker shows. What the reservation is about stays as it was checked and signed.
+// recordState records the state that the broker shows. What the reservation is about stays as it
+// was checked and signed.
 func (b *Borrower) recordState(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	t := theirs.Payload
 	next := *ours

@@ -50,7 +50,8 @@ type Options struct {
 	) (via string, at transport.Broker, err error)
 	// Events receives an Event for each new state or message of a request.
 	Events events.EventRecorder
-	// Forgotten reports whether the broker of a reservation lost it, because it was restored from a backup. Nil: none did.
+	// Forgotten reports whether the broker of a reservation lost it, because it was restored from a
+	// backup. Nil: none did.
 	Forgotten func(*market.Reservation) bool
 	// Volumes reads PersistentVolumeClaims. Nil: nothing is offloaded here.
 	Volumes client.Reader
@@ -72,8 +73,8 @@ func (r *Controller) Control(m ctrl.Manager) error {
 		WatchesRawSource(r.Changed).Complete(r)
 }
 
-// Reconcile makes the reservation of a request, changes it with the request, ends it when the request is gone, and shows
-// its state.
+// Reconcile makes the reservation of a request, changes it with the request, ends it when the
+// request is gone, and shows its state.
 func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, error) {
 	var object api.ResourceRequest
 	err := r.Get(ctx, at.NamespacedName, &object)
@@ -123,7 +124,8 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 			return r.showFailure(ctx, &object, err)
 		}
 	}
-	if anew || needsAsking(parts, wish) && !isBroken(parts) || slices.ContainsFunc(parts, isUnconfirmed) && wish.Confirmed {
+	if anew || needsAsking(parts, wish) && !isBroken(parts) ||
+		slices.ContainsFunc(parts, isUnconfirmed) && wish.Confirmed {
 		if err := borrower.Ask(ctx, wish); err != nil {
 			return r.showFailure(ctx, &object, err)
 		}
@@ -185,8 +187,8 @@ func WishOf(o *api.ResourceRequest) Wish {
 	}
 }
 
-// Look makes the controller look again at the request of a reservation, and returns what the request asks for, nil if the
-// request is gone. Errors: those of the API server.
+// Look makes the controller look again at the request of a reservation, and returns what the
+// request asks for, nil if the request is gone. Errors: those of the API server.
 func (r *Controller) Look(ctx context.Context, ours *market.Reservation) (*Wish, error) {
 	if ours.Object == nil {
 		return nil, nil
@@ -204,8 +206,8 @@ func (r *Controller) Look(ctx context.Context, ours *market.Reservation) (*Wish,
 	return &wish, nil
 }
 
-// readRecords returns the Ledger's records of the parts of an object. It ends the reservations of objects that had the same
-// name and are deleted.
+// readRecords returns the Ledger's records of the parts of an object. It ends the reservations of
+// objects that had the same name and are deleted.
 func (r *Controller) readRecords(
 	ctx context.Context, at ctrl.Request, uid string, there bool,
 ) ([]*market.Reservation, error) {
@@ -221,7 +223,8 @@ func (r *Controller) readRecords(
 	return ours, err
 }
 
-// findRecords returns the Ledger's records of the parts of an object, and those of other objects that had its name.
+// findRecords returns the Ledger's records of the parts of an object, and those of other objects
+// that had its name.
 func (r *Controller) findRecords(
 	ctx context.Context, namespace, name, uid string,
 ) (ours, gone []*market.Reservation, err error) {

@@ -34,8 +34,10 @@ func newDesk(t *testing.T) *desk { return newDeskThatHides(t, 0) }
 func newDeskThatHides(t *testing.T, passing time.Duration) *desk {
 	t.Helper()
 	var kinds []kubeapi.Type
-	for kind, resource := range map[string]string{"ResourceRequest": "resourcerequests", "ReservationInstruction": "reservationinstructions"} {
-		kinds = append(kinds, kubeapi.Type{GroupVersion: api.GroupVersion, Kind: kind, Resource: resource, Namespaced: true, Status: true})
+	for kind, resource := range map[string]string{"ResourceRequest": "resourcerequests",
+		"ReservationInstruction": "reservationinstructions"} {
+		kinds = append(kinds, kubeapi.Type{GroupVersion: api.GroupVersion,
+			Kind: kind, Resource: resource, Namespaced: true, Status: true})
 	}
 	scheme := runtime.NewScheme()
 	if err := api.AddToScheme(scheme); err != nil {
@@ -46,14 +48,16 @@ func newDeskThatHides(t *testing.T, passing time.Duration) *desk {
 		t.Fatal(err)
 	}
 	b, recorder := newBorrower(t), events.NewFakeRecorder(100)
-	return &desk{borrower: b, recorder: recorder, Controller: requests.New(requests.Options{Client: c, Market: b.Market, Events: recorder,
-		Borrower: b.Borrower, Passing: passing})}
+	return &desk{borrower: b, recorder: recorder,
+		Controller: requests.New(requests.Options{Client: c, Market: b.Market, Events: recorder,
+			Borrower: b.Borrower, Passing: passing})}
 }
 
 // create makes the request, as its user does.
 func (d *desk) create(change func(*api.ResourceRequest)) *api.ResourceRequest {
 	d.t.Helper()
-	o := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "r"}, Spec: api.ResourceRequestSpec{Request: transporttest.Request("2")}}
+	o := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "r"},
+		Spec: api.ResourceRequestSpec{Request: transporttest.Request("2")}}
 	if change != nil {
 		change(o)
 	}
@@ -112,7 +116,8 @@ func TestANamespaceThatIsTooLong(t *testing.T) {
 	})
 	o, result := d.reconcile()
 	c := meta.FindStatusCondition(o.Status.Conditions, api.ConditionReserved)
-	if c == nil || c.Reason != string(api.CodeInvalid) || !strings.Contains(o.Status.Message, "longer than 63 characters") || result.RequeueAfter != 0 {
+	if c == nil || c.Reason != string(api.CodeInvalid) ||
+		!strings.Contains(o.Status.Message, "longer than 63 characters") || result.RequeueAfter != 0 {
 		t.Errorf("%+v, %+v", o.Status, result)
 	}
 	d.wasAsked()
@@ -166,7 +171,8 @@ func TestARequestOfKubernetes(t *testing.T) {
 	if err := d.Get(t.Context(), types.NamespacedName{Namespace: "default", Name: "r-1"}, &instruction); err != nil {
 		t.Fatal(err)
 	}
-	if instruction.Spec.Provider != "milan" || instruction.Status.State != api.Reserved || !metav1.IsControlledBy(&instruction, o) {
+	if instruction.Spec.Provider != "milan" || instruction.Status.State != api.Reserved ||
+		!metav1.IsControlledBy(&instruction, o) {
 		t.Errorf("the instruction is %+v", instruction)
 	}
 	before := o.ResourceVersion
@@ -250,13 +256,17 @@ func TestWhatTheBrokerSays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
 			d.create(nil)
-			d.broker.OnReserve = func(string, api.Request) (transport.Reservation, error) { return transport.Reservation{}, c.says }
+			d.broker.OnReserve = func(string, api.Request) (transport.Reservation,
+				error) {
+				return transport.Reservation{}, c.says
+			}
 			o, result := d.reconcile()
 			if again := result.RequeueAfter > 0; again != c.again {
 				t.Errorf("asked again: %v", result)
 			}
 			condition := meta.FindStatusCondition(o.Status.Conditions, api.ConditionReady)
-			if condition == nil || condition.Reason != string(api.CodeOf(c.says)) || len(o.Status.Message) > 2000 || strings.ContainsRune(o.Status.Message, '\x1b') {
+			if condition == nil || condition.Reason != string(api.CodeOf(c.says)) ||
+				len(o.Status.Message) > 2000 || strings.ContainsRune(o.Status.Message, '\x1b') {
 				t.Errorf("it says %.200q, %+v", o.Status.Message, condition)
 			}
 		})

@@ -43,8 +43,9 @@ func (b *Borrower) restore(ctx context.Context, theirs *transport.Reservation, w
 	}
 }
 
-// pickNewer returns the newer of two records: ours, or again, which this cluster signed and its Ledger may have lost. The
-// caller must not believe it before it has verified the provider's acceptance.
+// pickNewer returns the newer of two records: ours, or again, which this cluster signed and its
+// Ledger may have lost. The caller must not believe it before it has verified the provider's
+// acceptance.
 func (b *Borrower) pickNewer(
 	ctx context.Context, theirs *transport.Reservation, ours, again *market.Reservation,
 ) *market.Reservation {
@@ -67,8 +68,8 @@ func (b *Borrower) pickNewer(
 	return again
 }
 
-// issuedAt returns when the assignment of a reservation was signed. It is the zero time if there is none, or if it is
-// from before 2026-11-23, when assignments did not say.
+// issuedAt returns when the assignment of a reservation was signed. It is the zero time if there is
+// none, or if it is from before 2026-11-23, when assignments did not say.
 func issuedAt(r *market.Reservation) time.Time {
 	var a api.Assignment
 	if r.Assignment == "" || trust.Claimed(r.Assignment, &a) != nil {
@@ -77,15 +78,16 @@ func issuedAt(r *market.Reservation) time.Time {
 	return a.Issued.Time
 }
 
-// remindBroker sends a broker that was restored from a backup what both sides have signed since. A bound reservation does
-// not move: this cluster signs nothing else that the broker holds instead.
+// remindBroker sends a broker that was restored from a backup what both sides have signed since. A
+// bound reservation does not move: this cluster signs nothing else that the broker holds instead.
 func (b *Borrower) remindBroker(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	t := theirs.Payload
 	heldElse := t.State == api.Held && (t.Assignment != "" || t.Generation != ours.Generation)
 	if heldElse || t.Change.Pending() || ours.Changing() != nil {
 		return nil
 	}
-	if t.Change != nil && t.Change.Generation >= ours.Generation { // the broker no longer waits for it: sign it as a newer one
+	// the broker no longer waits for it: sign it as a newer one
+	if t.Change != nil && t.Change.Generation >= ours.Generation {
 		return b.signAndRecordChange(ctx, ours, ours.AsIs(), max(t.Change.Generation, ours.Latest())+1)
 	}
 	_, err := b.Broker.Confirm(ctx, theirs.ID, ours.Assignment)

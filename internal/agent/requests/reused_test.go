@@ -20,7 +20,8 @@ func (b *borrower) released(d *transporttest.Deal) {
 	b.holds(api.Released, api.ReasonReleased)
 }
 
-// This cluster signs nothing more under an ID that is over: old documents could be shown for the new reservation.
+// This cluster signs nothing more under an ID that is over: old documents could be shown for the
+// new reservation.
 func TestAnIDThatItHadBefore(t *testing.T) {
 	b := newBorrower(t)
 	wish := *b.wish
@@ -68,10 +69,12 @@ func TestAnEndThatNamesNothing(t *testing.T) {
 	d := b.bound()
 	b.isGone()
 	ending := d.Ending(nil, api.ReasonReleased)
-	ending.Payload.End = b.rome.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: "r-1", Generation: 1, By: "rome", Consumer: "rome", Provider: "milan", Reason: api.ReasonReleased})
+	ending.Payload.End = b.rome.Sign(api.DocumentEnd, api.End{Protocol: 1,
+		Reservation: "r-1", Generation: 1, By: "rome", Consumer: "rome", Provider: "milan", Reason: api.ReasonReleased})
 	b.broker.OnRelease = func(_, document string) (transport.Reservation, error) {
 		var e api.End
-		if err := clusterkey.Verify(document, api.DocumentEnd, b.rome.Key.Public(), &e); err != nil || e.Assignment != clusterkey.Digest(ending.Payload.Assignment).String() {
+		if err := clusterkey.Verify(document, api.DocumentEnd, b.rome.Key.Public(), &e); err != nil ||
+			e.Assignment != clusterkey.Digest(ending.Payload.Assignment).String() {
 			t.Errorf("the end says %+v, %v", e, err)
 		}
 		return *d.Shown(), nil

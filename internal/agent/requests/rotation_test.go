@@ -24,7 +24,8 @@ func (b *borrower) rotated() {
 func (b *borrower) pinsItself() {
 	b.t.Helper()
 	key := b.rome.Key.Public()
-	if _, err := b.Market.Do(context.Background(), market.Pin{Cluster: "rome", Key: key.String(), Former: trust.Former("rome", key, b.rome.Rotations)}); err != nil {
+	if _, err := b.Market.Do(context.Background(),
+		market.Pin{Cluster: "rome", Key: key.String(), Former: trust.Former("rome", key, b.rome.Rotations)}); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -43,9 +44,14 @@ func TestTheProviderOfWhatIsBoundGetsANewKey(t *testing.T) {
 		by   func(old, now *transporttest.Party) *transporttest.Party
 		want api.State
 	}{
-		"it ends by the new one":           {func(_, now *transporttest.Party) *transporttest.Party { return now }, api.Releasing},
-		"it was ended by the old one":      {func(old, _ *transporttest.Party) *transporttest.Party { return old }, api.Releasing},
-		"somebody else says that it ended": {func(_, now *transporttest.Party) *transporttest.Party { return transporttest.NewParty(t, "milan") }, api.Reserved},
+		"it ends by the new one": {func(_, now *transporttest.Party) *transporttest.Party { return now },
+			api.Releasing},
+		"it was ended by the old one": {func(old, _ *transporttest.Party) *transporttest.Party { return old },
+			api.Releasing},
+		"somebody else says that it ended": {func(_,
+			now *transporttest.Party) *transporttest.Party {
+			return transporttest.NewParty(t, "milan")
+		}, api.Reserved},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBorrower(t)
@@ -73,11 +79,12 @@ func TestTheProviderAnswersByANewKey(t *testing.T) {
 		asked, answers func(old, now *transporttest.Party) *transporttest.Party
 		want           api.State
 	}{
-		"the old one was asked, the new one answers":   {first, second, api.Reserved},
-		"the old one was asked, and has answered":      {first, first, api.Reserved},
-		"the new one was asked, the old one answers":   {second, first, api.Held},
-		"the new one was asked, and answers":           {second, second, api.Reserved},
-		"the old one was asked, somebody else answers": {first, func(_, _ *transporttest.Party) *transporttest.Party { return transporttest.NewParty(t, "milan") }, api.Held},
+		"the old one was asked, the new one answers": {first, second, api.Reserved},
+		"the old one was asked, and has answered":    {first, first, api.Reserved},
+		"the new one was asked, the old one answers": {second, first, api.Held},
+		"the new one was asked, and answers":         {second, second, api.Reserved},
+		"the old one was asked, somebody else answers": {first,
+			func(_, _ *transporttest.Party) *transporttest.Party { return transporttest.NewParty(t, "milan") }, api.Held},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBorrower(t)
@@ -166,7 +173,10 @@ func TestAChangeThatWasSignedBefore(t *testing.T) {
 	b.pinsItself()
 	d := b.bound()
 	b.wish.Request.Resources = transporttest.CPU("6")
-	b.broker.OnConfirm = func(_, assignment string) (transport.Reservation, error) { return *d.Changing("6", assignment), nil }
+	b.broker.OnConfirm = func(_, assignment string) (transport.Reservation,
+		error) {
+		return *d.Changing("6", assignment), nil
+	}
 	for range 2 { // what is signed is remembered first
 		if _, err := b.Change(t.Context(), b.ours(), *b.wish); err != nil {
 			t.Fatal(err)
@@ -241,7 +251,10 @@ func TestALedgerThatLostEverythingAfterARotation(t *testing.T) {
 	lost.refusesToAsk(api.CodeBadSignature)
 	lost.holds("", "")
 	lost.broker.OnReservation = func() (transport.Reservation, error) { return *d.Shown(), nil }
-	lost.broker.OnRelease = func(string, string) (transport.Reservation, error) { return *d.Ending(b.rome, api.ReasonReleased), nil }
+	lost.broker.OnRelease = func(string, string) (transport.Reservation,
+		error) {
+		return *d.Ending(b.rome, api.ReasonReleased), nil
+	}
 	if err := lost.Disown(t.Context(), "r-1"); err != nil {
 		t.Errorf("it cannot even be ended: %v", err)
 	}

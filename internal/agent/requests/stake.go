@@ -26,13 +26,14 @@ const (
 
 	// The volumes at stake are shown from early, and again from late, before the end of a reservation.
 	early, late = 24 * time.Hour, time.Hour
-	// lookAgain is how soon volumes that are shown are read again, waiting the same while a deletion waits for them.
+	// lookAgain is how soon volumes that are shown are read again, waiting the same while a
+	// deletion waits for them.
 	lookAgain = 5 * time.Minute
 	waiting   = 5 * time.Second
 )
 
-// FindVolumes returns the volumes that providers delete if the reservations of a request end now, nil if none. Errors:
-// Unavailable if they cannot be read.
+// FindVolumes returns the volumes that providers delete if the reservations of a request end now,
+// nil if none. Errors: Unavailable if they cannot be read.
 func (r *Controller) FindVolumes(ctx context.Context, object *api.ResourceRequest) (*api.Volumes, error) {
 	ours, _, err := r.findRecords(ctx, object.Namespace, object.Name, string(object.UID))
 	if err != nil {
@@ -70,8 +71,8 @@ func (r *Controller) atStake(
 	return listVolumes(lost), nil
 }
 
-// listVolumes returns the list of volumes with its digest, nil if there are none. A claim that was deleted and made again
-// with the same name is another one.
+// listVolumes returns the list of volumes with its digest, nil if there are none. A claim that was
+// deleted and made again with the same name is another one.
 func listVolumes(all []volume) *api.Volumes {
 	if len(all) == 0 {
 		return nil
@@ -102,8 +103,8 @@ func (r *Controller) guardVolumes(ctx context.Context, object *api.ResourceReque
 	return r.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// finish ends the reservations of a request that is being deleted. It waits while that would delete volumes that the user
-// has not given up.
+// finish ends the reservations of a request that is being deleted. It waits while that would delete
+// volumes that the user has not given up.
 func (r *Controller) finish(ctx context.Context, at ctrl.Request, object *api.ResourceRequest) (ctrl.Result, error) {
 	guarded := controllerutil.ContainsFinalizer(object, api.VolumesFinalizer)
 	r.ending.Lock() // two requests that keep each other's volumes do not end at once
@@ -146,8 +147,8 @@ func setVolumes(status *api.ResourceRequestStatus, reason, message string, gener
 	})
 }
 
-// warnOfEnd sets the condition VolumesAtStake if parts of a request that end soon take volumes with them. An end by time
-// does not wait.
+// warnOfEnd sets the condition VolumesAtStake if parts of a request that end soon take volumes with
+// them. An end by time does not wait.
 func (r *Controller) warnOfEnd(
 	ctx context.Context, object *api.ResourceRequest, status *api.ResourceRequestStatus, parts []*market.Reservation,
 ) {
@@ -174,8 +175,9 @@ func (r *Controller) warnOfEnd(
 	if r.timeLeft(first) <= late {
 		reason = "EndsWithinAnHour"
 	}
-	setVolumes(status, reason, fmt.Sprintf("%s will be deleted when reservation %s ends, at %s: copy the data, or extend it: "+
-		"bourse extend %s --for 24h", volumes, first.ID, first.EndsAt().Go().Format(time.RFC3339), first.ID), object.Generation)
+	setVolumes(status, reason,
+		fmt.Sprintf("%s will be deleted when reservation %s ends, at %s: copy the data, or extend it: "+
+			"bourse extend %s --for 24h", volumes, first.ID, first.EndsAt().Go().Format(time.RFC3339), first.ID), object.Generation)
 }
 
 func (r *Controller) timeLeft(part *market.Reservation) time.Duration {

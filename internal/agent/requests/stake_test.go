@@ -56,7 +56,8 @@ func (r *Controller) endsIn(left time.Duration) *market.Reservation {
 func TestVolumesAtStake(t *testing.T) {
 	now := metav1.Now()
 	deleted, ephemeral := atMilan("deleted", "2"), atMilan("ephemeral", "3")
-	deleted.DeletionTimestamp, ephemeral.OwnerReferences = &now, []metav1.OwnerReference{{Kind: "Pod", Controller: new(true)}}
+	deleted.DeletionTimestamp, ephemeral.OwnerReferences = &now, []metav1.OwnerReference{{Kind: "Pod",
+		Controller: new(true)}}
 	lost := named("lost", "4", claim(market.SliceName("rome", "milan", "general"), corev1.ClaimLost))
 	oslo := named("elsewhere", "5", claim(market.SliceName("rome", "oslo", "general"), corev1.ClaimBound))
 	fresh := named("fresh", "6", claim(market.SliceName("rome", "milan", "general"), corev1.ClaimPending))
@@ -81,19 +82,22 @@ func TestVolumesAtStake(t *testing.T) {
 		t.Errorf("the same list in another order: %+v, %+v", v, again)
 	}
 	for what, all := range map[string][]corev1.PersistentVolumeClaim{
-		"one less": {lost}, "one more": {lost, atMilan("data", "1"), atMilan("more", "8")}, "one made again": {lost, atMilan("data", "9")},
+		"one less": {lost}, "one more": {lost, atMilan("data", "1"),
+			atMilan("more", "8")}, "one made again": {lost, atMilan("data", "9")},
 	} {
 		if other := find(all...); other == nil || other.Digest == v.Digest {
 			t.Errorf("%s: %+v, %+v", what, v, other)
 		}
 	}
 	r, _ := stored(t, claims{})
-	if _, err := r.atStake(t.Context(), []*market.Reservation{r.endsIn(0)}, (*market.Reservation).EndsAt); api.CodeOf(err) != api.CodeUnavailable {
+	if _, err := r.atStake(t.Context(), []*market.Reservation{r.endsIn(0)},
+		(*market.Reservation).EndsAt); api.CodeOf(err) != api.CodeUnavailable {
 		t.Errorf("claims that cannot be read: %v", err)
 	}
 	pending := r.endsIn(0)
 	pending.State = api.Held
-	if v, err := r.atStake(t.Context(), []*market.Reservation{pending}, (*market.Reservation).EndsAt); v != nil || err != nil {
+	if v, err := r.atStake(t.Context(), []*market.Reservation{pending},
+		(*market.Reservation).EndsAt); v != nil || err != nil {
 		t.Errorf("what is not bound: %+v, %v", v, err)
 	}
 }
@@ -134,7 +138,8 @@ func TestVolumesBeforeTheEnd(t *testing.T) {
 			event = true
 		default:
 		}
-		if look := r.nextWarning(object, parts); reason != step.reason || event != step.event || look <= 0 || look > step.look {
+		if look := r.nextWarning(object, parts); reason != step.reason ||
+			event != step.event || look <= 0 || look > step.look {
 			t.Errorf("%s before the end: reason %q, Event %v, next look in %s; want %+v", step.left, reason, event, look, step)
 		}
 	}
@@ -181,7 +186,8 @@ func TestManyVolumes(t *testing.T) {
 	object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Offload: &api.Offload{Namespaces: []string{"db"}}}}
 	r.warnOfEnd(t.Context(), object, &status, []*market.Reservation{r.endsIn(time.Hour)})
 	c := meta.FindStatusCondition(status.Conditions, api.ConditionVolumesAtStake)
-	if c == nil || !strings.Contains(c.Message, "4321 volumes") || !strings.Contains(c.Message, "and 4301 more") || len(c.Message) > 8<<10 {
+	if c == nil || !strings.Contains(c.Message, "4321 volumes") ||
+		!strings.Contains(c.Message, "and 4301 more") || len(c.Message) > 8<<10 {
 		t.Errorf("it shows %+v", c)
 	}
 	if many.limit > 500 || many.asked != 9 {

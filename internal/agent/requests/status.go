@@ -18,8 +18,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// showState writes the status of a request, an Event for each new state, and the instructions of parts that are bound.
-// cannot says why the reservation cannot become what the request asks for now, nil if it can.
+// showState writes the status of a request, an Event for each new state, and the instructions of
+// parts that are bound. cannot says why the reservation cannot become what the request asks for
+// now, nil if it can.
 func (r *Controller) showState(
 	ctx context.Context, object *api.ResourceRequest, parts []*market.Reservation, cannot error,
 ) error {
@@ -91,7 +92,8 @@ func (r *Controller) showState(
 	return nil
 }
 
-// upToDateCondition returns the condition that says whether a bound reservation is what its request asks for now.
+// upToDateCondition returns the condition that says whether a bound reservation is what its request
+// asks for now.
 func upToDateCondition(ours *market.Reservation, w Wish, cannot error) metav1.Condition {
 	c := metav1.Condition{Type: api.ConditionUpToDate, Status: metav1.ConditionFalse}
 	want, err := wantedChange(w, ours)

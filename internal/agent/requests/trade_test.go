@@ -19,7 +19,8 @@ func newBuyer(t testing.TB) (b *borrower, offer string) {
 	b = newBorrower(t)
 	b.wish.Request = api.Request{
 		Duration: &metav1.Duration{Duration: time.Hour},
-		Purchase: &api.Purchase{Seller: "milan", Offer: "web", Plan: "small", Units: 2, MaxPrice: &api.Price{Amount: "0.10", Currency: "EUR", Period: api.PeriodHour}},
+		Purchase: &api.Purchase{Seller: "milan", Offer: "web", Plan: "small",
+			Units: 2, MaxPrice: &api.Price{Amount: "0.10", Currency: "EUR", Period: api.PeriodHour}},
 	}
 	return b, b.milan.SignOffer("web", 1, transporttest.WebOffer("0.10"))
 }
@@ -42,11 +43,13 @@ func TestBuys(t *testing.T) {
 			b.hears(d.Reserved(""))
 			b.holds(api.Reserved, "")
 			r := b.ours()
-			if r.Sale == nil || r.Sale.Units != 2 || r.Offer == nil || r.Offer.Document != offer || r.Offer.OnSale || r.From.Go() != b.ours().Created.Go().Truncate(time.Second) {
+			if r.Sale == nil || r.Sale.Units != 2 || r.Offer == nil ||
+				r.Offer.Document != offer || r.Offer.OnSale || r.From.Go() != b.ours().Created.Go().Truncate(time.Second) {
 				t.Errorf("the Ledger has %+v", r)
 			}
 			var a api.Assignment
-			if err := clusterkey.Verify(r.Assignment, api.DocumentAssignment, b.rome.Key.Public(), &a); err != nil || a.Sale == nil || a.Sale.Offer != digestOf(offer) || a.Begins.IsZero() {
+			if err := clusterkey.Verify(r.Assignment, api.DocumentAssignment, b.rome.Key.Public(), &a); err != nil ||
+				a.Sale == nil || a.Sale.Offer != digestOf(offer) || a.Begins.IsZero() {
 				t.Errorf("it signed %+v, %v", a, err)
 			}
 		})
@@ -67,10 +70,12 @@ func TestALyingBrokerSells(t *testing.T) {
 			sell(r, transporttest.NewParty(b.t, "oslo").SignOffer("web", 1, transporttest.WebOffer("0.10")))
 		}, api.CodeBadSignature},
 		"an offer that it rewrote": {func(b *borrower, r *api.Reservation) {
-			sell(r, transporttest.NewParty(b.t, "oslo").Sign(api.DocumentOffer, api.SignedOffer{Protocol: 1, Seller: "milan", Name: "web", Version: 1, Offer: transporttest.WebOffer("0.10")}))
+			sell(r, transporttest.NewParty(b.t, "oslo").Sign(api.DocumentOffer,
+				api.SignedOffer{Protocol: 1, Seller: "milan", Name: "web", Version: 1, Offer: transporttest.WebOffer("0.10")}))
 		}, api.CodeBadSignature},
 		"an offer in milan's hand, of another seller": {func(b *borrower, r *api.Reservation) {
-			sell(r, b.milan.Sign(api.DocumentOffer, api.SignedOffer{Protocol: 1, Seller: "oslo", Name: "web", Version: 1, Offer: transporttest.WebOffer("0.10")}))
+			sell(r, b.milan.Sign(api.DocumentOffer, api.SignedOffer{Protocol: 1,
+				Seller: "oslo", Name: "web", Version: 1, Offer: transporttest.WebOffer("0.10")}))
 		}, api.CodeBadSignature},
 		"one offer, and shows another": {func(b *borrower, r *api.Reservation) {
 			r.Offer = b.milan.SignOffer("web", 2, transporttest.WebOffer("0.10"))
@@ -90,8 +95,9 @@ func TestALyingBrokerSells(t *testing.T) {
 		"more units, of that size": {func(_ *borrower, r *api.Reservation) {
 			r.Sale, r.Resources = &api.Sale{Offer: r.Sale.Offer, Plan: "small", Units: 4}, transporttest.CPU("4")
 		}, api.CodeBadSignature},
-		"less than it pays for": {func(_ *borrower, r *api.Reservation) { r.Resources = transporttest.CPU("1") }, api.CodeBadSignature},
-		"in another pool":       {func(_ *borrower, r *api.Reservation) { r.Pool = "gpu" }, api.CodeBadSignature},
+		"less than it pays for": {func(_ *borrower, r *api.Reservation) { r.Resources = transporttest.CPU("1") },
+			api.CodeBadSignature},
+		"in another pool": {func(_ *borrower, r *api.Reservation) { r.Pool = "gpu" }, api.CodeBadSignature},
 		"of another provider": {func(b *borrower, r *api.Reservation) {
 			oslo := transporttest.NewParty(b.t, "oslo")
 			r.Provider, r.ProviderCard = "oslo", oslo.Card(api.Properties{})
@@ -219,7 +225,8 @@ func TestBuysUnderACeiling(t *testing.T) {
 		t.Errorf("six units would cost 0.60 EUR an hour: %v", err)
 	}
 	b.wish.Request.MaxPrice.Amount = "14.4"
-	if _, err := b.Change(t.Context(), b.ours(), *b.wish); err != nil || b.ours().Change == nil || b.ours().Change.Units != 6 {
+	if _, err := b.Change(t.Context(), b.ours(), *b.wish); err != nil ||
+		b.ours().Change == nil || b.ours().Change.Units != 6 {
 		t.Errorf("for exactly as much as is paid: %v, %+v", err, b.ours().Change)
 	}
 	// A loan without a purchase is what was asked for, as without a maximum price.

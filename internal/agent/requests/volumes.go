@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// selectedNode is Kubernetes' annotation on a claim whose volume was made on the node of its first pod. For an
-	// offloaded pod that is the virtual node.
+	// selectedNode is Kubernetes' annotation on a claim whose volume was made on the node of its
+	// first pod. For an offloaded pod that is the virtual node.
 	selectedNode = "volume.kubernetes.io/selected-node"
 
 	claimsAtOnce = 500 // read from the API server
@@ -27,8 +27,9 @@ type volume struct {
 	provider string
 }
 
-// readVolumes returns the claims of namespaces that have their data at a provider. The name of a virtual node says whose
-// it is, also when it is gone. Claims that end with a pod, or are being deleted, do not count. Errors: Unavailable.
+// readVolumes returns the claims of namespaces that have their data at a provider. The name of a
+// virtual node says whose it is, also when it is gone. Claims that end with a pod, or are being
+// deleted, do not count. Errors: Unavailable.
 func (r *Controller) readVolumes(ctx context.Context, namespaces []string) (out []volume, err error) {
 	providers := map[string]string{"": ""} // by node
 	for _, namespace := range namespaces {
@@ -60,8 +61,9 @@ func (r *Controller) readVolumes(ctx context.Context, namespaces []string) (out 
 	return out, nil
 }
 
-// FindStickTo returns the providers to which a request must stick: those that it names, and those where the namespaces
-// that it offloads have volumes, unless the data may stay behind. Errors: Unavailable if the volumes cannot be read.
+// FindStickTo returns the providers to which a request must stick: those that it names, and those
+// where the namespaces that it offloads have volumes, unless the data may stay behind. Errors:
+// Unavailable if the volumes cannot be read.
 func (r *Controller) FindStickTo(ctx context.Context, object *api.ResourceRequest) ([]string, error) {
 	o := object.Spec.Offload
 	if o == nil || o.Data == api.DataMove || r.Volumes == nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// claims are the PersistentVolumeClaims of a cluster, by namespace. Those of a namespace that it lacks cannot be
-// read.
+// claims are the PersistentVolumeClaims of a cluster, by namespace. Those of a namespace that it
+// lacks cannot be read.
 type claims map[string][]corev1.PersistentVolumeClaim
 
 func (c claims) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
@@ -40,8 +40,8 @@ func claim(node string, phase corev1.PersistentVolumeClaimPhase) corev1.Persiste
 		Status: corev1.PersistentVolumeClaimStatus{Phase: phase}}
 }
 
-// A request sticks to the providers that have volumes of the namespaces that it offloads, unless the data may stay
-// behind.
+// A request sticks to the providers that have volumes of the namespaces that it offloads, unless
+// the data may stay behind.
 func TestDataStays(t *testing.T) {
 	ctx, x := t.Context(), exchangetest.Open(t, nil, exchange.Options{Self: "rome", Resume: true})
 	for _, name := range []string{"milan", "oslo"} {
@@ -68,7 +68,8 @@ func TestDataStays(t *testing.T) {
 		{&api.Offload{Namespaces: []string{"demo"}, Data: api.DataStay}, []string{"lyon"}, []string{"lyon", "milan"}},
 		{&api.Offload{Namespaces: []string{"fresh", "other"}}, nil, nil},
 	} {
-		object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: api.Request{StickTo: c.named}, Offload: c.offload}}
+		object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: api.Request{StickTo: c.named},
+			Offload: c.offload}}
 		if got, err := r.FindStickTo(ctx, object); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%+v sticks to %v, %v; want %v", c.offload, got, err, c.want)
 		}

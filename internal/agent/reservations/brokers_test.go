@@ -38,21 +38,26 @@ func newBrokersOf(t *testing.T, self *transporttest.Party) *brokersOf {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &brokersOf{t: t, mainAsked: &transporttest.Broker{}, otherAsked: &transporttest.Broker{}, ownAsked: &transporttest.Broker{}}
+	b := &brokersOf{t: t, mainAsked: &transporttest.Broker{}, otherAsked: &transporttest.Broker{},
+		ownAsked: &transporttest.Broker{}}
 	log := slog.New(slog.DiscardHandler)
 	open := func(via string, broker transport.Broker, lends bool) *brokersession.Session {
-		return brokersession.New(brokersession.Options{Via: via, Cluster: self.ID, Key: self.Key, Broker: broker, Lends: lends})
+		return brokersession.New(brokersession.Options{Via: via, Cluster: self.ID,
+			Key: self.Key, Broker: broker, Lends: lends})
 	}
-	b.main, b.other, b.own, b.seller = open("", b.mainAsked, true), open("broker/north", b.otherAsked, true), open(self.ID, b.ownAsked, true), open("oslo", &transporttest.Broker{}, false)
+	b.main, b.other, b.own, b.seller = open("", b.mainAsked, true), open("broker/north",
+		b.otherAsked, true), open(self.ID, b.ownAsked, true), open("oslo", &transporttest.Broker{}, false)
 	sessions := &brokersession.Sessions{}
 	b.Reservations = New(Options{
 		Cluster: self.ID, Namespace: "bourse", Ledger: ledger, Sessions: sessions, Contracts: contracts{}, Log: log,
 		Provider: Provider{
-			Gate:         gate.New(gate.Options{Cluster: self.ID, Key: self.Key, Market: ledger, Engine: match.New(), Broker: b.mainAsked, Log: log}),
+			Gate: gate.New(gate.Options{Cluster: self.ID, Key: self.Key,
+				Market: ledger, Engine: match.New(), Broker: b.mainAsked, Log: log}),
 			Instructions: instructions{}, Offers: offers{},
 		},
 		Consumer: Consumer{
-			Borrower: requests.NewBorrower(requests.BorrowerOptions{Cluster: self.ID, Key: self.Key, Market: ledger, Broker: b.mainAsked, Log: log}),
+			Borrower: requests.NewBorrower(requests.BorrowerOptions{Cluster: self.ID,
+				Key: self.Key, Market: ledger, Broker: b.mainAsked, Log: log}),
 			Requests: noRequests{},
 		},
 	})
@@ -98,7 +103,8 @@ func lying(theirs *transport.Reservation, change func(*api.Reservation)) *transp
 	return &lie
 }
 
-// No other broker drops, commits or changes what a provider accepted at one; nor does the connector of a seller.
+// No other broker drops, commits or changes what a provider accepted at one; nor does the connector
+// of a seller.
 func TestAnotherBrokerDecidesNothing(t *testing.T) {
 	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
 	for name, lie := range map[string]func(*api.Reservation){
@@ -116,13 +122,17 @@ func TestAnotherBrokerDecidesNothing(t *testing.T) {
 				t.Fatalf("it is %+v", before)
 			}
 			b.mainAsked.Asked()
-			if after := b.hears(liar(b), lying(d.Shown(), lie)); after.State != api.Held || after.Generation != before.Generation || after.Fence != before.Fence {
+			if after := b.hears(liar(b), lying(d.Shown(), lie)); after.State != api.Held ||
+				after.Generation != before.Generation || after.Fence != before.Fence {
 				t.Errorf("another %s says %s: it is %s, %+v", who, name, after.State, after.Fence)
 			}
 			if asked := b.mainAsked.Asked(); slices.ContainsFunc(asked, func(s string) bool { return s != "Accept r-1" }) {
 				t.Errorf("another %s says %s: the main one is told %q", who, name, asked)
 			}
-			b.mainAsked.OnAccept = func(_, acceptance string) (transport.Reservation, error) { return *d.Reserved(acceptance), nil }
+			b.mainAsked.OnAccept = func(_, acceptance string) (transport.Reservation,
+				error) {
+				return *d.Reserved(acceptance), nil
+			}
 			if after := b.hears(b.main, d.Shown()); after.State != api.Reserved {
 				t.Errorf("after a lie that %s the main one's word makes it %s", name, after.State)
 			}
@@ -135,7 +145,10 @@ func TestASignedEndComesByAnyBroker(t *testing.T) {
 	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
 	b := newBrokersOf(t, milan)
 	d := transporttest.NewDeal(rome, milan, "r-1", "2", b.options.Ledger.Now().Go())
-	b.mainAsked.OnAccept = func(_, acceptance string) (transport.Reservation, error) { return *d.Reserved(acceptance), nil }
+	b.mainAsked.OnAccept = func(_, acceptance string) (transport.Reservation,
+		error) {
+		return *d.Reserved(acceptance), nil
+	}
 	if ours := b.hears(b.main, d.Signed()); ours.State != api.Reserved {
 		t.Fatalf("it is %s", ours.State)
 	}
@@ -146,7 +159,8 @@ func TestASignedEndComesByAnyBroker(t *testing.T) {
 
 // A reservation is refused if another broker shows it under an ID that is in use.
 func TestTwoBrokersBringOneID(t *testing.T) {
-	rome, milan, oslo := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "oslo")
+	rome, milan, oslo := transporttest.NewParty(t, "rome"), transporttest.NewParty(t,
+		"milan"), transporttest.NewParty(t, "oslo")
 	b := newBrokersOf(t, milan)
 	d := transporttest.NewDeal(rome, milan, "r-1", "2", b.options.Ledger.Now().Go())
 	b.hears(b.main, d.Signed())
@@ -156,7 +170,8 @@ func TestTwoBrokersBringOneID(t *testing.T) {
 		return transport.Reservation{}, nil
 	}
 	again := transporttest.NewDeal(oslo, milan, "r-1", "1", b.options.Ledger.Now().Go())
-	if ours := b.hears(b.other, again.Signed()); ours.Consumer != "rome" || !slices.Equal(refused, []string{"r-1 " + string(api.ReasonBadAssignment)}) {
+	if ours := b.hears(b.other, again.Signed()); ours.Consumer != "rome" ||
+		!slices.Equal(refused, []string{"r-1 " + string(api.ReasonBadAssignment)}) {
 		t.Errorf("it is %s's, and the other broker hears %q", ours.Consumer, refused)
 	}
 }
@@ -193,14 +208,16 @@ func (b *brokersOf) notes(shown *transport.Reservation) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	note := market.Note{Reservation: &market.Reservation{ID: "r-1", State: api.Held, Consumer: "rome", Provider: "oslo", Pool: api.GeneralPool, Size: size,
+	note := market.Note{Reservation: &market.Reservation{ID: "r-1",
+		State: api.Held, Consumer: "rome", Provider: "oslo", Pool: api.GeneralPool, Size: size,
 		Generation: 1, Assignment: shown.Payload.Assignment, HeldUntil: market.At(shown.Payload.HeldUntil.Time), Until: market.At(shown.Payload.Until.Time)}}
 	if _, err := b.options.Ledger.Do(b.t.Context(), note); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// No other broker ends what a consumer asked for at one. Before it is bound, no seller's connector does either.
+// No other broker ends what a consumer asked for at one. Before it is bound, no seller's connector
+// does either.
 func TestAnotherBrokerEndsNoRequest(t *testing.T) {
 	rome, oslo := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "oslo")
 	b := newBrokersOf(t, rome)

@@ -68,7 +68,8 @@ type Provider struct {
 // Consumer acts where this cluster is the consumer.
 type Consumer struct {
 	Borrower *requests.Borrower
-	// Requests makes the controller look at the request of a reservation, and returns what that wishes; nil: it is gone.
+	// Requests makes the controller look at the request of a reservation, and returns what that
+	// wishes; nil: it is gone.
 	Requests interface {
 		Look(ctx context.Context, ours *market.Reservation) (*requests.Wish, error)
 	}
@@ -87,15 +88,16 @@ func New(o Options) *Reservations {
 		o.Clock = clock.RealClock{}
 	}
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)
-	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[string]{Clock: o.Clock})
+	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
+		workqueue.TypedRateLimitingQueueConfig[string]{Clock: o.Clock})
 	return &Reservations{options: o, queue: queue, slots: newSlots(perSession, queue.Add)}
 }
 
 // Look makes it look at a reservation. It does not wait.
 func (r *Reservations) Look(id string) { r.queue.Add(id) }
 
-// LookAtAll makes it look at each reservation that is bound, ends or waits. Call it when a broker has shown all that it
-// knows: it may miss some of them.
+// LookAtAll makes it look at each reservation that is bound, ends or waits. Call it when a broker
+// has shown all that it knows: it may miss some of them.
 func (r *Reservations) LookAtAll(ctx context.Context) {
 	_ = r.options.Ledger.Read(ctx, func(s *market.State) {
 		for _, ours := range s.Of(r.options.Cluster, 0) {
@@ -159,8 +161,8 @@ func (r *Reservations) next(ctx context.Context) bool {
 	return true
 }
 
-// settle acts on a reservation for each session that shows it, and for the first session where no session's word counts.
-// An error of one session does not keep the others from being served.
+// settle acts on a reservation for each session that shows it, and for the first session where no
+// session's word counts. An error of one session does not keep the others from being served.
 func (r *Reservations) settle(ctx context.Context, id string) (failed error) {
 	sessions, decided := r.options.Sessions.Open(), false
 	for _, session := range sessions {
@@ -174,8 +176,9 @@ func (r *Reservations) settle(ctx context.Context, id string) (failed error) {
 	return cmp.Or(err, failed)
 }
 
-// settleAt acts on a reservation as one session shows it. decides says that the session's word counts. It does nothing
-// where a session has neither shown nor lost the reservation, and nothing yet where too many others wait for its answer.
+// settleAt acts on a reservation as one session shows it. decides says that the session's word
+// counts. It does nothing where a session has neither shown nor lost the reservation, and nothing
+// yet where too many others wait for its answer.
 func (r *Reservations) settleAt(
 	ctx context.Context, s *brokersession.Session, id string,
 ) (decides bool, failed error) {

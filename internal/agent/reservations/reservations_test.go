@@ -40,8 +40,8 @@ func (b *brokersOf) becomes(id string, state api.State) {
 	}
 }
 
-// Of fifty brokers one never answers, and has more reservations than there are workers. It holds up none of the others, and
-// its own are settled once it answers.
+// Of fifty brokers one never answers, and has more reservations than there are workers. It holds up
+// none of the others, and its own are settled once it answers.
 func TestABrokerThatNeverAnswers(t *testing.T) {
 	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
 	b := newBrokersOf(t, milan)
@@ -63,7 +63,8 @@ func TestABrokerThatNeverAnswers(t *testing.T) {
 			defer mu.Unlock()
 			return *deals[id].Reserved(acceptance), nil
 		}}
-		s := brokersession.New(brokersession.Options{Via: "broker/" + name, Cluster: milan.ID, Key: milan.Key, Broker: broker, Lends: true})
+		s := brokersession.New(brokersession.Options{Via: "broker/" + name,
+			Cluster: milan.ID, Key: milan.Key, Broker: broker, Lends: true})
 		b.options.Sessions.Add(s)
 		var shown []*transport.Reservation
 		for _, id := range ids {

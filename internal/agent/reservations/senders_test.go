@@ -14,22 +14,28 @@ import (
 )
 
 // senders are the columns of the table "Whose word counts, by who sends it" of THREAT_MODEL.md.
-var senders = []string{"the broker where it was made", "another broker", "its own connector", "another cluster's connector"}
+var senders = []string{"the broker where it was made", "another broker",
+	"its own connector", "another cluster's connector"}
 
 func (b *brokersOf) sender(column int) *brokersession.Session {
 	return []*brokersession.Session{b.main, b.other, b.own, b.seller}[column]
 }
 
-// atProvider shows milan's agent a reservation of rome's that the main broker made, and returns what a sender's word
-// changes. bound says how far it is: nil: not accepted, false: accepted, true: bound.
-func atProvider(t *testing.T, by int, bound *bool, shows func(rome, milan *transporttest.Party, d *transporttest.Deal) *transport.Reservation) string {
+// atProvider shows milan's agent a reservation of rome's that the main broker made, and returns
+// what a sender's word changes. bound says how far it is: nil: not accepted, false: accepted, true:
+// bound.
+func atProvider(t *testing.T, by int, bound *bool,
+	shows func(rome, milan *transporttest.Party, d *transporttest.Deal) *transport.Reservation) string {
 	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
 	b := newBrokersOf(t, milan)
 	d := transporttest.NewDeal(rome, milan, "r-1", "2", b.options.Ledger.Now().Go())
 	var before *market.Reservation
 	if bound != nil {
 		if *bound {
-			b.mainAsked.OnAccept = func(_, acceptance string) (transport.Reservation, error) { return *d.Reserved(acceptance), nil }
+			b.mainAsked.OnAccept = func(_, acceptance string) (transport.Reservation,
+				error) {
+				return *d.Reserved(acceptance), nil
+			}
 		}
 		before = b.hears(b.main, d.Signed())
 	}
@@ -46,10 +52,12 @@ func atProvider(t *testing.T, by int, bound *bool, shows func(rome, milan *trans
 }
 
 // atConsumer shows rome's agent a reservation of its own at oslo, in the same way.
-func atConsumer(t *testing.T, by int, bound bool, shows func(rome, oslo *transporttest.Party, d *transporttest.Deal) *transport.Reservation) string {
+func atConsumer(t *testing.T, by int, bound bool,
+	shows func(rome, oslo *transporttest.Party, d *transporttest.Deal) *transport.Reservation) string {
 	rome, oslo := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "oslo")
 	b := newBrokersOf(t, rome)
-	if _, err := b.options.Ledger.Do(t.Context(), market.Enroll{Cluster: "oslo", Key: oslo.Key.Public().String()}); err != nil {
+	if _, err := b.options.Ledger.Do(t.Context(),
+		market.Enroll{Cluster: "oslo", Key: oslo.Key.Public().String()}); err != nil {
 		t.Fatal(err)
 	}
 	d := transporttest.NewDeal(rome, oslo, "r-1", "2", b.options.Ledger.Now().Go())
@@ -86,8 +94,8 @@ func (b *brokersOf) effect(before *market.Reservation, by int, theirs *transport
 	return "—"
 }
 
-// Each reservation has one broker, whose word counts for what no party signed. Each cell of the table is tested, also
-// the empty ones.
+// Each reservation has one broker, whose word counts for what no party signed. Each cell of the
+// table is tested, also the empty ones.
 func TestWhoseWordCountsBySender(t *testing.T) {
 	type parties = *transporttest.Party
 	yes, no := true, false
@@ -106,7 +114,10 @@ func TestWhoseWordCountsBySender(t *testing.T) {
 			})
 		},
 		"provider: a signed change": func(t *testing.T, by int) string {
-			return atProvider(t, by, &yes, func(_, _ parties, d *transporttest.Deal) *transport.Reservation { return d.Changing("1", "") })
+			return atProvider(t, by, &yes, func(_, _ parties,
+				d *transporttest.Deal) *transport.Reservation {
+				return d.Changing("1", "")
+			})
 		},
 		"provider: an end that the consumer signed": func(t *testing.T, by int) string {
 			return atProvider(t, by, &yes, func(rome, _ parties, d *transporttest.Deal) *transport.Reservation {
@@ -119,7 +130,10 @@ func TestWhoseWordCountsBySender(t *testing.T) {
 			})
 		},
 		"consumer: the provider's acceptance": func(t *testing.T, by int) string {
-			return atConsumer(t, by, false, func(_, _ parties, d *transporttest.Deal) *transport.Reservation { return d.Reserved("") })
+			return atConsumer(t, by, false, func(_, _ parties,
+				d *transporttest.Deal) *transport.Reservation {
+				return d.Reserved("")
+			})
 		},
 		"consumer: that what it signed failed": func(t *testing.T, by int) string {
 			return atConsumer(t, by, false, func(_, _ parties, d *transporttest.Deal) *transport.Reservation {
@@ -141,7 +155,8 @@ func TestWhoseWordCountsBySender(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, found := strings.Cut(string(text), "| "+strings.Join(append([]string{"what an agent hears"}, senders...), " | ")+" |\n")
+	_, table, found := strings.Cut(string(text),
+		"| "+strings.Join(append([]string{"what an agent hears"}, senders...), " | ")+" |\n")
 	if !found {
 		t.Fatal("THREAT_MODEL.md has no such table")
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 )
 
-// slots bounds how many reservations are settled at one session at a time, so that a broker that does not answer leaves
-// workers for the others.
+// slots bounds how many reservations are settled at one session at a time, so that a broker that
+// does not answer leaves workers for the others.
 type slots struct {
 	perSession int
 	again      func(id string) // settles a reservation that had to wait
@@ -24,8 +24,8 @@ func newSlots(perSession int, again func(id string)) *slots {
 	}
 }
 
-// take takes a slot of a session for a reservation. Without a free slot it returns false, and the reservation is settled
-// again when one is free.
+// take takes a slot of a session for a reservation. Without a free slot it returns false, and the
+// reservation is settled again when one is free.
 func (l *slots) take(s *brokersession.Session, id string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

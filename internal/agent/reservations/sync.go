@@ -11,8 +11,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
-// sync shows a reservation in Kubernetes and hands it to the half that it concerns. theirs is what the session shows of
-// it, ours what the Ledger says; one of them may be nil.
+// sync shows a reservation in Kubernetes and hands it to the half that it concerns. theirs is what
+// the session shows of it, ours what the Ledger says; one of them may be nil.
 func (r *Reservations) sync(
 	ctx context.Context, s *brokersession.Session, theirs *transport.Reservation, ours *market.Reservation,
 ) error {
@@ -73,8 +73,8 @@ func (r *Reservations) show(ctx context.Context, ours *market.Reservation) error
 	return nil
 }
 
-// applySigned takes from a session whose word does not count what the parties signed: an end. It refuses a reservation
-// that a broker brings under the ID of another one.
+// applySigned takes from a session whose word does not count what the parties signed: an end. It
+// refuses a reservation that a broker brings under the ID of another one.
 func (r *Reservations) applySigned(
 	ctx context.Context, s *brokersession.Session, theirs *transport.Reservation, ours *market.Reservation,
 ) error {
@@ -100,8 +100,8 @@ func (r *Reservations) gateAt(s *brokersession.Session) *gate.Gate {
 	return r.options.Provider.Gate.At(s.Via, s.Broker)
 }
 
-// borrowerAt returns the borrower for the reservations of a session. This cluster does not borrow at its own connector:
-// what that shows is of the main broker.
+// borrowerAt returns the borrower for the reservations of a session. This cluster does not borrow
+// at its own connector: what that shows is of the main broker.
 func (r *Reservations) borrowerAt(s *brokersession.Session) *requests.Borrower {
 	if s.Via == r.options.Cluster {
 		return r.options.Consumer.Borrower

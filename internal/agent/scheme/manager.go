@@ -20,9 +20,10 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
-// NewManager returns the manager of an agent's controllers, which caches objects of these kinds. It caches the
-// agent's own objects in the agent's namespace only, and of all nodes only the virtual ones. With leaderElect, one of
-// several replicas leads. The manager serves neither metrics nor probes.
+// NewManager returns the manager of an agent's controllers, which caches objects of these kinds. It
+// caches the agent's own objects in the agent's namespace only, and of all nodes only the virtual
+// ones. With leaderElect, one of several replicas leads. The manager serves neither metrics nor
+// probes.
 func NewManager(c *rest.Config, namespace string, leaderElect bool, log *slog.Logger) (ctrl.Manager, error) {
 	skip := true
 	own := cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}}
@@ -34,7 +35,8 @@ func NewManager(c *rest.Config, namespace string, leaderElect bool, log *slog.Lo
 		LeaderElectionID:              "bourse-agent",
 		LeaderElectionNamespace:       namespace,
 		LeaderElectionReleaseOnCancel: true,
-		Controller:                    config.Controller{SkipNameValidation: &skip}, // the demo has several agents in one process
+		// the demo has several agents in one process
+		Controller: config.Controller{SkipNameValidation: &skip},
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&api.ProviderInstruction{}: own, &api.Advertisement{}: own, &api.Peer{}: own, &api.Peering{}: own,
 			&api.Broker{}: own, &api.Offer{}: own,
@@ -44,8 +46,8 @@ func NewManager(c *rest.Config, namespace string, leaderElect bool, log *slog.Lo
 	})
 }
 
-// NewClientset returns a client for objects that an agent reads in bulk, pods and nodes. It asks for them in the encoding
-// that costs least.
+// NewClientset returns a client for objects that an agent reads in bulk, pods and nodes. It asks
+// for them in the encoding that costs least.
 func NewClientset(c *rest.Config) (kubernetes.Interface, error) {
 	c = rest.CopyConfig(c)
 	c.ContentType = runtime.ContentTypeProtobuf

@@ -27,7 +27,8 @@ func TestNewManager(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if kind, err := apiutil.GVKForObject(&api.Peering{}, m.GetScheme()); err != nil || kind.GroupVersion() != api.GroupVersion {
+		if kind, err := apiutil.GVKForObject(&api.Peering{}, m.GetScheme()); err != nil ||
+			kind.GroupVersion() != api.GroupVersion {
 			t.Errorf("a Peering is of %s, %v", kind, err)
 		}
 		if _, err := apiutil.GVKForObject(liqo.Tenant(), m.GetScheme()); err != nil {

@@ -55,10 +55,12 @@ func (s *Sellers) call(ctx context.Context, seller string, lists int64) (transpo
 		return nil, err
 	}
 	if at == "" {
-		return nil, api.Errorf(api.CodeUnavailable, "cluster %s has no connector that is known here, and the broker is away", seller).Fix("try again when the broker is back")
+		return nil, api.Errorf(api.CodeUnavailable, "cluster %s has no connector that is known here, and the broker is away",
+			seller).Fix("try again when the broker is back")
 	}
 	if u, err := url.Parse(at); err != nil || u.Scheme != "https" {
-		return nil, api.Errorf(api.CodeUnavailable, "the connector of %s is at %.200q, which is no https URL", seller, at).Fix("ask its admin to say --connector-url https://HOST:PORT")
+		return nil, api.Errorf(api.CodeUnavailable, "the connector of %s is at %.200q, which is no https URL", seller, at).
+			Fix("ask its admin to say --connector-url https://HOST:PORT")
 	}
 	known := func(cluster string) []clusterkey.PublicKey {
 		keys, _ := trust.Keys(s.ctx, s.Ledger, cluster) // a connection outlives the call

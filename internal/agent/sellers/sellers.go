@@ -182,7 +182,8 @@ func (s *Sellers) choose(
 	switch {
 	case ours != nil && route.IsBroker(ours.Via):
 		at = s.Sessions.BrokerNamed(route.BrokerName(ours.Via))
-		if removed := at == nil; removed || ours.Bound() && s.Sessions.IsLost(ours.Via, 0) && s.hasConnector(ctx, ours.Provider) {
+		if removed := at == nil; removed || ours.Bound() && s.Sessions.IsLost(ours.Via, 0) &&
+			s.hasConnector(ctx, ours.Provider) {
 			name = ours.Provider
 		}
 	case ours != nil:
@@ -219,7 +220,8 @@ func (s *Sellers) choose(
 	return one.Session, err
 }
 
-// greet shows this cluster's card to a seller, which has only so long to answer if a broker can take its place.
+// greet shows this cluster's card to a seller, which has only so long to answer if a broker can
+// take its place.
 func (s *Sellers) greet(ctx context.Context, one *seller, optional bool) error {
 	if optional {
 		var cancel context.CancelFunc

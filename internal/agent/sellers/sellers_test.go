@@ -83,22 +83,24 @@ func TestChoose(t *testing.T) {
 		via     string
 		none    api.Code // why there is no session
 	}{
-		"the first broker":                          {before: nothing, via: ""},
-		"the first broker that answers":             {before: loseMain, via: "broker/north"},
-		"a purchase where a broker answers":         {before: loseMain, request: buys("milan"), via: "broker/north"},
-		"a purchase whose seller does not answer":   {before: nothing, request: buys("milan"), at: api.ViaAuto, via: ""},
-		"a purchase at its seller only":             {before: nothing, request: buys("milan"), at: api.ViaDirect, via: "milan"},
-		"a purchase at a broker":                    {before: nothing, request: buys("milan"), at: api.ViaBroker, via: ""},
-		"a purchase while none does":                {before: loseAll, request: buys("milan"), via: "milan"},
-		"a purchase of a seller without connector":  {before: loseAll, request: buys("oslo"), none: api.CodeUnavailable},
-		"a purchase of a seller that nobody knows":  {before: loseAll, request: buys("paris"), none: api.CodeUnavailable},
-		"no purchase while no broker answers":       {before: loseAll, via: ""},
-		"a broker by name":                          {before: nothing, broker: "north", via: "broker/north"},
-		"a broker by name that does not answer":     {before: loseAll, broker: "north", via: "broker/north"},
-		"a broker that there is not":                {before: nothing, broker: "south", none: api.CodeInvalid},
-		"what was held at a broker stays there":     {before: loseAll, ours: held("broker/north"), via: "broker/north"},
-		"what was held at a connector stays there":  {before: nothing, ours: held("milan"), via: "milan"},
-		"what is bound, at its broker":              {before: nothing, ours: bound("broker/north", "milan"), via: "broker/north"},
+		"the first broker":                        {before: nothing, via: ""},
+		"the first broker that answers":           {before: loseMain, via: "broker/north"},
+		"a purchase where a broker answers":       {before: loseMain, request: buys("milan"), via: "broker/north"},
+		"a purchase whose seller does not answer": {before: nothing, request: buys("milan"), at: api.ViaAuto, via: ""},
+		"a purchase at its seller only": {before: nothing,
+			request: buys("milan"), at: api.ViaDirect, via: "milan"},
+		"a purchase at a broker":                   {before: nothing, request: buys("milan"), at: api.ViaBroker, via: ""},
+		"a purchase while none does":               {before: loseAll, request: buys("milan"), via: "milan"},
+		"a purchase of a seller without connector": {before: loseAll, request: buys("oslo"), none: api.CodeUnavailable},
+		"a purchase of a seller that nobody knows": {before: loseAll, request: buys("paris"), none: api.CodeUnavailable},
+		"no purchase while no broker answers":      {before: loseAll, via: ""},
+		"a broker by name":                         {before: nothing, broker: "north", via: "broker/north"},
+		"a broker by name that does not answer":    {before: loseAll, broker: "north", via: "broker/north"},
+		"a broker that there is not":               {before: nothing, broker: "south", none: api.CodeInvalid},
+		"what was held at a broker stays there":    {before: loseAll, ours: held("broker/north"), via: "broker/north"},
+		"what was held at a connector stays there": {before: nothing, ours: held("milan"), via: "milan"},
+		"what is bound, at its broker": {before: nothing,
+			ours: bound("broker/north", "milan"), via: "broker/north"},
 		"what is bound, while its broker is lost":   {before: loseMain, ours: bound("", "milan"), via: "milan"},
 		"what is bound, and there is no connector":  {before: loseMain, ours: bound("", "oslo"), via: ""},
 		"what is bound at a broker that is removed": {before: nothing, ours: bound("broker/south", "milan"), via: "milan"},
@@ -109,7 +111,8 @@ func TestChoose(t *testing.T) {
 	} {
 		b := newBuyer(t)
 		c.before(b)
-		session, err := b.choose(t.Context(), api.ResourceRequestSpec{Broker: c.broker, Request: c.request, Via: c.at}, c.ours)
+		session, err := b.choose(t.Context(), api.ResourceRequestSpec{Broker: c.broker,
+			Request: c.request, Via: c.at}, c.ours)
 		switch {
 		case c.none != "":
 			if session != nil || api.CodeOf(err) != c.none {

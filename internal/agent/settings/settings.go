@@ -1,4 +1,5 @@
-// Package settings has what the flags of an agent say: it checks them and adds the defaults. Start at [Parse].
+// Package settings has what the flags of an agent say: it checks them and adds the defaults. Start
+// at [Parse].
 package settings
 
 import (
@@ -63,7 +64,8 @@ type Liqo struct {
 	Namespace string
 	// APIServer is the URL at which peers reach this cluster's API server. Default: as Liqo is configured.
 	APIServer string
-	// Gateway is how peers reach the gateway of Liqo's network: none (the default), outbound, NodePort, LoadBalancer.
+	// Gateway is how peers reach the gateway of Liqo's network: none (the default), outbound,
+	// NodePort, LoadBalancer.
 	Gateway string
 	// AllowUntested accepts a version of Liqo that Bourse was not tested with.
 	AllowUntested bool
@@ -91,14 +93,16 @@ type Times struct {
 type Peers struct {
 	// Roots are the public keys whose endorsements confirm the keys of others, in base64url.
 	Roots []string
-	// Ranges are CIDRs that peers may name as their own although they are loopback, link-local or this cluster's.
+	// Ranges are CIDRs that peers may name as their own although they are loopback, link-local or
+	// this cluster's.
 	Ranges []string
 }
 
 // Listen says where the agent listens. Empty: not.
 type Listen struct {
-	// Socket and Loopback are for users of the cluster: a unix socket, and an address whose callers have the token in
-	// TokenFile. With DistributedCatalog, both also serve the API of that prototype's connector.
+	// Socket and Loopback are for users of the cluster: a unix socket, and an address whose callers
+	// have the token in TokenFile. With DistributedCatalog, both also serve the API of that
+	// prototype's connector.
 	Socket, Loopback, TokenFile string
 	DistributedCatalog          bool
 	// Connector is for clusters that know this one, without a broker. ConnectorURL is where they reach it.

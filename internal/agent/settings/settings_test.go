@@ -14,7 +14,8 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Namespace != "bourse" || s.Liqo.Namespace != "liqo" || s.Times.Abandon != 2*time.Minute || s.Log == nil || s.Times.Clock == nil {
+	if s.Namespace != "bourse" || s.Liqo.Namespace != "liqo" ||
+		s.Times.Abandon != 2*time.Minute || s.Log == nil || s.Times.Clock == nil {
 		t.Errorf("the defaults are %+v", s)
 	}
 	if s.Times.Linger != -1 || !s.Gateway.Joins() || s.Kubernetes.QPS != -1 {

@@ -43,7 +43,8 @@ func (d *advertisement) show(ctx context.Context, status api.AdvertisementStatus
 	return d.write(ctx)
 }
 
-// showHealth writes what the doctor found. Errors: those of the API server; one before the first advertisement.
+// showHealth writes what the doctor found. Errors: those of the API server; one before the first
+// advertisement.
 func (d *advertisement) showHealth(ctx context.Context, problems []api.Problem) error {
 	healthy := metav1.Condition{
 		Type: api.ConditionHealthy, Status: metav1.ConditionTrue, Reason: "Healthy", Message: "see: bourse doctor",

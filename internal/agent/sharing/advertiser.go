@@ -20,7 +20,8 @@ import (
 const (
 	// gatherTime is how long a change waits for other changes, to be advertised with them.
 	gatherTime = 200 * time.Millisecond
-	// brokerTimeout bounds how long one broker holds up the next advertisement. A lease lasts several times that.
+	// brokerTimeout bounds how long one broker holds up the next advertisement. A lease lasts
+	// several times that.
 	brokerTimeout = 20 * time.Second
 	// maxIncarnation bounds which incarnation of ours we believe a broker to have seen.
 	maxIncarnation = 1 << 53
@@ -44,8 +45,9 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// Schedule is when a cluster advertises without a change: at the multiples of the interval on the clock. They are
-// shifted by a phase that follows from the cluster's name, so that clusters do not advertise all at once.
+// Schedule is when a cluster advertises without a change: at the multiples of the interval on the
+// clock. They are shifted by a phase that follows from the cluster's name, so that clusters do not
+// advertise all at once.
 type Schedule struct {
 	Interval time.Duration
 	// Aligned leaves the phase out: all such clusters advertise together, as the prototype's agents did.
@@ -70,8 +72,8 @@ func New(o Options) *Advertiser {
 	return &Advertiser{options: o, object: advertisement{client: o.Client, key: o.Object}}
 }
 
-// Begin puts a first measurement into the gate's books, so that the gate can answer. Call it before Run. Errors:
-// those of the Ledger.
+// Begin puts a first measurement into the gate's books, so that the gate can answer. Call it before
+// Run. Errors: those of the Ledger.
 func (a *Advertiser) Begin(ctx context.Context) error {
 	a.beginIncarnation(a.options.Clock.Now().UnixMilli())
 	_, err := a.measure(ctx)
@@ -120,8 +122,8 @@ func (a *Advertiser) Fresh(ctx context.Context) *api.Measurement {
 	return &m
 }
 
-// ShowHealth writes what the doctor found into the status of the Advertisement. Errors: those of the API server; one
-// before the first advertisement.
+// ShowHealth writes what the doctor found into the status of the Advertisement. Errors: those of
+// the API server; one before the first advertisement.
 func (a *Advertiser) ShowHealth(ctx context.Context, problems []api.Problem) error {
 	return a.object.showHealth(ctx, problems)
 }
@@ -169,8 +171,8 @@ func (a *Advertiser) advertise(ctx context.Context) error {
 	return refused
 }
 
-// publish sends a measurement, with the card, to all brokers at once. It returns the error of the first broker that
-// refused.
+// publish sends a measurement, with the card, to all brokers at once. It returns the error of the
+// first broker that refused.
 func (a *Advertiser) publish(ctx context.Context, m api.Measurement) error {
 	card, err := a.signCard(ctx)
 	if err != nil {
@@ -204,8 +206,9 @@ func (a *Advertiser) send(ctx context.Context, b transport.Broker, card string, 
 	return err
 }
 
-// overtake begins an incarnation later than the one that a broker knows. That one is of an agent that started while
-// this cluster's clock was ahead: without overtake the broker would refuse all until the clock is there again.
+// overtake begins an incarnation later than the one that a broker knows. That one is of an agent
+// that started while this cluster's clock was ahead: without overtake the broker would refuse all
+// until the clock is there again.
 func (a *Advertiser) overtake(ctx context.Context, b transport.Broker) {
 	own, err := b.Cluster(ctx, a.options.Card.Cluster)
 	if theirs := own.Payload.Sequence.Incarnation; err == nil && theirs < maxIncarnation {

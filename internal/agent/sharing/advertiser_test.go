@@ -41,10 +41,12 @@ type lender struct {
 func newLender(t *testing.T) *lender {
 	t.Helper()
 	l := &lender{
-		t: t, client: newClient(t), rome: transporttest.NewParty(t, "rome"), milan: transporttest.NewParty(t, "milan"), broker: &transporttest.Broker{},
+		t: t, client: newClient(t), rome: transporttest.NewParty(t,
+			"rome"), milan: transporttest.NewParty(t, "milan"), broker: &transporttest.Broker{},
 		market: exchangetest.Open(t, nil, exchange.Options{Self: "milan", TickEvery: time.Millisecond}),
 	}
-	policy := &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
+	policy := &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"},
+		Spec: api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
 	if err := l.client.Create(t.Context(), policy); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +99,8 @@ func (l *lender) advertises(take func(api.Measurement) error) <-chan api.Measure
 		l.t.Fatal(err)
 	}
 	a := sharing.New(sharing.Options{
-		Client: l.client, Object: client.ObjectKey{Namespace: api.Namespace, Name: "cluster"}, Market: l.market, Inventory: i, Policy: policy, Log: log, Schedule: sharing.Schedule{Interval: 20 * time.Millisecond},
+		Client: l.client, Object: client.ObjectKey{Namespace: api.Namespace,
+			Name: "cluster"}, Market: l.market, Inventory: i, Policy: policy, Log: log, Schedule: sharing.Schedule{Interval: 20 * time.Millisecond},
 		Card:    sharing.CardOptions{Cluster: l.milan.ID, Key: l.milan.Key, Rotations: l.milan.Rotations},
 		Brokers: func() []transport.Broker { return []transport.Broker{l.broker} },
 	})

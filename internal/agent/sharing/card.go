@@ -27,7 +27,8 @@ type CardOptions struct {
 	Liqo func(*api.Properties, *api.Sharing)
 }
 
-// newCard returns the unsigned card of a cluster with these properties. sharing is nil without a SharingPolicy.
+// newCard returns the unsigned card of a cluster with these properties. sharing is nil without a
+// SharingPolicy.
 func (o *CardOptions) newCard(properties api.Properties, sharing *api.Sharing) api.Card {
 	card := api.Card{
 		Cluster: o.Cluster, Key: o.Key.Public().String(), Properties: properties,
@@ -80,7 +81,8 @@ func (a *Advertiser) pinOwnKey(ctx context.Context) error {
 		return err
 	}
 	_, err := a.options.Market.Do(ctx, market.Pin{
-		Cluster: cluster, Key: key.String(), Fingerprint: fingerprint, Former: trust.Former(cluster, key, a.options.Card.Rotations),
+		Cluster: cluster, Key: key.String(), Fingerprint: fingerprint, Former: trust.Former(cluster,
+			key, a.options.Card.Rotations),
 	})
 	return err
 }

@@ -60,8 +60,8 @@ func (p *Policy) Control(m ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(m).Named("sharingpolicy").For(&api.SharingPolicy{}).Complete(p)
 }
 
-// Reconcile puts the policy into force and shows that in its status. A policy that is not valid shares nothing;
-// its status says why.
+// Reconcile puts the policy into force and shows that in its status. A policy that is not valid
+// shares nothing; its status says why.
 func (p *Policy) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, error) {
 	if at.Name != policyName {
 		return ctrl.Result{}, nil

@@ -22,15 +22,16 @@ func TestAnAPIServerBehindNoNetwork(t *testing.T) {
 	}
 }
 
-// A policy that is not valid shares nothing, and its status says why. A valid one is in force, and each change of it
-// is advertised.
+// A policy that is not valid shares nothing, and its status says why. A valid one is in force, and
+// each change of it is advertised.
 func TestPolicyInForce(t *testing.T) {
 	ctx, c := t.Context(), newClient(t)
 	policy := sharing.NewPolicy(sharing.PolicyOptions{Client: c, Engine: match.New()})
 	if err := policy.Load(ctx); err != nil || policy.Sharing() != nil {
 		t.Fatalf("without a policy: %+v, %v", policy.Sharing(), err)
 	}
-	object := &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
+	object := &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"},
+		Spec: api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
 	object.Spec.Allow = "no such thing"
 	if err := c.Create(ctx, object); err != nil {
 		t.Fatal(err)
@@ -45,7 +46,8 @@ func TestPolicyInForce(t *testing.T) {
 		}
 		return meta.FindStatusCondition(object.Status.Conditions, api.ConditionReady)
 	}
-	if is := ready(); policy.Sharing() != nil || is == nil || is.Status != metav1.ConditionFalse || is.Reason != string(api.CodeInvalid) {
+	if is := ready(); policy.Sharing() != nil || is == nil || is.Status != metav1.ConditionFalse ||
+		is.Reason != string(api.CodeInvalid) {
 		t.Errorf("an expression that cannot be: %+v, and %+v is in force", is, policy.Sharing())
 	}
 	object.Spec.Allow = ""
@@ -56,7 +58,8 @@ func TestPolicyInForce(t *testing.T) {
 	if is := ready(); policy.Sharing() == nil || is.Status != metav1.ConditionTrue {
 		t.Errorf("a valid policy: %+v, and %+v is in force", is, policy.Sharing())
 	}
-	if fields := sharing.IgnoredFields(policy.Sharing()); len(fields) != 1 || !meta.IsStatusConditionTrue(object.Status.Conditions, api.ConditionIgnoredFields) {
+	if fields := sharing.IgnoredFields(policy.Sharing()); len(fields) != 1 ||
+		!meta.IsStatusConditionTrue(object.Status.Conditions, api.ConditionIgnoredFields) {
 		t.Errorf("a field without effect: %+v, %+v", fields, object.Status.Conditions)
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// ConsumerOf returns a function that names the consumer to whose account the pods of a slice's user belong, by the
-// reservations in the Ledger. It returns an empty name for a user without an account. Several goroutines may call it.
+// ConsumerOf returns a function that names the consumer to whose account the pods of a slice's user
+// belong, by the reservations in the Ledger. It returns an empty name for a user without an
+// account. Several goroutines may call it.
 func ConsumerOf(m *exchange.Exchange) func(user string) string {
 	var mu sync.Mutex
 	var consumers map[string]string // by user, at revision

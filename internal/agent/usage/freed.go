@@ -54,8 +54,8 @@ func (u *Usage) Freed(ctx context.Context, ours *market.Reservation) (bool, erro
 	return rest.Fits(granted.Only(ours.Size)), nil
 }
 
-// AwaitGivenUp returns what it waits for while pods of a consumer use what its reservations gave up by becoming
-// smaller. After the graces it deletes these pods.
+// AwaitGivenUp returns what it waits for while pods of a consumer use what its reservations gave up
+// by becoming smaller. After the graces it deletes these pods.
 func (u *Usage) AwaitGivenUp(ctx context.Context, consumer string) (waits string, err error) {
 	all, err := u.Accounts(ctx, consumer)
 	if err != nil {

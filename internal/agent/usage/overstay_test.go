@@ -19,12 +19,13 @@ import (
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
 
-// Pods that stay beyond the grace of their ended reservation are shown in a condition, in one Event and in the
-// count, until they are gone. Pods that go within the grace are not shown.
+// Pods that stay beyond the grace of their ended reservation are shown in a condition, in one Event
+// and in the count, until they are gone. Pods that go within the grace are not shown.
 func TestOverstaying(t *testing.T) {
 	ctx, x := t.Context(), exchangetest.Open(t, nil, exchange.Options{Self: "milan"})
 	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
-		{GroupVersion: api.GroupVersion, Kind: "ProviderInstruction", Resource: "providerinstructions", Namespaced: true, Status: true},
+		{GroupVersion: api.GroupVersion, Kind: "ProviderInstruction",
+			Resource: "providerinstructions", Namespaced: true, Status: true},
 	}})
 	c, err := client.New(k.Config(), client.Options{Scheme: scheme.New()})
 	if err != nil {
@@ -35,11 +36,14 @@ func TestOverstaying(t *testing.T) {
 		t.Fatal(err)
 	}
 	recorder := events.NewFakeRecorder(100)
-	u := New(Options{Client: c, Namespace: "default", Market: x, Graces: grant.Graces{Shrink: 30 * time.Second, Excess: time.Minute}, Events: recorder})
+	u := New(Options{Client: c, Namespace: "default", Market: x,
+		Graces: grant.Graces{Shrink: 30 * time.Second, Excess: time.Minute}, Events: recorder})
 	begun := x.Now().Go()
-	looks := func(what, id string, since time.Duration, milli int64, status metav1.ConditionStatus, counted int, wanted string) {
+	looks := func(what, id string, since time.Duration, milli int64,
+		status metav1.ConditionStatus, counted int, wanted string) {
 		t.Helper()
-		ours := &market.Reservation{ID: id, Consumer: "rome", Provider: "milan", State: api.Releasing, Reason: api.ReasonEnded, Changed: market.At(begun.Add(-since))}
+		ours := &market.Reservation{ID: id, Consumer: "rome", Provider: "milan",
+			State: api.Releasing, Reason: api.ReasonEnded, Changed: market.At(begun.Add(-since))}
 		if err := u.showOverstay(ctx, ours, milli > 0); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
@@ -50,7 +54,8 @@ func TestOverstaying(t *testing.T) {
 		if got == nil && status != "" || got != nil && got.Status != status {
 			t.Errorf("%s: the condition is %+v, want %q", what, got, status)
 		}
-		if status == metav1.ConditionTrue && (!strings.Contains(got.Message, "rome") || !strings.Contains(got.Message, string(api.ReasonEnded))) {
+		if status == metav1.ConditionTrue && (!strings.Contains(got.Message, "rome") ||
+			!strings.Contains(got.Message, string(api.ReasonEnded))) {
 			t.Errorf("%s: it says %q", what, got.Message)
 		}
 		if now := u.Overstaying(); now != counted {

@@ -23,8 +23,9 @@ const (
 	restBetween = time.Second
 )
 
-// attempt is what an account used after all its excess had been killed. Its node may be unreachable. Until the
-// use changes, the account is looked at only every lookEvery, because each look lists pods.
+// attempt is what an account used after all its excess had been killed. Its node may be
+// unreachable. Until the use changes, the account is looked at only every lookEvery, because each
+// look lists pods.
 type attempt struct {
 	used market.Amounts
 	at   time.Time

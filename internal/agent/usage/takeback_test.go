@@ -32,14 +32,15 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// The quota of each namespace admits what is reserved for all of them together. The newest pod that exceeds it is
-// deleted soon after it comes, without a grace. The pods that fit stay.
+// The quota of each namespace admits what is reserved for all of them together. The newest pod that
+// exceeds it is deleted soon after it comes, without a grace. The pods that fit stay.
 func TestOveruseIsTakenBackAtOnce(t *testing.T) {
 	ledger, ours := lends(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
 	cluster := kubernetes.NewClientset()
-	inv := inventory.New(cluster, inventory.Options{Owner: func(m *metav1.ObjectMeta) string { return m.Labels[consts.CreatorLabelKey] }})
+	inv := inventory.New(cluster,
+		inventory.Options{Owner: func(m *metav1.ObjectMeta) string { return m.Labels[consts.CreatorLabelKey] }})
 	go func() { ended <- inv.Run(ctx) }()
 	<-inv.Synced()
 	var lists atomic.Int32
@@ -52,7 +53,8 @@ func TestOveruseIsTakenBackAtOnce(t *testing.T) {
 	}).Build()
 	recorder := events.NewFakeRecorder(100)
 	u := New(Options{
-		Client: c, Reader: c, Namespace: "bourse", Market: ledger, Inventory: inv, Graces: grant.Graces{Shrink: time.Hour, Excess: time.Hour},
+		Client: c, Reader: c, Namespace: "bourse", Market: ledger, Inventory: inv, Graces: grant.Graces{Shrink: time.Hour,
+			Excess: time.Hour},
 		Events: recorder, Log: slog.New(slog.DiscardHandler),
 	})
 	u.began = time.Time{}
@@ -64,10 +66,14 @@ func TestOveruseIsTakenBackAtOnce(t *testing.T) {
 	begun := time.Now().Add(-time.Hour)
 	runs := func(namespace, cpu string, age time.Duration) *offv1beta1.ShadowPod {
 		t.Helper()
-		meta := metav1.ObjectMeta{Namespace: namespace, Name: "p", UID: "u", CreationTimestamp: metav1.NewTime(begun.Add(age)),
-			Labels: map[string]string{consts.CreatorLabelKey: grant.User(ours.Slice(), "rome"), consts.ManagedByLabelKey: consts.ManagedByShadowPodValue}}
-		spec := corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu)}}}}}
-		shadow, pod := &offv1beta1.ShadowPod{ObjectMeta: meta, Spec: offv1beta1.ShadowPodSpec{Pod: spec}}, &corev1.Pod{ObjectMeta: meta, Spec: spec}
+		meta := metav1.ObjectMeta{Namespace: namespace, Name: "p",
+			UID: "u", CreationTimestamp: metav1.NewTime(begun.Add(age)),
+			Labels: map[string]string{consts.CreatorLabelKey: grant.User(ours.Slice(), "rome"),
+				consts.ManagedByLabelKey: consts.ManagedByShadowPodValue}}
+		spec := corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "c",
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu)}}}}}
+		shadow, pod := &offv1beta1.ShadowPod{ObjectMeta: meta,
+			Spec: offv1beta1.ShadowPodSpec{Pod: spec}}, &corev1.Pod{ObjectMeta: meta, Spec: spec}
 		for _, o := range []client.Object{shadow, pod.DeepCopy()} {
 			if err := c.Create(t.Context(), o); err != nil {
 				t.Fatal(err)
@@ -111,7 +117,8 @@ func TestOveruseIsTakenBackAtOnce(t *testing.T) {
 		t.Errorf("taken %v, %v, with %d lists more", taken, err, lists.Load()-before)
 	}
 
-	// An agent that has just begun takes nothing back: what seems too much may be of a reservation that its Ledger lost.
+	// An agent that has just begun takes nothing back: what seems too much may be of a reservation
+	// that its Ledger lost.
 	runs("four", "200m", 3*time.Minute)
 	clear(u.stuck)
 	u.began = ledger.Now().Go()
@@ -124,15 +131,18 @@ func TestOveruseIsTakenBackAtOnce(t *testing.T) {
 	}
 }
 
-// A reservation that names a number of pods ends. The pods of another one of the account, which names none, are
-// within the grant: they stay, and do not keep the first reservation from ending.
+// A reservation that names a number of pods ends. The pods of another one of the account, which
+// names none, are within the grant: they stay, and do not keep the first reservation from ending.
 func TestPodsOfAnotherReservationStay(t *testing.T) {
 	ledger, stays := lends(t)
 	ends := *stays
-	ends.ID, ends.State, ends.Size = "r-2", api.Releasing, market.Amounts{{Resource: "cpu", Value: 1000}, {Resource: "pods", Value: 2}}
+	ends.ID, ends.State, ends.Size = "r-2", api.Releasing, market.Amounts{{Resource: "cpu", Value: 1000},
+		{Resource: "pods", Value: 2}}
 	user := grant.User(stays.Slice(), "rome")
-	meta := metav1.ObjectMeta{Namespace: "one", Labels: map[string]string{consts.CreatorLabelKey: user, consts.ManagedByLabelKey: consts.ManagedByShadowPodValue}}
-	spec := corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("100m")}}}}}
+	meta := metav1.ObjectMeta{Namespace: "one", Labels: map[string]string{consts.CreatorLabelKey: user,
+		consts.ManagedByLabelKey: consts.ManagedByShadowPodValue}}
+	spec := corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "c",
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("100m")}}}}}
 	cluster, c := kubernetes.NewClientset(), fake.NewClientBuilder().WithScheme(scheme.New()).Build()
 	for _, name := range []string{"a", "b", "c"} {
 		meta.Name = name
@@ -140,7 +150,8 @@ func TestPodsOfAnotherReservationStay(t *testing.T) {
 		if _, err := cluster.CoreV1().Pods("one").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		for _, o := range []client.Object{&offv1beta1.ShadowPod{ObjectMeta: meta, Spec: offv1beta1.ShadowPodSpec{Pod: spec}}, pod.DeepCopy()} {
+		for _, o := range []client.Object{&offv1beta1.ShadowPod{ObjectMeta: meta, Spec: offv1beta1.ShadowPodSpec{Pod: spec}},
+			pod.DeepCopy()} {
 			if err := c.Create(t.Context(), o); err != nil {
 				t.Fatal(err)
 			}
@@ -148,17 +159,20 @@ func TestPodsOfAnotherReservationStay(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	inv := inventory.New(cluster, inventory.Options{Owner: func(m *metav1.ObjectMeta) string { return m.Labels[consts.CreatorLabelKey] }})
+	inv := inventory.New(cluster,
+		inventory.Options{Owner: func(m *metav1.ObjectMeta) string { return m.Labels[consts.CreatorLabelKey] }})
 	go func() { ended <- inv.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
 	<-inv.Synced()
 	u := New(Options{
-		Client: c, Reader: c, Namespace: "bourse", Market: ledger, Inventory: inv, Graces: grant.Graces{Shrink: time.Minute, Excess: time.Minute},
+		Client: c, Reader: c, Namespace: "bourse", Market: ledger, Inventory: inv, Graces: grant.Graces{Shrink: time.Minute,
+			Excess: time.Minute},
 		Events: events.NewFakeRecorder(100), Log: slog.New(slog.DiscardHandler),
 	})
 	now := ledger.Now()
 	ends.Changed = now
-	if n, err := u.fit(t.Context(), user, Account{Bound: []*market.Reservation{stays}, Ending: []*market.Reservation{&ends}}); n != 0 || err != nil {
+	if n, err := u.fit(t.Context(), user, Account{Bound: []*market.Reservation{stays},
+		Ending: []*market.Reservation{&ends}}); n != 0 || err != nil {
 		t.Errorf("within the graces: %d pods are deleted, %v", n, err)
 	}
 	ends.Changed = market.At(now.Go().Add(-time.Hour))

@@ -1,9 +1,9 @@
 // Package usage looks at what consumers' pods use of what this cluster lends.
 //
-// [Usage.Show] shows it on each ProviderInstruction. [Usage.Run] deletes the pods that exceed what is reserved,
-// the newest first. A reservation that ends leaves its pods a grace to go; [Usage.Freed] tells the gate when
-// nothing is left of it, and deletes what stays longer. Start at [Account], which is what the Ledger says of
-// one consumer in one pool.
+// [Usage.Show] shows it on each ProviderInstruction. [Usage.Run] deletes the pods that exceed what
+// is reserved, the newest first. A reservation that ends leaves its pods a grace to go;
+// [Usage.Freed] tells the gate when nothing is left of it, and deletes what stays longer. Start at
+// [Account], which is what the Ledger says of one consumer in one pool.
 package usage
 
 import (

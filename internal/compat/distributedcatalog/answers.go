@@ -27,8 +27,9 @@ type inside struct {
 	remote string
 }
 
-// api is a client that calls as the caller of that connection. Of the context of a call only its end is handed on, and that the call is part of
-// another: what is known of the connection that it came by can be of another caller.
+// api is a client that calls as the caller of that connection. Of the context of a call only its
+// end is handed on, and that the call is part of another: what is known of the connection that it
+// came by can be of another caller.
 func (i inside) api() *client.Client {
 	return client.New("http://inside", &http.Client{Transport: i})
 }
@@ -48,7 +49,8 @@ func (i inside) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// serve serves the prototype's routes, and by next all others. A path that is not written plainly is not one of them.
+// serve serves the prototype's routes, and by next all others. A path that is not written plainly
+// is not one of them.
 func serve(mux *http.ServeMux, next http.Handler) http.Handler {
 	mux.Handle("/", next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -71,7 +73,8 @@ func readBody(w http.ResponseWriter, r *http.Request, into any) error {
 	}
 	err = json.Unmarshal(data, into)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return api.Invalid(cmp.Or(wrong.Field, "body"), "a %s does not belong here", wrong.Value).Fix("see docs/migrate-catalog.md")
+		return api.Invalid(cmp.Or(wrong.Field, "body"), "a %s does not belong here", wrong.Value).
+			Fix("see docs/migrate-catalog.md")
 	}
 	if err != nil {
 		return api.Invalid("body", "it is not the JSON that belongs here: %.200s", err).Fix("see docs/migrate-catalog.md")
@@ -109,7 +112,8 @@ func failed(err error) (failure, int) {
 		status = http.StatusBadRequest
 	}
 	there, _ := errors.AsType[taken](err)
-	return failure{Status: "error", Error: text, Message: text, Code: string(wrong.Code), Field: wrong.Field, Remedy: wrong.Remedy, ContractID: there.contract}, status
+	return failure{Status: "error", Error: text, Message: text,
+		Code: string(wrong.Code), Field: wrong.Field, Remedy: wrong.Remedy, ContractID: there.contract}, status
 }
 
 func answerJSON(w http.ResponseWriter, status int, payload any) {

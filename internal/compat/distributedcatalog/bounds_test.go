@@ -22,16 +22,19 @@ import (
 // catalogOf serves the interface beside the API, within bounds.
 func catalogOf(t *testing.T, o servertest.Options) *servertest.Federation {
 	o.Before = func(ctx context.Context, f *servertest.Federation, members http.Handler) http.Handler {
-		return distributedcatalog.Broker(ctx, members, distributedcatalog.BrokerOptions{URL: f.URL, Server: f.Server, Log: servertest.Silent()})
+		return distributedcatalog.Broker(ctx, members,
+			distributedcatalog.BrokerOptions{URL: f.URL, Server: f.Server, Log: servertest.Silent()})
 	}
 	return servertest.Start(t, o)
 }
 
 // A member's subscription is no stranger's connection: it stays where strangers crowd.
 func TestASubscriberIsNoStranger(t *testing.T) {
-	f := catalogOf(t, servertest.Options{Bounds: server.Bounds{Connections: 60, Unidentified: 8, Introduction: 50 * time.Millisecond}})
+	f := catalogOf(t, servertest.Options{Bounds: server.Bounds{Connections: 60,
+		Unidentified: 8, Introduction: 50 * time.Millisecond}})
 	rome := f.Join("rome")
-	c, _, err := websocket.Dial(t.Context(), strings.Replace(f.URL, "https", "wss", 1)+"/subscribe", &websocket.DialOptions{HTTPClient: rome.HTTP})
+	c, _, err := websocket.Dial(t.Context(), strings.Replace(f.URL, "https", "wss", 1)+"/subscribe",
+		&websocket.DialOptions{HTTPClient: rome.HTTP})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +56,8 @@ func TestASubscriberIsNoStranger(t *testing.T) {
 	}
 }
 
-// Whole catalogs that a member asks for and does not read are bounded like its other calls, also on many connections.
+// Whole catalogs that a member asks for and does not read are bounded like its other calls, also on
+// many connections.
 func TestCatalogsInHand(t *testing.T) {
 	f := catalogOf(t, servertest.Options{Bounds: server.Bounds{Large: 2, Patience: 100 * time.Millisecond}})
 	rome, milan := f.Join("rome"), f.Join("milan")
@@ -67,7 +71,8 @@ func TestCatalogsInHand(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if _, err := io.WriteString(f.Dial(rome.HTTP), strings.Repeat("GET /catalog HTTP/1.1\r\nHost: b\r\n\r\n", 100)); err != nil {
+		if _, err := io.WriteString(f.Dial(rome.HTTP),
+			strings.Repeat("GET /catalog HTTP/1.1\r\nHost: b\r\n\r\n", 100)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -132,7 +137,8 @@ func TestCallsOfTheConnectorCount(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { conn.Close() })
-				if _, err := fmt.Fprintf(conn, "POST /api/offers HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", c.length); err != nil {
+				if _, err := fmt.Fprintf(conn,
+					"POST /api/offers HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", c.length); err != nil {
 					t.Fatal(err)
 				}
 				return conn
@@ -179,7 +185,8 @@ func TestCallsOfTheConnectorCount(t *testing.T) {
 	})
 }
 
-// connectorOf serves the connector's interface as an agent does, to so many calls a second, and returns its address.
+// connectorOf serves the connector's interface as an agent does, to so many calls a second, and
+// returns its address.
 func connectorOf(t *testing.T, rate float64) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -189,7 +196,8 @@ func connectorOf(t *testing.T, rate float64) string {
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	local := server.Local(nil, nil, rate, servertest.Silent())
-	h := distributedcatalog.Connector(ctx, local.For(server.LocalUser), distributedcatalog.ConnectorOptions{Server: local, Log: servertest.Silent()})
+	h := distributedcatalog.Connector(ctx, local.For(server.LocalUser),
+		distributedcatalog.ConnectorOptions{Server: local, Log: servertest.Silent()})
 	go func() { served <- server.Serve(ctx, l, h) }()
 	t.Cleanup(func() {
 		stop()

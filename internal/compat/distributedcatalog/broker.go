@@ -29,8 +29,9 @@ type BrokerOptions struct {
 	Log    *slog.Logger
 }
 
-// Broker serves the interface of the prototype's broker, and by next, which is how members are served, all else. Who calls shows the
-// certificate with which it joined, or a token that /authenticate gave to who did. Subscribers are told until ctx ends.
+// Broker serves the interface of the prototype's broker, and by next, which is how members are
+// served, all else. Who calls shows the certificate with which it joined, or a token that
+// /authenticate gave to who did. Subscribers are told until ctx ends.
 //
 //	POST   /authenticate   who shows a member's certificate gets a token
 //	GET    /catalog        what others sell, by provider
@@ -44,7 +45,8 @@ func Broker(ctx context.Context, next http.Handler, o BrokerOptions) http.Handle
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	b := &broker{BrokerOptions: o, next: next, sessions: sessions{all: map[string]session{}, now: time.Now}, subscribers: subscribers{ctx: ctx, log: o.Log}}
+	b := &broker{BrokerOptions: o, next: next, sessions: sessions{all: map[string]session{}, now: time.Now},
+		subscribers: subscribers{ctx: ctx, log: o.Log}}
 	mux := bounded{http.NewServeMux(), o.Server, b.caller, refuse}
 	for route, handle := range map[string]func(http.ResponseWriter, *http.Request, *member) (any, error){
 		"POST /authenticate": b.authenticate,
@@ -110,7 +112,8 @@ func (b *broker) caller(r *http.Request) (server.Caller, error) {
 		return b.Server.ByState(state)
 	}
 	if err == nil {
-		err = api.Errorf(api.CodeUnauthenticated, "the call shows neither the certificate of a member nor a token of /authenticate that is still good").
+		err = api.Errorf(api.CodeUnauthenticated,
+			"the call shows neither the certificate of a member nor a token of /authenticate that is still good").
 			Fix("join the federation, and show the cluster's certificate: see docs/migrate-catalog.md")
 	}
 	return c, err
@@ -126,7 +129,8 @@ func (b *broker) member(r *http.Request) *member {
 	return m
 }
 
-// token is what a call shows: a bearer token or, where a subscriber's program cannot send one, the prototype's cookie.
+// token is what a call shows: a bearer token or, where a subscriber's program cannot send one, the
+// prototype's cookie.
 func token(r *http.Request) string {
 	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		return bearer
@@ -142,11 +146,13 @@ func token(r *http.Request) string {
 
 const cookieName = "jwt-token"
 
-// authenticate gives a member a token. A body is the prototype's description of a provider, of which only the cluster's ID is looked
-// at: without one, a customer authenticates.
+// authenticate gives a member a token. A body is the prototype's description of a provider, of
+// which only the cluster's ID is looked at: without one, a customer authenticates.
 func (b *broker) authenticate(w http.ResponseWriter, r *http.Request, m *member) (any, error) {
 	if !m.proven {
-		return nil, api.Errorf(api.CodeUnauthenticated, "a token is given to who shows the certificate of a member, not for another token").Fix("show the cluster's certificate")
+		return nil, api.Errorf(api.CodeUnauthenticated,
+			"a token is given to who shows the certificate of a member, not for another token").
+			Fix("show the cluster's certificate")
 	}
 	var body map[string]json.RawMessage
 	if r.ContentLength != 0 {
@@ -156,10 +162,12 @@ func (b *broker) authenticate(w http.ResponseWriter, r *http.Request, m *member)
 		for _, key := range []string{"clusterID", "clusterName", "token", "endpoint"} {
 			var text string
 			if raw, given := body[key]; !given || json.Unmarshal(raw, &text) != nil || string(raw) == "null" {
-				return nil, api.Invalid(key, "Malformed input: it is missing, or no text").Fix("send clusterID, clusterName, token, endpoint and clusterContractEndpoint, or no body")
+				return nil, api.Invalid(key, "Malformed input: it is missing, or no text").
+					Fix("send clusterID, clusterName, token, endpoint and clusterContractEndpoint, or no body")
 			}
 			if key == "clusterID" && text != m.cluster {
-				return nil, api.Errorf(api.CodeForbidden, "cluster %s may not speak for %.80q", m.cluster, text).At(key).Fix("speak for %s", m.cluster)
+				return nil, api.Errorf(api.CodeForbidden, "cluster %s may not speak for %.80q", m.cluster, text).At(key).
+					Fix("speak for %s", m.cluster)
 			}
 		}
 	}
@@ -168,7 +176,8 @@ func (b *broker) authenticate(w http.ResponseWriter, r *http.Request, m *member)
 	}
 	text := b.sessions.open(m.cluster, m.state)
 	b.Log.Info("a client of the Distributed Catalog authenticated", "cluster", m.cluster, "from", r.RemoteAddr)
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: text, Path: "/subscribe", MaxAge: int(sessionEnds / time.Second), Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: text, Path: "/subscribe",
+		MaxAge: int(sessionEnds / time.Second), Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	return map[string]string{"status": "OK", "brokerID": brokerID(b.URL), "token": text}, nil
 }
 
@@ -255,9 +264,9 @@ func (b *broker) putOffers(w http.ResponseWriter, r *http.Request, m *member) (a
 	return done, m.publish(r.Context(), "offers", offers)
 }
 
-// publish puts on sale what the caller's agent signed: by the document that comes with an offer, or because it is on sale already; and
-// takes off sale what has status false. An offer that nobody signed is refused, as no gate would sell it. All are looked at before
-// anything is changed.
+// publish puts on sale what the caller's agent signed: by the document that comes with an offer, or
+// because it is on sale already; and takes off sale what has status false. An offer that nobody
+// signed is refused, as no gate would sell it. All are looked at before anything is changed.
 func (m *member) publish(ctx context.Context, field string, offers []Offer) error {
 	own, err := m.own(ctx)
 	if err != nil {
@@ -297,7 +306,8 @@ func (m *member) change(ctx context.Context, o *Offer, on *api.Listing) (func() 
 			return nil, err
 		}
 		if name != signed.Signed.Name || !sameSale(&signed.Signed.Offer, &said) {
-			return nil, api.Invalid("document", "it is offer %s, and says something else", signed.Key()).Fix("send the document of what is said beside it")
+			return nil, api.Invalid("document", "it is offer %s, and says something else", signed.Key()).
+				Fix("send the document of what is said beside it")
 		}
 		return func() error { return m.PublishOffer(ctx, m.cluster, name, o.Document) }, nil
 	}
@@ -310,11 +320,13 @@ func (m *member) change(ctx context.Context, o *Offer, on *api.Listing) (func() 
 	case spec.Draft, was != nil && sameSale(was, &spec):
 		return nil, nil
 	}
-	return nil, api.Errorf(api.CodeConflict, "offer %.80s is not signed by %s's cluster key, so nobody could buy it", o.OfferID, m.cluster).At("document").
+	return nil, api.Errorf(api.CodeConflict, "offer %.80s is not signed by %s's cluster key, so nobody could buy it",
+		o.OfferID, m.cluster).At("document").
 		Fix("post it at the agent of %s, which signs it and puts it on sale here: POST /api/offers there", m.cluster)
 }
 
-// sameSale says whether two say the same to buyers. When they were written, and by which words, does not count.
+// sameSale says whether two say the same to buyers. When they were written, and by which words,
+// does not count.
 func sameSale(a, b *api.OfferSpec) bool {
 	a, b = a.DeepCopy(), b.DeepCopy()
 	for _, label := range []string{labelCreated, labelRAM} {
@@ -349,13 +361,14 @@ func (b *broker) deleteOffer(_ http.ResponseWriter, r *http.Request, m *member) 
 		return nil, err
 	}
 	if l := find(listed, id); l != nil {
-		return nil, api.Errorf(api.CodeForbidden, "cluster %s may not take offer %.80q of %s off sale", m.cluster, id, l.Seller).Fix("ask %s", l.Seller)
+		return nil, api.Errorf(api.CodeForbidden, "cluster %s may not take offer %.80q of %s off sale",
+			m.cluster, id, l.Seller).Fix("ask %s", l.Seller)
 	}
 	return done, nil
 }
 
-// deleteCluster takes all that the caller sells off sale, and ends its tokens. Its membership, by which what it bought and sold is
-// bound, only the operator ends.
+// deleteCluster takes all that the caller sells off sale, and ends its tokens. Its membership, by
+// which what it bought and sold is bound, only the operator ends.
 func (b *broker) deleteCluster(_ http.ResponseWriter, r *http.Request, m *member) (any, error) {
 	own, err := m.own(r.Context())
 	if err != nil {

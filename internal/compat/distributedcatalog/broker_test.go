@@ -29,12 +29,14 @@ type bazaar struct {
 
 func newBazaar(t *testing.T) *bazaar {
 	t.Helper()
-	f := servertest.Start(t, servertest.Options{Before: func(ctx context.Context, f *servertest.Federation, members http.Handler) http.Handler {
+	f := servertest.Start(t, servertest.Options{Before: func(ctx context.Context,
+		f *servertest.Federation, members http.Handler) http.Handler {
 		return distributedcatalog.Broker(ctx, members, distributedcatalog.BrokerOptions{
 			URL: f.URL, Server: f.Server, Log: servertest.Silent(),
 		})
 	}})
-	b := &bazaar{Federation: f, rome: f.Join("rome"), milan: f.Join("milan"), oslo: f.Join("oslo"), lima: f.Enter("lima", f.Token("")), nobody: f.StrangerHTTP()}
+	b := &bazaar{Federation: f, rome: f.Join("rome"), milan: f.Join("milan"),
+		oslo: f.Join("oslo"), lima: f.Enter("lima", f.Token("")), nobody: f.StrangerHTTP()}
 	b.milan.Advertise("100")
 	b.oslo.Advertise("10")
 	b.publish(t, 1, "0.10")
@@ -43,7 +45,8 @@ func newBazaar(t *testing.T) *bazaar {
 
 func (b *bazaar) publish(t *testing.T, version int64, price string) {
 	t.Helper()
-	if err := b.milan.PublishOffer(t.Context(), "milan", "web", b.milan.SignOffer("web", version, transporttest.WebOffer(price))); err != nil {
+	if err := b.milan.PublishOffer(t.Context(), "milan", "web",
+		b.milan.SignOffer("web", version, transporttest.WebOffer(price))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -82,9 +85,11 @@ func TestDocumentedCallsOfTheBroker(t *testing.T) {
 	s.Ask("oslo", b.oslo.HTTP, "POST", "/offer/offer1", readmeOffer)
 	s.Ask("oslo", b.oslo.HTTP, "POST", "/offers", "["+readmeOffer+"]")
 	s.Say("The same with the document that oslo's agent signed.")
-	signed := b.oslo.SignOffer("offer1", 1, api.OfferSpec{Type: "offerType1", Description: "description1", Labels: map[string]string{
-		"distributed-catalog/id": "offer1", "distributed-catalog/pretty-name": "Cluster 1", "distributed-catalog/plan.plan1": "plan1", "distributed-catalog/created": "1598960000"},
-		Plans: []api.Plan{{Name: "plan1", Quantity: 1, Resources: api.Resources{"cpu": quantity("1"), "memory": quantity("1Gi"), "ephemeral-storage": quantity("1Gi")}}}})
+	signed := b.oslo.SignOffer("offer1", 1, api.OfferSpec{Type: "offerType1",
+		Description: "description1", Labels: map[string]string{
+			"distributed-catalog/id": "offer1", "distributed-catalog/pretty-name": "Cluster 1", "distributed-catalog/plan.plan1": "plan1", "distributed-catalog/created": "1598960000"},
+		Plans: []api.Plan{{Name: "plan1", Quantity: 1,
+			Resources: api.Resources{"cpu": quantity("1"), "memory": quantity("1Gi"), "ephemeral-storage": quantity("1Gi")}}}})
 	data, status := catalogtest.Call(t, b.oslo.HTTP, "POST", b.URL+"/offers", "["+strings.Replace(readmeOffer, "{", `{"document":"`+signed+`",`, 1)+"]")
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, data)
@@ -95,7 +100,8 @@ func TestDocumentedCallsOfTheBroker(t *testing.T) {
 	s.Ask("oslo", b.oslo.HTTP, "POST", "/offers", "[]")
 	s.Ask("rome", b.nobody, "GET", "/offer/offer1", "", bearer...)
 	s.Say("What has status false is off sale.")
-	s.Ask("oslo", b.oslo.HTTP, "POST", "/offers", "["+strings.Replace(readmeOffer, `"status": true`, `"status": false`, 1)+"]")
+	s.Ask("oslo", b.oslo.HTTP, "POST", "/offers",
+		"["+strings.Replace(readmeOffer, `"status": true`, `"status": false`, 1)+"]")
 	s.Ask("rome", b.nobody, "GET", "/offer/offer1", "", bearer...)
 	s.Ask("oslo", b.oslo.HTTP, "DELETE", "/offer/offer1", "")
 	s.Ask("milan", b.milan.HTTP, "DELETE", "/offer/milan_web", "")
@@ -135,16 +141,20 @@ func TestHostileCallsOfTheBroker(t *testing.T) {
 		{"nobody authenticates", b.nobody, "POST", "/authenticate", credentials("rome"), 401, "certificate", nil},
 		{"nobody looks", b.nobody, "GET", "/catalog", "", 401, "", nil},
 		{"nobody subscribes", b.nobody, "GET", "/subscribe", "", 401, "", nil},
-		{"a token of no one", b.nobody, "GET", "/catalog", "", 401, "", []string{"Authorization", "Bearer AAAAAAAAAAAAAAAAAAAAAAAAAA"}},
+		{"a token of no one", b.nobody, "GET", "/catalog", "", 401,
+			"", []string{"Authorization", "Bearer AAAAAAAAAAAAAAAAAAAAAAAAAA"}},
 		{"the token of no one, empty", b.nobody, "GET", "/catalog", "", 401, "", []string{"Authorization", "Bearer "}},
-		{"a cookie where no cookie counts", b.nobody, "DELETE", "/cluster", "", 401, "", []string{"Cookie", "jwt-token=" + b.authenticate(t, b.rome)}},
-		{"a token for a token", b.nobody, "POST", "/authenticate", credentials("rome"), 401, "not for another token", []string{"Authorization", "Bearer " + b.authenticate(t, b.rome)}},
+		{"a cookie where no cookie counts", b.nobody, "DELETE", "/cluster",
+			"", 401, "", []string{"Cookie", "jwt-token=" + b.authenticate(t, b.rome)}},
+		{"a token for a token", b.nobody, "POST", "/authenticate",
+			credentials("rome"), 401, "not for another token", []string{"Authorization", "Bearer " + b.authenticate(t, b.rome)}},
 		{"who waits for approval", b.lima.HTTP, "POST", "/authenticate", credentials("lima"), 403, "approv", nil},
 		{"an operator", b.OperatorHTTP, "POST", "/authenticate", credentials("rome"), 401, "", nil},
 		{"as another", b.oslo.HTTP, "POST", "/authenticate", credentials("milan"), 403, "may not speak for", nil},
 		{"as anybody, by an operator of Mongo", b.oslo.HTTP, "POST", "/authenticate", `{"clusterID":{"$ne":""},"clusterName":"x","token":"x","endpoint":"x","clusterContractEndpoint":"x"}`, 400, "clusterID", nil},
 		{"without what is asked for", b.oslo.HTTP, "POST", "/authenticate", `{"clusterID":"oslo"}`, 400, "Malformed input", nil},
-		{"as a form", b.oslo.HTTP, "POST", "/authenticate", credentials("oslo"), 400, "application/json", []string{"Content-Type", "text/plain"}},
+		{"as a form", b.oslo.HTTP, "POST", "/authenticate", credentials("oslo"),
+			400, "application/json", []string{"Content-Type", "text/plain"}},
 		{"no JSON", b.oslo.HTTP, "POST", "/offer/x", "{", 400, "", nil},
 		{"no array", b.oslo.HTTP, "POST", "/offers", `{}`, 400, "", nil},
 		{"null", b.oslo.HTTP, "POST", "/offers", `null`, 400, "", nil},
@@ -152,8 +162,10 @@ func TestHostileCallsOfTheBroker(t *testing.T) {
 		{"null among offers", b.oslo.HTTP, "POST", "/offers", `[null]`, 400, "offerID", nil},
 		{"nested", b.oslo.HTTP, "POST", "/offers", deep, 400, "", nil},
 		{"huge", b.oslo.HTTP, "POST", "/offers", `["` + strings.Repeat("a", 200<<10) + `"]`, 413, "", nil},
-		{"more offers than anybody has", b.oslo.HTTP, "POST", "/offers", "[" + strings.Repeat("{},", 300) + "{}]", 400, "256", nil},
-		{"another's offer, by its ID", b.oslo.HTTP, "POST", "/offer/milan_web", strings.Replace(readmeOffer, `"offer1"`, `"milan_web"`, 1), 403, "milan", nil},
+		{"more offers than anybody has", b.oslo.HTTP, "POST", "/offers",
+			"[" + strings.Repeat("{},", 300) + "{}]", 400, "256", nil},
+		{"another's offer, by its ID", b.oslo.HTTP, "POST", "/offer/milan_web",
+			strings.Replace(readmeOffer, `"offer1"`, `"milan_web"`, 1), 403, "milan", nil},
 		{"another's offer, by its cluster", b.oslo.HTTP, "POST", "/offer/offer1", strings.Replace(readmeOffer, "{", `{"clusterID":"milan",`, 1), 403, "may not sell for", nil},
 		{"another ID than in the path", b.oslo.HTTP, "POST", "/offer/other", readmeOffer, 400, "offerID", nil},
 		{"an operator as ID", b.oslo.HTTP, "POST", "/offer/offer1", strings.Replace(readmeOffer, `"offer1"`, `{"$ne":""}`, 1), 400, "offerID", nil},
@@ -161,18 +173,26 @@ func TestHostileCallsOfTheBroker(t *testing.T) {
 		{"a document that says something else", b.oslo.HTTP, "POST", "/offer/offer1", strings.Replace(readmeOffer, "{", `{"document":"`+b.oslo.SignOffer("offer1", 9, transporttest.WebOffer("0.01"))+`",`, 1), 400, "something else", nil},
 		{"a document that is none", b.oslo.HTTP, "POST", "/offer/offer1", strings.Replace(readmeOffer, "{", `{"document":"a.b.c",`, 1), 400, "document", nil},
 		{"a document of another offer", b.oslo.HTTP, "POST", "/offer/offer1", strings.Replace(readmeOffer, "{", `{"document":"`+b.oslo.SignOffer("web", 9, transporttest.WebOffer("0.01"))+`",`, 1), 400, "", nil},
-		{"8GB", b.oslo.HTTP, "POST", "/offer/offer1", strings.Replace(readmeOffer, `"ram": "1Gi"`, `"ram": "8GB"`, 1), 400, "resources.ram", nil},
-		{"an exponent that takes for ever", b.oslo.HTTP, "POST", "/offer/offer1", strings.Replace(readmeOffer, `"ram": "1Gi"`, `"ram": "1e-999999999"`, 1), 400, "resources.ram", nil},
-		{"a price that takes for ever", b.oslo.HTTP, "POST", "/offer/offer1", strings.Replace(readmeOffer, `"planCost": 0`, `"planCost": 1e999999999`, 1), 400, "planCost", nil},
-		{"a negative price", b.oslo.HTTP, "POST", "/offer/offer1", strings.Replace(readmeOffer, `"planCost": 0`, `"planCost": -1`, 1), 400, "planCost", nil},
-		{"ram and memory", b.oslo.HTTP, "POST", "/offer/offer1", strings.Replace(readmeOffer, `"ram"`, `"memory": "2Gi", "ram"`, 1), 400, "twice", nil},
-		{"half a GPU", b.oslo.HTTP, "POST", "/offer/offer1", strings.Replace(readmeOffer, `"ram"`, `"gpu": "500m", "ram"`, 1), 400, "GPU", nil},
-		{"nothing of it for sale", b.oslo.HTTP, "POST", "/offer/offer1", strings.Replace(readmeOffer, `"planQuantity": 1`, `"planQuantity": 0`, 1), 400, "planQuantity", nil},
+		{"8GB", b.oslo.HTTP, "POST", "/offer/offer1", strings.Replace(readmeOffer, `"ram": "1Gi"`, `"ram": "8GB"`, 1),
+			400, "resources.ram", nil},
+		{"an exponent that takes for ever", b.oslo.HTTP, "POST", "/offer/offer1",
+			strings.Replace(readmeOffer, `"ram": "1Gi"`, `"ram": "1e-999999999"`, 1), 400, "resources.ram", nil},
+		{"a price that takes for ever", b.oslo.HTTP, "POST", "/offer/offer1",
+			strings.Replace(readmeOffer, `"planCost": 0`, `"planCost": 1e999999999`, 1), 400, "planCost", nil},
+		{"a negative price", b.oslo.HTTP, "POST", "/offer/offer1",
+			strings.Replace(readmeOffer, `"planCost": 0`, `"planCost": -1`, 1), 400, "planCost", nil},
+		{"ram and memory", b.oslo.HTTP, "POST", "/offer/offer1",
+			strings.Replace(readmeOffer, `"ram"`, `"memory": "2Gi", "ram"`, 1), 400, "twice", nil},
+		{"half a GPU", b.oslo.HTTP, "POST", "/offer/offer1", strings.Replace(readmeOffer, `"ram"`, `"gpu": "500m", "ram"`, 1),
+			400, "GPU", nil},
+		{"nothing of it for sale", b.oslo.HTTP, "POST", "/offer/offer1",
+			strings.Replace(readmeOffer, `"planQuantity": 1`, `"planQuantity": 0`, 1), 400, "planQuantity", nil},
 		{"delete another's", b.oslo.HTTP, "DELETE", "/offer/milan_web", "", 403, "milan", nil},
 		{"an ID that is a path", b.oslo.HTTP, "GET", "/offer/..%2f..%2fmembers", "", 404, "", nil},
 		{"an ID that is long", b.oslo.HTTP, "GET", "/offer/" + strings.Repeat("a", 5000), "", 404, "", nil},
 		{"Bourse's own routes stay guarded", b.nobody, "GET", api.Prefix + "/members", "", 401, "", nil},
-		{"Bourse's own routes stay guarded, with a token of ours", b.nobody, "GET", api.Prefix + "/catalog", "", 401, "", []string{"Authorization", "Bearer " + b.authenticate(t, b.rome)}},
+		{"Bourse's own routes stay guarded, with a token of ours", b.nobody,
+			"GET", api.Prefix + "/catalog", "", 401, "", []string{"Authorization", "Bearer " + b.authenticate(t, b.rome)}},
 		{"no such route", b.oslo.HTTP, "GET", "/clusters", "", 404, "", nil},
 	} {
 		data, status := catalogtest.Call(t, c.by, c.method, b.URL+c.path, c.body, c.header...)
@@ -236,7 +256,8 @@ func (b *bazaar) subscribe(t *testing.T, m *servertest.Member, header http.Heade
 	if m != nil {
 		by = m.HTTP
 	}
-	c, _, err := websocket.Dial(t.Context(), "wss"+strings.TrimPrefix(b.URL, "https")+"/subscribe", &websocket.DialOptions{HTTPClient: by, HTTPHeader: header})
+	c, _, err := websocket.Dial(t.Context(), "wss"+strings.TrimPrefix(b.URL, "https")+"/subscribe",
+		&websocket.DialOptions{HTTPClient: by, HTTPHeader: header})
 	if err == nil {
 		c.SetReadLimit(1 << 20)
 		t.Cleanup(func() { _ = c.CloseNow() })
@@ -266,17 +287,20 @@ func TestSubscribe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all := read[[]distributedcatalog.Catalog](t, c); len(all) != 1 || all[0].ClusterID != "milan" || all[0].Token != "" || len(all[0].Offers) != 1 {
+	if all := read[[]distributedcatalog.Catalog](t, c); len(all) != 1 ||
+		all[0].ClusterID != "milan" || all[0].Token != "" || len(all[0].Offers) != 1 {
 		t.Fatalf("%+v", all)
 	}
 	b.publish(t, 2, "0.20")
-	if one := read[distributedcatalog.Catalog](t, c); one.ClusterID != "milan" || one.Offers[0].Plans[0].PlanCost != "0.4" {
+	if one := read[distributedcatalog.Catalog](t, c); one.ClusterID != "milan" ||
+		one.Offers[0].Plans[0].PlanCost != "0.4" {
 		t.Errorf("%+v", one)
 	}
 	if err := b.milan.WithdrawOffer(t.Context(), "milan", "web"); err != nil {
 		t.Fatal(err)
 	}
-	if gone := read[distributedcatalog.Catalog](t, c); gone.ClusterID != "milan" || gone.Offers == nil || len(gone.Offers) != 0 {
+	if gone := read[distributedcatalog.Catalog](t, c); gone.ClusterID != "milan" ||
+		gone.Offers == nil || len(gone.Offers) != 0 {
 		t.Errorf("%+v", gone)
 	}
 	if _, err := b.Operator.SetMember(t.Context(), "rome", "suspend"); err != nil {
@@ -292,7 +316,8 @@ func TestSubscribe(t *testing.T) {
 // Who subscribes may neither flood nor hoard, and no page of another site may in its place.
 func TestHostileSubscribers(t *testing.T) {
 	b := newBazaar(t)
-	if _, err := b.subscribe(t, b.rome, http.Header{"Origin": {"https://evil.example"}}); err == nil || !strings.Contains(err.Error(), "403") {
+	if _, err := b.subscribe(t, b.rome, http.Header{"Origin": {"https://evil.example"}}); err == nil ||
+		!strings.Contains(err.Error(), "403") {
 		t.Errorf("a page of another site may subscribe: %v", err)
 	}
 	for name, send := range map[string]func(*websocket.Conn){

@@ -36,7 +36,8 @@ func (c *connector) brokers(_ http.ResponseWriter, r *http.Request) (any, error)
 	return out, err
 }
 
-// heard is what others sell as a broker says it now. Errors: Unavailable where none is reached, though there may be a copy of it.
+// heard is what others sell as a broker says it now. Errors: Unavailable where none is reached,
+// though there may be a copy of it.
 func (c *connector) heard(ctx context.Context) ([]Catalog, error) {
 	all, err := c.Client.Brokers(ctx)
 	if err != nil {
@@ -71,7 +72,8 @@ func (c *connector) addBroker(_ http.ResponseWriter, r *http.Request) (any, erro
 	case known != nil:
 		return inText(map[string]string{"brokerID": known.BrokerID}), nil
 	}
-	return nil, api.Errorf(api.CodeForbidden, "a broker is joined with a token of its operator, not by its address").At("path").
+	return nil, api.Errorf(api.CodeForbidden,
+		"a broker is joined with a token of its operator, not by its address").At("path").
 		Fix("ask the operator for one (bourse broker token create), and give it: bourse brokers add NAME --join TOKEN")
 }
 
@@ -92,7 +94,8 @@ func (c *connector) setBroker(_ http.ResponseWriter, r *http.Request) (any, erro
 	return said("Broker subscribed"), nil
 }
 
-// removeBroker forgets one; what is agreed through it stays. The one that the agent was started with can only be disabled.
+// removeBroker forgets one; what is agreed through it stays. The one that the agent was started
+// with can only be disabled.
 func (c *connector) removeBroker(_ http.ResponseWriter, r *http.Request) (any, error) {
 	known, err := c.named(r)
 	if err != nil {

@@ -43,8 +43,8 @@ type ConnectorOptions struct {
 	Log *slog.Logger
 }
 
-// Extend returns a function that puts Connector before the API that an agent serves to the users of its cluster. It
-// returns nil where that is not enabled.
+// Extend returns a function that puts Connector before the API that an agent serves to the users of
+// its cluster. It returns nil where that is not enabled.
 func Extend(
 	enabled bool, o ConnectorOptions,
 ) func(ctx context.Context, next http.Handler, local *server.Server) http.Handler {
@@ -58,8 +58,9 @@ func Extend(
 	}
 }
 
-// Connector serves the API of the prototype's connector. All other calls go to next, the API that an agent serves to the
-// users of its cluster: a caller of that one may do everything. Subscribers get events until ctx ends.
+// Connector serves the API of the prototype's connector. All other calls go to next, the API that
+// an agent serves to the users of its cluster: a caller of that one may do everything. Subscribers
+// get events until ctx ends.
 //
 //	GET, POST          /api/cluster/init, /api/cluster/prettyname, /api/cluster/contractendpoint
 //	GET                /api/cluster/parameters
@@ -74,7 +75,8 @@ func Connector(ctx context.Context, next http.Handler, o ConnectorOptions) http.
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	c := &connector{ConnectorOptions: o, Client: inside{next: next, remote: "inside"}.api(), shown: map[string]string{}, subscribers: subscribers{ctx: ctx, log: o.Log}}
+	c := &connector{ConnectorOptions: o, Client: inside{next: next, remote: "inside"}.api(),
+		shown: map[string]string{}, subscribers: subscribers{ctx: ctx, log: o.Log}}
 	mux := bounded{http.NewServeMux(), o.Server, server.LocalUser, refuseInText}
 	for route, handle := range map[string]func(http.ResponseWriter, *http.Request) (any, error){
 		"GET /api/cluster/init":              c.ready,

@@ -24,15 +24,16 @@ const (
 	// requests is the namespace of the ResourceRequests that a purchase makes, and how their names begin.
 	requests      = "default"
 	requestPrefix = "catalog-"
-	// lasts is how long what the prototype buys lasts, which it cannot say: the plan may bound it, and who calls may say ?for=.
+	// lasts is how long what the prototype buys lasts, which it cannot say: the plan may bound it,
+	// and who calls may say ?for=.
 	lasts = 30 * 24 * time.Hour
 	// patience is how long a purchase is waited for.
 	patience = 25 * time.Second
 	glance   = 100 * time.Millisecond
 )
 
-// contracts are those of this cluster that are in force, as buyer and as seller. With ?ended they are all: the
-// prototype's pages show each as if it were in force.
+// contracts are those of this cluster that are in force, as buyer and as seller. With ?ended they
+// are all: the prototype's pages show each as if it were in force.
 func (c *connector) contracts(_ http.ResponseWriter, r *http.Request) (any, error) {
 	all := r.URL.Query().Has("ended")
 	return c.documents(r.Context(), func(d *api.Deal) bool { return all || inForce(d.Status.State) })
@@ -67,18 +68,21 @@ func (c *connector) documents(ctx context.Context, wanted func(*api.Deal) bool) 
 	return out, err
 }
 
-// document writes a contract as the prototype does. The offer is the one that the seller signed. endpoint is where the
-// seller sells.
+// document writes a contract as the prototype does. The offer is the one that the seller signed.
+// endpoint is where the seller sells.
 func document(d *api.Deal, endpoint string) ContractDocument {
 	terms := d.Status.Terms
-	out := ContractDocument{ContractID: d.Spec.Reservation, BuyerID: terms.Buyer, PlanID: terms.Plan, Enabled: inForce(d.Status.State),
+	out := ContractDocument{ContractID: d.Spec.Reservation, BuyerID: terms.Buyer,
+		PlanID: terms.Plan, Enabled: inForce(d.Status.State),
 		Created: terms.Begins.Unix(), Units: terms.Units, State: string(d.Status.State), Cost: d.Status.Cost}
 	if !terms.Until.IsZero() {
 		out.Until = terms.Until.Unix()
 	}
-	out.Seller = Provider{ClusterID: terms.Seller, ClusterName: terms.Seller, Endpoint: endpoint, ClusterContractEndpoint: endpoint}
+	out.Seller = Provider{ClusterID: terms.Seller, ClusterName: terms.Seller,
+		Endpoint: endpoint, ClusterContractEndpoint: endpoint}
 	if signed, err := market.ReadOffer(d.Spec.Offer); err == nil {
-		out.Offer = show(terms.Seller, signed.Signed.Name, &signed.Signed.Offer, func(p *api.Plan) int64 { return cmp.Or(p.Quantity, endless) })
+		out.Offer = show(terms.Seller, signed.Signed.Name, &signed.Signed.Offer,
+			func(p *api.Plan) int64 { return cmp.Or(p.Quantity, endless) })
 		out.PlanID = planID(out.Offer.OfferID, terms.Plan, &signed.Signed.Offer)
 		out.Seller.ClusterPrettyName = out.Offer.ClusterPrettyName
 	}
@@ -87,8 +91,8 @@ func document(d *api.Deal, endpoint string) ContractDocument {
 
 func inForce(s api.State) bool { return s == api.Reserved || s == api.Active }
 
-// buy makes a ResourceRequest for what the catalog last showed, and waits for its answer. The body says who sells, by the cluster's ID alone:
-// no address in it is called.
+// buy makes a ResourceRequest for what the catalog last showed, and waits for its answer. The body
+// says who sells, by the cluster's ID alone: no address in it is called.
 func (c *connector) buy(w http.ResponseWriter, r *http.Request) (any, error) {
 	offer, err := param(r, maxID, "offer-id")
 	if err != nil {
@@ -136,7 +140,8 @@ func (c *connector) buy(w http.ResponseWriter, r *http.Request) (any, error) {
 		out.ContractID, out.BuyerID, out.Seller, out.PlanID, out.State = answer.Reservation, status.Cluster, Provider{ClusterID: seller.ClusterID, ClusterName: seller.ClusterID}, plan, string(answer.State)
 		return inText(out), nil
 	}
-	contract, err := c.awaitContract(r.Context(), func(d *api.Deal) bool { return d.Spec.Reservation == answer.Reservation })
+	contract, err := c.awaitContract(r.Context(),
+		func(d *api.Deal) bool { return d.Spec.Reservation == answer.Reservation })
 	out.ContractDocument = contract
 	return inText(out), err
 }
@@ -148,7 +153,8 @@ func (t taken) Error() string { return t.Unwrap().Error() }
 
 // Unwrap is the error by its code.
 func (t taken) Unwrap() error {
-	return api.Errorf(api.CodeConflict, "contract for this Offer Plan already exists").Fix("it is %s; to have more of it: bourse resize %s --units N", t.contract, t.contract)
+	return api.Errorf(api.CodeConflict, "contract for this Offer Plan already exists").
+		Fix("it is %s; to have more of it: bourse resize %s --units N", t.contract, t.contract)
 }
 
 // purchase is what is bought, and for how long.
@@ -159,17 +165,20 @@ func (c *connector) purchase(r *http.Request, seller, offer, plan string) (api.P
 	}
 	l := find(listed, offer)
 	if l == nil || l.Seller != seller {
-		return api.Purchase{}, 0, api.Errorf(api.CodeNotFound, "%s has no offer %.80q that is shown to this cluster", seller, offer).At("offer-id").Fix("see: GET /api/catalog")
+		return api.Purchase{}, 0, api.Errorf(api.CodeNotFound, "%s has no offer %.80q that is shown to this cluster",
+			seller, offer).At("offer-id").Fix("see: GET /api/catalog")
 	}
 	p := planOf(offerID(l.Seller, l.Name, &l.Offer), plan, &l.Offer)
 	if p == nil {
-		return api.Purchase{}, 0, api.Errorf(api.CodeNotFound, "offer %.80s has no plan %.80q", offer, plan).At("plan-id").Fix("see: GET /api/catalog")
+		return api.Purchase{}, 0, api.Errorf(api.CodeNotFound, "offer %.80s has no plan %.80q", offer, plan).At("plan-id").
+			Fix("see: GET /api/catalog")
 	}
 	c.mu.Lock()
 	shown := cmp.Or(c.shown[l.Seller+"/"+l.Name], l.Digest)
 	c.mu.Unlock()
 	if shown != l.Digest {
-		return api.Purchase{}, 0, api.Errorf(api.CodeConflict, "offer %.80s has changed since it was shown", offer).At("offer-id").Fix("look at it again: GET /api/catalog")
+		return api.Purchase{}, 0, api.Errorf(api.CodeConflict, "offer %.80s has changed since it was shown",
+			offer).At("offer-id").Fix("look at it again: GET /api/catalog")
 	}
 	d := lasts
 	if text := r.URL.Query().Get("for"); text != "" {
@@ -187,9 +196,11 @@ func (c *connector) purchase(r *http.Request, seller, offer, plan string) (api.P
 	return api.Purchase{Seller: seller, Offer: l.Name, Plan: p.Name, Digest: l.Digest}, d, nil
 }
 
-// request makes the ResourceRequest of a purchase. There is one at a time for a plan: where one lives, it is that one. Two calls at
-// once make up the same name, so that one of them finds the other's.
-func (c *connector) request(ctx context.Context, p api.Purchase, d time.Duration) (r client.RequestStatus, before bool, err error) {
+// request makes the ResourceRequest of a purchase. There is one at a time for a plan: where one
+// lives, it is that one. Two calls at once make up the same name, so that one of them finds the
+// other's.
+func (c *connector) request(ctx context.Context, p api.Purchase,
+	d time.Duration) (r client.RequestStatus, before bool, err error) {
 	all, err := c.Requests(ctx)
 	if err != nil {
 		return r, false, err
@@ -207,7 +218,8 @@ func (c *connector) request(ctx context.Context, p api.Purchase, d time.Duration
 		}
 	}
 	name := fmt.Sprintf("%s%d", prefix, last+1)
-	r, err = c.MakeRequest(ctx, api.RequestCreate{Namespace: requests, Name: name, Request: api.Request{Purchase: &p, Duration: &metav1.Duration{Duration: d}}})
+	r, err = c.MakeRequest(ctx, api.RequestCreate{Namespace: requests,
+		Name: name, Request: api.Request{Purchase: &p, Duration: &metav1.Duration{Duration: d}}})
 	if err != nil && api.CodeOf(err) == api.CodeConflict {
 		return client.RequestStatus{ID: requests + "/" + name}, true, nil // which our view of the cluster may not show yet
 	}
@@ -218,8 +230,8 @@ func ended(s api.State) bool {
 	return s == api.Rejected || s == api.Failed || s == api.Expired || s == api.Released || s == api.Releasing
 }
 
-// await waits until a request has an answer: bound, or waiting for a person who sells. Errors: Conflict where the answer is no; Unavailable
-// where there is none yet.
+// await waits until a request has an answer: bound, or waiting for a person who sells. Errors:
+// Conflict where the answer is no; Unavailable where there is none yet.
 func (c *connector) await(ctx context.Context, r client.RequestStatus) (api.ResourceRequestStatus, error) {
 	namespace, name, _ := strings.Cut(r.ID, "/")
 	for deadline := time.Now().Add(patience); ; {
@@ -234,10 +246,12 @@ func (c *connector) await(ctx context.Context, r client.RequestStatus) (api.Reso
 			if s.Reservation != "" {
 				_ = c.ReleaseLocally(ctx, s.Reservation, api.Release{}) // it came to nothing: the next may have its name
 			}
-			return s, api.Errorf(api.CodeConflict, "it was not bought: %s", cmp.Or(s.Message, string(s.State))).Fix("see: bourse why %s", s.Reservation)
+			return s, api.Errorf(api.CodeConflict, "it was not bought: %s", cmp.Or(s.Message, string(s.State))).
+				Fix("see: bourse why %s", s.Reservation)
 		}
 		if err := pause(ctx, deadline); err != nil {
-			return api.ResourceRequestStatus{}, api.Errorf(api.CodeUnavailable, "the purchase %s has no answer yet", r.ID).Fix("send the call again: it does not buy twice")
+			return api.ResourceRequestStatus{}, api.Errorf(api.CodeUnavailable, "the purchase %s has no answer yet", r.ID).
+				Fix("send the call again: it does not buy twice")
 		}
 	}
 }
@@ -250,7 +264,8 @@ func (c *connector) awaitContract(ctx context.Context, wanted func(*api.Deal) bo
 			return append(found, ContractDocument{})[0], err
 		}
 		if pause(ctx, deadline) != nil {
-			return ContractDocument{}, api.Errorf(api.CodeUnavailable, "the contract is not written yet").Fix("see: GET /api/contracts")
+			return ContractDocument{}, api.Errorf(api.CodeUnavailable, "the contract is not written yet").
+				Fix("see: GET /api/contracts")
 		}
 	}
 }
@@ -267,8 +282,9 @@ func pause(ctx context.Context, deadline time.Time) error {
 	}
 }
 
-// sell is the seller's yes to what a buyer has signed and what waits for it. What was sold already is shown again. Nothing is sold that no
-// buyer has signed: the call does not say who makes it, and a contract binds two.
+// sell is the seller's yes to what a buyer has signed and what waits for it. What was sold already
+// is shown again. Nothing is sold that no buyer has signed: the call does not say who makes it, and
+// a contract binds two.
 func (c *connector) sell(_ http.ResponseWriter, r *http.Request) (any, error) {
 	var in [3]string
 	for i, name := range []string{"buyer-id", "offer-id", "plan-id"} {
@@ -291,7 +307,8 @@ func (c *connector) sell(_ http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	plan := planOf(in[1], in[2], &offer.Payload.Spec)
 	if plan == nil {
-		return nil, api.Errorf(api.CodeNotFound, "offer %.80s has no plan %.80q", in[1], in[2]).At("plan-id").Fix("see: GET /api/offers")
+		return nil, api.Errorf(api.CodeNotFound, "offer %.80s has no plan %.80q", in[1], in[2]).At("plan-id").
+			Fix("see: GET /api/offers")
 	}
 	sold := func(d *api.Deal) bool {
 		t := d.Status.Terms
@@ -314,13 +331,16 @@ func (c *connector) sell(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	if len(have) == 0 {
-		return nil, api.Errorf(api.CodeConflict, "%s has signed no purchase of plan %s that waits for this cluster", buyer, in[2]).
-			Fix("the buyer buys at its own agent: POST /api/contracts/buy there, or bourse buy %s/%s/%s", status.Cluster, offer.ID, plan.Name)
+		return nil, api.Errorf(api.CodeConflict,
+			"%s has signed no purchase of plan %s that waits for this cluster", buyer, in[2]).
+			Fix("the buyer buys at its own agent: POST /api/contracts/buy there, or bourse buy %s/%s/%s",
+				status.Cluster, offer.ID, plan.Name)
 	}
 	return have[len(have)-1], nil
 }
 
-// revoke ends a contract: what was bought is released, what was sold taken back with the notice that its plan has.
+// revoke ends a contract: what was bought is released, what was sold taken back with the notice
+// that its plan has.
 func (c *connector) revoke(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id, err := param(r, maxID, "id")
 	if err != nil {

@@ -44,10 +44,12 @@ func (o Objects) Profile(ctx context.Context) (Profile, error) {
 	return Profile{PrettyName: said[prettyNameAnnotation], ContractEndpoint: said[contractEndpointAnnotation]}, nil
 }
 
-// SetProfile implements [Home]. It returns once the agent's cache has the profile, which the caller may read next.
+// SetProfile implements [Home]. It returns once the agent's cache has the profile, which the caller
+// may read next.
 func (o Objects) SetProfile(ctx context.Context, p Profile) error {
 	object := o.advertisement()
-	object.Annotations = map[string]string{prettyNameAnnotation: p.PrettyName, contractEndpointAnnotation: p.ContractEndpoint}
+	object.Annotations = map[string]string{prettyNameAnnotation: p.PrettyName,
+		contractEndpointAnnotation: p.ContractEndpoint}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": object.Annotations}})
 	if err != nil {
 		return err
@@ -59,10 +61,11 @@ func (o Objects) SetProfile(ctx context.Context, p Profile) error {
 	if err != nil {
 		return kubeobject.Error(err)
 	}
-	return wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
-		now, err := o.Profile(ctx)
-		return now == p, err
-	})
+	return wait.PollUntilContextTimeout(ctx, 5*time.Millisecond,
+		10*time.Second, true, func(ctx context.Context) (bool, error) {
+			now, err := o.Profile(ctx)
+			return now == p, err
+		})
 }
 
 // Peerings implements [Home].

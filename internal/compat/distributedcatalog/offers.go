@@ -42,10 +42,12 @@ const (
 )
 
 // words are the prototype's for resources.
-var words = map[string]string{"cpu": "cpu", "memory": "memory", "ram": "memory", "storage": "ephemeral-storage", "gpu": "nvidia.com/gpu"}
+var words = map[string]string{"cpu": "cpu", "memory": "memory",
+	"ram": "memory", "storage": "ephemeral-storage", "gpu": "nvidia.com/gpu"}
 
 // shownAs is the other way round.
-var shownAs = map[string]string{"cpu": "cpu", "memory": "memory", "ephemeral-storage": "storage", "nvidia.com/gpu": "gpu"}
+var shownAs = map[string]string{"cpu": "cpu", "memory": "memory",
+	"ephemeral-storage": "storage", "nvidia.com/gpu": "gpu"}
 
 // short is a quantity that is safe to read: none with an exponent.
 var short = regexp.MustCompile(`^[0-9]{1,15}(\.[0-9]{1,9})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$`)
@@ -57,7 +59,8 @@ var decimal = regexp.MustCompile(`^[0-9]{1,9}(\.[0-9]{1,30})?$`)
 // parent. Errors: Invalid at field.
 func nameOf(field, id, parent string) (string, error) {
 	if id == "" || len(id) > maxID || !utf8.ValidString(id) || strings.ContainsFunc(id, unhandy) {
-		return "", api.Invalid(field, "%.80q is not an ID", id).Fix("use 1 to %d printable characters without spaces, / or \\", maxID)
+		return "", api.Invalid(field, "%.80q is not an ID", id).
+			Fix("use 1 to %d printable characters without spaces, / or \\", maxID)
 	}
 	name := strings.TrimPrefix(id, parent+"_")
 	if len(validation.IsDNS1123Label(name)) == 0 {
@@ -106,8 +109,10 @@ func planOf(offer, id string, o *api.OfferSpec) *api.Plan {
 func show(seller, name string, o *api.OfferSpec, left func(plan *api.Plan) int64) Offer {
 	onSale := !o.Draft
 	out := Offer{
-		OfferID: offerID(seller, name, o), OfferName: cmp.Or(o.Labels[labelName], name), OfferType: o.Type, Description: o.Description,
-		ClusterPrettyName: cmp.Or(o.Labels[labelPretty], seller), ClusterID: seller, Status: &onSale, Created: "0", Plans: []Plan{},
+		OfferID: offerID(seller, name, o), OfferName: cmp.Or(o.Labels[labelName],
+			name), OfferType: o.Type, Description: o.Description,
+		ClusterPrettyName: cmp.Or(o.Labels[labelPretty],
+			seller), ClusterID: seller, Status: &onSale, Created: "0", Plans: []Plan{},
 	}
 	if created, err := strconv.ParseInt(o.Labels[labelCreated], 10, 64); err == nil {
 		out.Created = json.Number(strconv.FormatInt(created, 10))
@@ -121,10 +126,12 @@ func show(seller, name string, o *api.OfferSpec, left func(plan *api.Plan) int64
 			}
 			quantity = left(p) / units
 		}
-		shown := Plan{PlanID: planID(out.OfferID, p.Name, o), PlanName: cmp.Or(p.Description, p.Name), PlanQuantity: &quantity,
-			PlanCost: "0", PlanCostCurrency: "EUR", PlanCostPeriod: string(api.PeriodMonth), Resources: map[string]Amount{}}
+		shown := Plan{PlanID: planID(out.OfferID, p.Name, o), PlanName: cmp.Or(p.Description, p.Name),
+			PlanQuantity: &quantity,
+			PlanCost:     "0", PlanCostCurrency: "EUR", PlanCostPeriod: string(api.PeriodMonth), Resources: map[string]Amount{}}
 		if p.Price != nil {
-			shown.PlanCost, shown.PlanCostCurrency, shown.PlanCostPeriod = times(p.Price.Amount, units), p.Price.Currency, string(p.Price.Period)
+			shown.PlanCost, shown.PlanCostCurrency, shown.PlanCostPeriod = times(p.Price.Amount,
+				units), p.Price.Currency, string(p.Price.Period)
 		}
 		for resource, one := range p.Resources {
 			amount := one.DeepCopy()
@@ -171,10 +178,12 @@ func (o *Offer) read(seller string, was *api.OfferSpec) (string, api.OfferSpec, 
 		return "", none, err
 	}
 	if o.ClusterID != "" && o.ClusterID != seller {
-		return "", none, api.Errorf(api.CodeForbidden, "cluster %s may not sell for %.80q", seller, o.ClusterID).At("clusterID").Fix("speak for %s", seller)
+		return "", none, api.Errorf(api.CodeForbidden, "cluster %s may not sell for %.80q",
+			seller, o.ClusterID).At("clusterID").Fix("speak for %s", seller)
 	}
 	if of, _, owned := strings.Cut(o.OfferID, "_"); owned && of != seller {
-		return "", none, api.Errorf(api.CodeForbidden, "%.80q is the ID of an offer of cluster %.63s", o.OfferID, of).At("offerID").Fix("begin it with %s_, or use no _", seller)
+		return "", none, api.Errorf(api.CodeForbidden, "%.80q is the ID of an offer of cluster %.63s",
+			o.OfferID, of).At("offerID").Fix("begin it with %s_, or use no _", seller)
 	}
 	spec := api.OfferSpec{}
 	if was != nil {
@@ -185,7 +194,8 @@ func (o *Offer) read(seller string, was *api.OfferSpec) (string, api.OfferSpec, 
 	for _, text := range []struct {
 		field, text string
 		most        int
-	}{{"offerName", o.OfferName, 256}, {"offerType", o.OfferType, 63}, {"clusterPrettyName", o.ClusterPrettyName, 256}, {"description", o.Description, 1024}} {
+	}{{"offerName", o.OfferName, 256}, {"offerType", o.OfferType,
+		63}, {"clusterPrettyName", o.ClusterPrettyName, 256}, {"description", o.Description, 1024}} {
 		if err := showable(text.field, text.text, text.most); err != nil {
 			return "", none, err
 		}
@@ -216,7 +226,8 @@ func (o *Offer) read(seller string, was *api.OfferSpec) (string, api.OfferSpec, 
 		}
 	}
 	if len(spec.Labels) > 32 {
-		return "", none, api.Invalid("plans", "the offer would have %d labels", len(spec.Labels)).Fix("let the IDs of plans begin with %s_", o.OfferID)
+		return "", none, api.Invalid("plans", "the offer would have %d labels", len(spec.Labels)).
+			Fix("let the IDs of plans begin with %s_", o.OfferID)
 	}
 	err = market.CheckOffer(&api.SignedOffer{Protocol: api.Protocol, Seller: seller, Name: name, Version: 1, Offer: spec})
 	return name, spec, err
@@ -241,7 +252,8 @@ func (o *Offer) label(spec *api.OfferSpec, seller, name string) error {
 	if o.Created != "" {
 		created, err := o.Created.Int64()
 		if err != nil || created < 0 {
-			return api.Invalid("created", "%.40q is not a time", o.Created.String()).Fix("write milliseconds since 1970, as a whole number")
+			return api.Invalid("created", "%.40q is not a time", o.Created.String()).
+				Fix("write milliseconds since 1970, as a whole number")
 		}
 		keep(labelCreated, strconv.FormatInt(created, 10), "0")
 	}
@@ -259,7 +271,8 @@ func (p *Plan) read(field, name string, into *api.Plan) error {
 	}
 	if p.PlanQuantity != nil && *p.PlanQuantity != endless {
 		if into.Quantity = *p.PlanQuantity; into.Quantity < 1 || into.Quantity > endless {
-			return api.Invalid(field+".planQuantity", "%d cannot be sold", into.Quantity).Fix("give 1 to %d; set status to false to sell nothing", endless)
+			return api.Invalid(field+".planQuantity", "%d cannot be sold", into.Quantity).
+				Fix("give 1 to %d; set status to false to sell nothing", endless)
 		}
 	}
 	var err error
@@ -272,7 +285,8 @@ func (p *Plan) read(field, name string, into *api.Plan) error {
 			text := string(all[word])
 			at := field + ".resources." + word
 			if len(word) > 64 {
-				return api.Invalid(field+".resources", "%.80q is no resource", word).Fix("use cpu, memory, storage, gpu or Kubernetes' own names")
+				return api.Invalid(field+".resources", "%.80q is no resource", word).
+					Fix("use cpu, memory, storage, gpu or Kubernetes' own names")
 			}
 			if !short.MatchString(text) {
 				return api.Invalid(at, "%.40q is not a quantity", text).Fix("write it as Kubernetes does: 500m, 2 or 8Gi")
@@ -283,7 +297,8 @@ func (p *Plan) read(field, name string, into *api.Plan) error {
 			}
 			resource := corev1.ResourceName(cmp.Or(words[word], word))
 			if other, twice := resources[resource]; twice && other.Cmp(amount) != 0 {
-				return api.Invalid(at, "%s is given twice, as %s and as %s", resource, other.String(), amount.String()).Fix("give it once")
+				return api.Invalid(at, "%s is given twice, as %s and as %s", resource, other.String(), amount.String()).
+					Fix("give it once")
 			}
 			if resource == "nvidia.com/gpu" && amount.MilliValue()%1000 != 0 {
 				return api.Invalid(at, "%.40q is not a whole number of GPUs", text).Fix("write 1000m or 1 for one")
@@ -302,13 +317,15 @@ func (p *Plan) read(field, name string, into *api.Plan) error {
 func (p *Plan) price(field string, was *api.Price) (*api.Price, error) {
 	text := cmp.Or(p.PlanCost.String(), "0")
 	if !decimal.MatchString(text) {
-		return nil, api.Invalid(field+".planCost", "%.40q is not an amount", text).Fix("write a decimal number such as 2 or 0.35")
+		return nil, api.Invalid(field+".planCost", "%.40q is not an amount", text).
+			Fix("write a decimal number such as 2 or 0.35")
 	}
 	amount, _ := new(big.Rat).SetString(text)
 	if amount.Sign() == 0 {
 		return nil, nil
 	}
-	price := &api.Price{Amount: plainly(amount), Currency: p.PlanCostCurrency, Period: api.Period(strings.TrimPrefix(p.PlanCostPeriod, "1 "))}
+	price := &api.Price{Amount: plainly(amount), Currency: p.PlanCostCurrency,
+		Period: api.Period(strings.TrimPrefix(p.PlanCostPeriod, "1 "))}
 	if was != nil && was.Currency == price.Currency && was.Period == price.Period {
 		if before, ok := new(big.Rat).SetString(was.Amount); ok && before.Cmp(amount) == 0 {
 			return was, nil // "0.10" is not made "0.1": that would be another offer
@@ -318,7 +335,8 @@ func (p *Plan) price(field string, was *api.Price) (*api.Price, error) {
 }
 
 func showable(field, text string, most int) error {
-	if utf8.RuneCountInString(text) > most || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
+	if utf8.RuneCountInString(text) > most || !utf8.ValidString(text) ||
+		strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
 		return api.Invalid(field, "%.40q cannot be shown", text).Fix("use at most %d printable characters", most)
 	}
 	return nil

@@ -18,19 +18,24 @@ import (
 
 // arbitrary is an offer as an admin may have written it, by Bourse's means or by the prototype's.
 func arbitrary(t *rapid.T) api.OfferSpec {
-	o := api.OfferSpec{Draft: rapid.Bool().Draw(t, "draft"), Type: rapid.StringMatching(`[a-z]{0,10}`).Draw(t, "type"), Description: rapid.StringMatching(`[A-Za-z é]{0,20}`).Draw(t, "description"),
-		Accept: rapid.SampledFrom([]string{"", "true"}).Draw(t, "accept"), Labels: map[string]string{"tier": "gold"}}
+	o := api.OfferSpec{Draft: rapid.Bool().Draw(t, "draft"), Type: rapid.StringMatching(`[a-z]{0,10}`).Draw(t, "type"),
+		Description: rapid.StringMatching(`[A-Za-z é]{0,20}`).Draw(t, "description"),
+		Accept:      rapid.SampledFrom([]string{"", "true"}).Draw(t, "accept"), Labels: map[string]string{"tier": "gold"}}
 	o.VisibleTo.Clusters = rapid.SampledFrom([][]string{nil, {"rome"}}).Draw(t, "visible")
 	for i := range rapid.IntRange(1, 5).Draw(t, "plans") {
-		p := api.Plan{Name: fmt.Sprintf("p%d", i), Description: rapid.StringMatching(`[A-Z]{0,5}`).Draw(t, "planName"), Pool: rapid.SampledFrom([]string{"", "fast"}).Draw(t, "pool"),
-			Quantity: rapid.Int64Range(0, 999_999).Draw(t, "quantity"), Dedicated: rapid.Bool().Draw(t, "dedicated"), Resources: api.Resources{"pods": resource.MustParse("10")}}
+		p := api.Plan{Name: fmt.Sprintf("p%d", i), Description: rapid.StringMatching(`[A-Z]{0,5}`).Draw(t, "planName"),
+			Pool:     rapid.SampledFrom([]string{"", "fast"}).Draw(t, "pool"),
+			Quantity: rapid.Int64Range(0, 999_999).Draw(t, "quantity"), Dedicated: rapid.Bool().Draw(t,
+				"dedicated"), Resources: api.Resources{"pods": resource.MustParse("10")}}
 		for _, name := range []string{"cpu", "memory", "ephemeral-storage", "nvidia.com/gpu", "example.com/fpga"} {
 			if rapid.Bool().Draw(t, name) {
-				p.Resources[corev1.ResourceName(name)] = resource.MustParse(rapid.SampledFrom([]string{"1", "4", "2000m", "8k"}).Draw(t, "amount"))
+				p.Resources[corev1.ResourceName(name)] = resource.MustParse(rapid.SampledFrom([]string{"1",
+					"4", "2000m", "8k"}).Draw(t, "amount"))
 			}
 		}
 		if rapid.Bool().Draw(t, "priced") {
-			p.Price = &api.Price{Amount: rapid.SampledFrom([]string{"1", "0.10", "999999999.999999999", "0.000000001"}).Draw(t, "price"), Currency: "EUR", Period: api.PeriodHour}
+			p.Price = &api.Price{Amount: rapid.SampledFrom([]string{"1", "0.10", "999999999.999999999", "0.000000001"}).Draw(t,
+				"price"), Currency: "EUR", Period: api.PeriodHour}
 		}
 		if rapid.Bool().Draw(t, "lasts") {
 			p.MaxDuration = &metav1.Duration{Duration: time.Hour}
@@ -59,7 +64,8 @@ func TestSavedAsShown(t *testing.T) {
 			t.Fatalf("%s, %v: %s", name, err, data)
 		}
 		if !equality.Semantic.DeepEqual(spec, again) {
-			t.Fatalf("saved as shown it is another:\n%s", cmp.Diff(spec, again, cmp.Comparer(func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })))
+			t.Fatalf("saved as shown it is another:\n%s",
+				cmp.Diff(spec, again, cmp.Comparer(func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })))
 		}
 		for i := range spec.Plans {
 			if p := planOf(shown.OfferID, shown.Plans[i].PlanID, &again); p == nil || p.Name != spec.Plans[i].Name {
@@ -122,7 +128,8 @@ func TestREADMEsOtherShapes(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := spec.Plans[0]
-	if p.Price.Period != api.PeriodMonth || p.Price.Amount != "1.3" || p.Resources.Cpu().Value() != 4 || p.Description != "CPU plan #1" {
+	if p.Price.Period != api.PeriodMonth || p.Price.Amount != "1.3" ||
+		p.Resources.Cpu().Value() != 4 || p.Description != "CPU plan #1" {
 		t.Errorf("%+v", p)
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// peerings are the clusters with which Bourse has made a peering, or is about to, with what one has of the other by contracts.
+// peerings are the clusters with which Bourse has made a peering, or is about to, with what one has
+// of the other by contracts.
 func (c *connector) peerings(_ http.ResponseWriter, r *http.Request) (any, error) {
 	status, err := c.Status(r.Context())
 	if err != nil {
@@ -32,7 +33,8 @@ func (c *connector) peerings(_ http.ResponseWriter, r *http.Request) (any, error
 	all := map[string]*PeeringDocument{}
 	of := func(cluster string) *PeeringDocument {
 		if all[cluster] == nil {
-			all[cluster] = &PeeringDocument{ClusterID: cluster, Name: cluster, Networking: "None", Authentication: "None", OutgoingPeering: "None", IncomingPeering: "None"}
+			all[cluster] = &PeeringDocument{ClusterID: cluster, Name: cluster,
+				Networking: "None", Authentication: "None", OutgoingPeering: "None", IncomingPeering: "None"}
 		}
 		return all[cluster]
 	}
@@ -100,18 +102,20 @@ func usage(sums [2]api.Resources) PeeringUsage {
 		amount := sums[i][name]
 		return cmp.Or(amount.String(), "0")
 	}
-	return PeeringUsage{UsedCPUs: text(1, "cpu"), UsedMemory: text(1, "memory"), TotalCPUs: text(0, "cpu"), TotalMemory: text(0, "memory")}
+	return PeeringUsage{UsedCPUs: text(1, "cpu"), UsedMemory: text(1, "memory"),
+		TotalCPUs: text(0, "cpu"), TotalMemory: text(0, "memory")}
 }
 
-// peer says that the peering with a seller is made, or being made, because something was bought there. Nobody peers without, and no token
-// is needed: the parameters that carry one are not read.
+// peer says that the peering with a seller is made, or being made, because something was bought
+// there. Nobody peers without, and no token is needed: the parameters that carry one are not read.
 func (c *connector) peer(_ http.ResponseWriter, r *http.Request) (any, error) {
 	live, seller, err := c.bought(r)
 	if err != nil {
 		return nil, err
 	}
 	if len(live) == 0 {
-		return nil, api.Errorf(api.CodeConflict, "nothing is bought of %s that a peering would be for", seller).At("id").Fix("buy first: the agents peer by themselves for what was bought")
+		return nil, api.Errorf(api.CodeConflict, "nothing is bought of %s that a peering would be for", seller).At("id").
+			Fix("buy first: the agents peer by themselves for what was bought")
 	}
 	return map[string]string{"status": "ok"}, nil
 }
@@ -123,7 +127,8 @@ func (c *connector) unpeer(_ http.ResponseWriter, r *http.Request) (any, error) 
 		return nil, err
 	}
 	if len(live) == 0 {
-		return nil, api.Errorf(api.CodeNotFound, "this cluster has nothing at %s", seller).At("id").Fix("what %s has here ends with: bourse evict %s", seller, seller)
+		return nil, api.Errorf(api.CodeNotFound, "this cluster has nothing at %s", seller).At("id").
+			Fix("what %s has here ends with: bourse evict %s", seller, seller)
 	}
 	for _, id := range live {
 		if err := c.ReleaseLocally(r.Context(), id, api.Release{}); err != nil && api.CodeOf(err) != api.CodeNotFound {

@@ -55,7 +55,8 @@ func (c *connector) setProfile(_ http.ResponseWriter, r *http.Request) (any, err
 
 func (c *connector) parameters(_ http.ResponseWriter, r *http.Request) (any, error) {
 	status, err := c.Status(r.Context())
-	return Provider{ClusterID: status.Cluster, ClusterName: status.Cluster, Endpoint: cmp.Or(c.URL, status.Broker), ClusterContractEndpoint: cmp.Or(c.URL, status.Broker)}, err
+	return Provider{ClusterID: status.Cluster, ClusterName: status.Cluster,
+		Endpoint: cmp.Or(c.URL, status.Broker), ClusterContractEndpoint: cmp.Or(c.URL, status.Broker)}, err
 }
 
 func (c *connector) prettyName(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -85,7 +86,8 @@ func (c *connector) setContractEndpoint(_ http.ResponseWriter, r *http.Request) 
 		return nil, err
 	}
 	status, err := c.Status(r.Context())
-	return said("Contract endpoint kept. Buyers still come to " + cmp.Or(c.URL, status.Broker) + ": another address is --connector-url of the agent"), err
+	return said("Contract endpoint kept. Buyers still come to " +
+		cmp.Or(c.URL, status.Broker) + ": another address is --connector-url of the agent"), err
 }
 
 // endpointIn is an address that an admin says. Nobody calls it.

@@ -14,8 +14,9 @@ const (
 	maxSessions = 8
 )
 
-// sessions are the tokens that were given to who authenticated, as long as the broker runs. A token stands for the connection by
-// which its owner proved who it is, so that whatever ends the membership, or the certificate, ends it.
+// sessions are the tokens that were given to who authenticated, as long as the broker runs. A token
+// stands for the connection by which its owner proved who it is, so that whatever ends the
+// membership, or the certificate, ends it.
 type sessions struct {
 	mu  sync.Mutex
 	all map[string]session

@@ -13,7 +13,8 @@ import (
 	"github.com/coder/websocket"
 )
 
-// A reader that does not read loses its connection in the time that it has for a frame, and nothing is kept for it meanwhile.
+// A reader that does not read loses its connection in the time that it has for a frame, and nothing
+// is kept for it meanwhile.
 func TestSlowSubscriber(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a reader's time to end")
@@ -22,7 +23,8 @@ func TestSlowSubscriber(t *testing.T) {
 	ended, looks := make(chan time.Duration, 1), 0
 	huge := func() []Catalog {
 		looks++
-		return []Catalog{{Provider: Provider{ClusterID: "milan"}, Offers: []Offer{{Description: strings.Repeat("a", 16<<20) + strings.Repeat("b", looks)}}}}
+		return []Catalog{{Provider: Provider{ClusterID: "milan"},
+			Offers: []Offer{{Description: strings.Repeat("a", 16<<20) + strings.Repeat("b", looks)}}}}
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
@@ -35,15 +37,16 @@ func TestSlowSubscriber(t *testing.T) {
 	}))
 	defer server.Close()
 	small := &net.Dialer{}
-	c, _, err := websocket.Dial(t.Context(), server.URL, &websocket.DialOptions{HTTPClient: &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := small.DialContext(ctx, network, address)
-			if tcp, ok := conn.(*net.TCPConn); ok {
-				_ = tcp.SetReadBuffer(4 << 10)
-			}
-			return conn, err
-		},
-	}}})
+	c, _, err := websocket.Dial(t.Context(), server.URL,
+		&websocket.DialOptions{HTTPClient: &http.Client{Transport: &http.Transport{
+			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := small.DialContext(ctx, network, address)
+				if tcp, ok := conn.(*net.TCPConn); ok {
+					_ = tcp.SetReadBuffer(4 << 10)
+				}
+				return conn, err
+			},
+		}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,8 +42,8 @@ var errSame = errors.New("unchanged")
 
 // feed is what a subscriber is told.
 type feed struct {
-	// read reads what it is told first or, where it is quiet, knows already; away: that cannot be read now. Not ok: it has refused the call.
-	// Nil: nothing.
+	// read reads what it is told first or, where it is quiet, knows already; away: that cannot be
+	// read now. Not ok: it has refused the call. Nil: nothing.
 	read  func() (first []Catalog, away, ok bool)
 	quiet bool
 	// told, if set, is called when it was told that.
@@ -52,11 +52,13 @@ type feed struct {
 	look func(ctx context.Context, soon bool) ([]Catalog, error)
 	// every is how often.
 	every time.Duration
-	// write makes a frame of the catalog, of one provider, of why it cannot be read, or of the text that it can again; nil: that is not told.
+	// write makes a frame of the catalog, of one provider, of why it cannot be read, or of the text
+	// that it can again; nil: that is not told.
 	write func(payload any) any
 }
 
-// subscribers are the WebSockets that are open. Nothing is queued for any: who is slow is told the newest state, or loses its connection.
+// subscribers are the WebSockets that are open. Nothing is queued for any: who is slow is told the
+// newest state, or loses its connection.
 type subscribers struct {
 	ctx context.Context
 	log *slog.Logger
@@ -146,7 +148,8 @@ func (s *subscribers) serve(w http.ResponseWriter, r *http.Request, who string, 
 	together := s.enter(who)
 	if together == nil {
 		server.CountRefused("subscriptions")
-		why, status := failed(api.Errorf(api.CodeTooManyRequests, "%s has %d subscriptions", who, maxSubscribers).Fix("close one"))
+		why, status := failed(api.Errorf(api.CodeTooManyRequests, "%s has %d subscriptions", who, maxSubscribers).
+			Fix("close one"))
 		answerJSON(w, status, why)
 		return
 	}
@@ -303,8 +306,8 @@ func (p pieces) Write(data []byte) (written int, err error) {
 	return written, err
 }
 
-// difference is what has changed of what is known, which becomes what is now. Of a provider that sells nothing any more there is one with
-// its ID and no offers.
+// difference is what has changed of what is known, which becomes what is now. Of a provider that
+// sells nothing any more there is one with its ID and no offers.
 func difference(known map[string]digest, now reading) (out []Catalog) {
 	gone := map[string]bool{}
 	for id := range known {

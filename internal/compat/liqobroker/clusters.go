@@ -34,7 +34,8 @@ type foreignMeta struct {
 
 type foreignSpec struct {
 	ClusterIdentity foreignIdentity `json:"clusterIdentity"`
-	// OutgoingPeeringEnabled is whether the caller enabled the cluster: Yes, No, or Auto while it has not begun to choose.
+	// OutgoingPeeringEnabled is whether the caller enabled the cluster: Yes, No, or Auto while it
+	// has not begun to choose.
 	OutgoingPeeringEnabled string `json:"outgoingPeeringEnabled"`
 	IncomingPeeringEnabled string `json:"incomingPeeringEnabled"`
 	NetworkingEnabled      string `json:"networkingEnabled"`
@@ -55,7 +56,8 @@ const (
 	foreignKind    = "discovery.liqo.io/discovery-type"
 )
 
-// clusters lists those that the broker's own cluster knows, and the members that show themselves to the caller.
+// clusters lists those that the broker's own cluster knows, and the members that show themselves to
+// the caller.
 func (b *liqoBroker) clusters(r *http.Request) (compat.Answer, error) {
 	operator := server.CallerOf(r.Context()).Role == tlsid.RoleOperator
 	var viewer *market.Listing
@@ -138,7 +140,8 @@ func (b *liqoBroker) foreignClusters(r *http.Request) (out []foreignCluster, err
 	}
 	all, err := b.ForeignClusters(r.Context())
 	if err != nil {
-		return nil, api.Errorf(api.CodeUnavailable, "the broker's own cluster does not say which clusters it knows: %s", err).Fix("try again, or look at the broker's rights")
+		return nil, api.Errorf(api.CodeUnavailable, "the broker's own cluster does not say which clusters it knows: %s", err).
+			Fix("try again, or look at the broker's rights")
 	}
 	for _, object := range all {
 		var in struct {
@@ -179,8 +182,8 @@ type chosenDTO struct {
 	Providers []string `json:"providers"`
 }
 
-// toggle enables or disables a provider for the caller's requests. As with the prototype, whatever is not `true` disables, and the
-// answer is empty. Without an ID it says what was chosen.
+// toggle enables or disables a provider for the caller's requests. As with the prototype, whatever
+// is not `true` disables, and the answer is empty. Without an ID it says what was chosen.
 func (b *liqoBroker) toggle(r *http.Request) (compat.Answer, error) {
 	l, err := compat.Member(b.Server, r)
 	if err != nil {
@@ -206,7 +209,8 @@ func (b *liqoBroker) toggle(r *http.Request) (compat.Answer, error) {
 	target := b.Server.Exchange.View().Listing(command.Provider)
 	shows := target != nil && target.Cluster != l.Cluster && target.Member != nil && server.Sees(l, target)
 	if command.Enabled && !shows {
-		return compat.Answer{}, api.Errorf(api.CodeNotFound, "no cluster %.80q that shows itself to you", command.Provider).At("id").Fix("see /api/clusters")
+		return compat.Answer{}, api.Errorf(api.CodeNotFound, "no cluster %.80q that shows itself to you",
+			command.Provider).At("id").Fix("see /api/clusters")
 	}
 	_, err = b.Server.Exchange.Do(r.Context(), command)
 	return compat.Answer{Status: http.StatusOK}, err

@@ -21,7 +21,8 @@ type Options struct {
 	Server *server.Server
 	// Orchestrator also serves /api/toggle, with which a consumer enables providers.
 	Orchestrator bool
-	// ForeignClusters returns the ForeignCluster objects of the broker's own cluster, as JSON. Nil: there are none.
+	// ForeignClusters returns the ForeignCluster objects of the broker's own cluster, as JSON. Nil:
+	// there are none.
 	ForeignClusters func(context.Context) ([]json.RawMessage, error)
 }
 
@@ -43,8 +44,9 @@ const (
 	listMaxAge  = 5 * time.Second // for which a list is used again
 )
 
-// ForeignClusters returns a function that lists the ForeignClusters of a cluster, for [Options]. A nil config means the
-// cluster that the broker runs in. The function is nil where there is no cluster.
+// ForeignClusters returns a function that lists the ForeignClusters of a cluster, for [Options]. A
+// nil config means the cluster that the broker runs in. The function is nil where there is no
+// cluster.
 func ForeignClusters(config *rest.Config, log *slog.Logger) (func(context.Context) ([]json.RawMessage, error), error) {
 	if config == nil {
 		var err error

@@ -1,5 +1,5 @@
-// Package objects serves agents of the prototypes that read and write objects of the broker's cluster instead of calling
-// it by HTTP. It has the prototypes' words for what those objects say.
+// Package objects serves agents of the prototypes that read and write objects of the broker's
+// cluster instead of calling it by HTTP. It has the prototypes' words for what those objects say.
 package objects
 
 import (
@@ -27,7 +27,8 @@ type Agent struct {
 	Exchange *exchange.Exchange
 	// Call makes a call of the resource agents' REST API as the cluster. The key may be empty.
 	Call func(ctx context.Context, method, path, key, body string) error
-	// Client writes the objects. Go starts work that outlives a method; Changed is called after each such work.
+	// Client writes the objects. Go starts work that outlives a method; Changed is called after
+	// each such work.
 	Client  client.Client
 	Go      func(func())
 	Changed func()
@@ -37,7 +38,8 @@ type Agent struct {
 	answering  answering
 }
 
-// Advertise passes on the advertisement of the agent. The agent writes its local time as UTC, so only a change counts.
+// Advertise passes on the advertisement of the agent. The agent writes its local time as UTC, so
+// only a change counts.
 func (a *Agent) Advertise(ctx context.Context, spec kubernetes.Spec, status *kubernetes.Status) {
 	if spec.Timestamp == status.Observed {
 		return
@@ -51,7 +53,8 @@ func (a *Agent) Advertise(ctx context.Context, spec kubernetes.Spec, status *kub
 	}
 	if err != nil {
 		status.Message = err.Error()
-		if code := api.CodeOf(err); code == api.CodeNotMember || code == api.CodeUnavailable || code == api.CodeTooManyRequests {
+		if code := api.CodeOf(err); code == api.CodeNotMember || code == api.CodeUnavailable ||
+			code == api.CodeTooManyRequests {
 			return // the next call may succeed
 		}
 	}
@@ -61,11 +64,12 @@ func (a *Agent) Advertise(ctx context.Context, spec kubernetes.Spec, status *kub
 	}
 }
 
-// FetchInstructions accepts, in the name of an agent that is alive and uses objects, the instructions that it is about to
-// see. An agent that uses HTTP accepts them when it fetches them.
+// FetchInstructions accepts, in the name of an agent that is alive and uses objects, the
+// instructions that it is about to see. An agent that uses HTTP accepts them when it fetches them.
 func (a *Agent) FetchInstructions(ctx context.Context) {
 	l, now := a.Exchange.View().Listing(a.Cluster), a.Exchange.Now()
-	if l == nil || l.Member == nil || !l.Member.Legacy || !l.Fresh(now) || now.Go().Sub(a.advertised.Go()) >= market.Lease {
+	if l == nil || l.Member == nil || !l.Member.Legacy || !l.Fresh(now) ||
+		now.Go().Sub(a.advertised.Go()) >= market.Lease {
 		return
 	}
 	if err := a.Call(ctx, http.MethodGet, "/api/v1/reservations", "", ""); err != nil {
@@ -79,7 +83,8 @@ type answering struct {
 	all map[types.UID]struct{}
 }
 
-// begin reports whether the caller is to answer an object: nobody does so already, and not too many are being answered.
+// begin reports whether the caller is to answer an object: nobody does so already, and not too many
+// are being answered.
 func (a *answering) begin(id types.UID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -99,8 +104,8 @@ func (a *answering) end(id types.UID) {
 	delete(a.all, id)
 }
 
-// Answer reports whether a Reservation that the market does not know is one with which a user asks for a reservation, as
-// with the prototype, and answers it. No member has the right to create one.
+// Answer reports whether a Reservation that the market does not know is one with which a user asks
+// for a reservation, as with the prototype, and answers it. No member has the right to create one.
 func (a *Agent) Answer(ctx context.Context, object *unstructured.Unstructured) bool {
 	var spec struct {
 		RequesterID        string                        `json:"requesterID"`

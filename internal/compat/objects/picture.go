@@ -9,8 +9,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// phases are the states in the prototypes' words. An agent that polls for instructions looks for Reserved, so a
-// reservation stays Reserved while both sides are bound.
+// phases are the states in the prototypes' words. An agent that polls for instructions looks for
+// Reserved, so a reservation stays Reserved while both sides are bound.
 var phases = map[api.State]string{
 	api.Pending: "Pending", api.Held: "Pending", api.Reserved: "Reserved", api.Active: "Reserved",
 	api.Releasing: "Released", api.Released: "Released", api.Rejected: "Failed", api.Failed: "Failed", api.Expired: "Failed",
@@ -20,7 +20,8 @@ var phases = map[api.State]string{
 func Phase(s api.State) string { return phases[s] }
 
 // Words are the prototypes' words for the four resources that they know.
-var Words = map[corev1.ResourceName]string{"cpu": "cpu", "memory": "memory", "nvidia.com/gpu": "gpu", "ephemeral-storage": "storage"}
+var Words = map[corev1.ResourceName]string{"cpu": "cpu", "memory": "memory",
+	"nvidia.com/gpu": "gpu", "ephemeral-storage": "storage"}
 
 // Picture is a Reservation object: a reservation in the prototypes' words and in those of the API.
 type Picture struct {

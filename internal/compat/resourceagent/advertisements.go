@@ -34,7 +34,8 @@ func (a *agents) advertise(r *http.Request) (compat.Answer, error) {
 		return compat.Answer{}, err
 	}
 	if in.ClusterID != caller.Name {
-		return compat.Answer{}, api.Errorf(api.CodeForbidden, "cluster %s may not speak for %.80q", caller.Name, in.ClusterID).At("clusterID").
+		return compat.Answer{}, api.Errorf(api.CodeForbidden, "cluster %s may not speak for %.80q",
+			caller.Name, in.ClusterID).At("clusterID").
 			Fix("advertise as %s, which the certificate names", caller.Name)
 	}
 	properties := in.properties()
@@ -60,7 +61,8 @@ func (a *agents) advertise(r *http.Request) (compat.Answer, error) {
 	if err := a.deputy.show(r.Context(), l, properties); err != nil {
 		return compat.Answer{}, err
 	}
-	if err := a.Server.Observe(r.Context(), l.Cluster, measurement); err != nil && api.CodeOf(err) != api.CodeStaleAdvertisement {
+	if err := a.Server.Observe(r.Context(), l.Cluster, measurement); err != nil &&
+		api.CodeOf(err) != api.CodeStaleAdvertisement {
 		return compat.Answer{}, err // a newer one has overtaken it: that is as good
 	}
 	a.claims.put(l.Cluster, claimed)
@@ -68,7 +70,8 @@ func (a *agents) advertise(r *http.Request) (compat.Answer, error) {
 	if err != nil {
 		return compat.Answer{}, err
 	}
-	return compat.Answer{Status: http.StatusOK, Body: advertisedDTO{a.shownOf(a.Server.Exchange.View().Listing(l.Cluster)), instructions}}, nil
+	return compat.Answer{Status: http.StatusOK, Body: advertisedDTO{a.shownOf(a.Server.Exchange.View().Listing(l.Cluster)),
+		instructions}}, nil
 }
 
 // admitted returns the caller as a legacy member; one that nobody knows now waits for approval.
@@ -153,7 +156,8 @@ func (a *advertisementDTO) measurement(counted api.Resources) (api.Measurement, 
 		to       *api.Resources
 		negative bool
 	}{
-		{"capacity", a.Resources.Capacity, &out.Capacity, false}, {"allocatable", a.Resources.Allocatable, &out.Allocatable, false},
+		{"capacity", a.Resources.Capacity, &out.Capacity, false}, {"allocatable",
+			a.Resources.Allocatable, &out.Allocatable, false},
 		{"allocated", a.Resources.Allocated, &out.Allocated, false}, {"available", a.Resources.Available, &available, true},
 	} {
 		var err error

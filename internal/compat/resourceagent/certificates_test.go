@@ -9,7 +9,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// An agent of the prototypes that was removed needs a certificate that was issued since: the one that it had, or lost, asks for nothing.
+// An agent of the prototypes that was removed needs a certificate that was issued since: the one
+// that it had, or lost, asks for nothing.
 func TestARemovedAgentNeedsANewCertificate(t *testing.T) {
 	w := newTown(t)
 	w.approved("cluster-1")

@@ -9,9 +9,11 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// claims are what the prototypes' agents last said of themselves that decides nothing here: the price of their energy, their policy, their
-// forecast of carbon, and where exactly they are. They are given back to whoever reads the advertisement, as the prototypes did. They
-// are in memory only: after a start, and where another broker takes over, they are back with the next advertisement, within a minute.
+// claims are what the prototypes' agents last said of themselves that decides nothing here: the
+// price of their energy, their policy, their forecast of carbon, and where exactly they are. They
+// are given back to whoever reads the advertisement, as the prototypes did. They are in memory
+// only: after a start, and where another broker takes over, they are back with the next
+// advertisement, within a minute.
 type claims struct {
 	mu sync.Mutex
 	of map[string]claim
@@ -60,8 +62,8 @@ func (a *advertisementDTO) claim() (claim, error) {
 	return c, nil
 }
 
-// put notes what a cluster claims. What it does not repeat stays, as with the prototypes, whose agents leave out what they have not
-// asked for anew; but where it is, it always says.
+// put notes what a cluster claims. What it does not repeat stays, as with the prototypes, whose
+// agents leave out what they have not asked for anew; but where it is, it always says.
 func (c *claims) put(cluster string, now claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -44,7 +44,8 @@ func TestClaims(t *testing.T) {
 	if status, body := says("," + strings.Trim(all, "{}") + "}"); status == http.StatusOK {
 		t.Fatalf("a body that is not JSON: %s", body)
 	}
-	if status, body := says("," + all[1:len(all)-1]); status != http.StatusOK || !strings.Contains(body, `"energyCost":0.25`) || !strings.Contains(body, `"carbonIntensity":[200,210.5]`) {
+	if status, body := says("," + all[1:len(all)-1]); status != http.StatusOK ||
+		!strings.Contains(body, `"energyCost":0.25`) || !strings.Contains(body, `"carbonIntensity":[200,210.5]`) {
 		t.Errorf("it is answered %d %s", status, body)
 	}
 	if got := reads("cluster-2"); got != sorted(all) {

@@ -26,23 +26,27 @@ func csr(t *testing.T, key any) string {
 	t.Helper()
 	operator, _ := url.Parse("bourse://federation/operator/admin")
 	der := must(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
-		Subject: pkix.Name{CommonName: "milan", Organization: []string{"LiqoResourceBroker"}}, DNSNames: []string{"broker.example.org"}, URIs: []*url.URL{operator},
+		Subject: pkix.Name{CommonName: "milan",
+			Organization: []string{"LiqoResourceBroker"}}, DNSNames: []string{"broker.example.org"}, URIs: []*url.URL{operator},
 	}, key))(t)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 }
 
-// An operator signs the request of an agent of the prototypes: it is then known as the cluster that the operator said, by that name alone.
+// An operator signs the request of an agent of the prototypes: it is then known as the cluster that
+// the operator said, by that name alone.
 func TestSignCSR(t *testing.T) {
 	w := newTown(t)
 	key := must(rsa.GenerateKey(rand.Reader, 2048))(t)
 	made := must(w.Operator.SignCSR(t.Context(), "cluster-1", csr(t, key), time.Hour))(t)
 	block, rest := pem.Decode([]byte(made.Certificate))
 	leaf := must(x509.ParseCertificate(block.Bytes))(t)
-	if leaf.Subject.String() != "CN=cluster-1" || len(leaf.URIs)+len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) > 0 || leaf.IsCA ||
+	if leaf.Subject.String() != "CN=cluster-1" ||
+		len(leaf.URIs)+len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) > 0 || leaf.IsCA ||
 		!slices.Equal(leaf.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}) {
 		t.Errorf("it is of %s, %v, for %v", leaf.Subject, leaf.URIs, leaf.ExtKeyUsage)
 	}
-	if left := time.Until(leaf.NotAfter); left > time.Hour || left < 50*time.Minute || !made.Expires.Time.Equal(leaf.NotAfter) {
+	if left := time.Until(leaf.NotAfter); left > time.Hour || left < 50*time.Minute ||
+		!made.Expires.Time.Equal(leaf.NotAfter) {
 		t.Errorf("it lives for %s, said to be until %s", left, made.Expires)
 	}
 	if string(rest) != made.CA || made.CA != string(w.Authority.CAPEM()) {
@@ -59,14 +63,16 @@ func TestSignCSR(t *testing.T) {
 	if status, body := advertise(); status != http.StatusOK {
 		t.Errorf("approved: %d %s", status, body)
 	}
-	if status, body := w.call(agent, "POST", "/api/v1/advertisements", advert("milan", "8", "8")); status != http.StatusForbidden {
+	if status, body := w.call(agent, "POST", "/api/v1/advertisements",
+		advert("milan", "8", "8")); status != http.StatusForbidden {
 		t.Errorf("for another, which the request named: %d %s", status, body)
 	}
 	if status, body := w.call(agent, "GET", "/apis/bourse.dev/v1alpha1/members", ""); status != http.StatusForbidden {
 		t.Errorf("as the operator, which the request named: %d %s", status, body)
 	}
 	// Renewed, for as long as an operator's own lives, with another key.
-	again := must(w.Operator.SignCSR(t.Context(), "cluster-1", csr(t, must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader))(t)), 0))(t)
+	again := must(w.Operator.SignCSR(t.Context(), "cluster-1",
+		csr(t, must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader))(t)), 0))(t)
 	if left := time.Until(again.Expires.Time); left > 366*24*time.Hour || left < 364*24*time.Hour {
 		t.Errorf("by default it lives for %s", left)
 	}
@@ -90,9 +96,12 @@ func TestSignCSRErrors(t *testing.T) {
 		want             api.Code
 		field            string
 	}{
-		"another signature": {"cluster-1", string(pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: forged})), 0, api.CodeInvalid, "request"},
-		"a small key":       {"cluster-1", csr(t, must(rsa.GenerateKey(rand.Reader, 1024))(t)), 0, api.CodeInvalid, "request"},
-		"another curve":     {"cluster-1", csr(t, must(ecdsa.GenerateKey(elliptic.P521(), rand.Reader))(t)), 0, api.CodeInvalid, "request"},
+		"another signature": {"cluster-1", string(pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: forged})),
+			0, api.CodeInvalid, "request"},
+		"a small key": {"cluster-1", csr(t, must(rsa.GenerateKey(rand.Reader, 1024))(t)),
+			0, api.CodeInvalid, "request"},
+		"another curve": {"cluster-1", csr(t, must(ecdsa.GenerateKey(elliptic.P521(), rand.Reader))(t)),
+			0, api.CodeInvalid, "request"},
 		"another kind":      {"cluster-1", csr(t, edwards), 0, api.CodeInvalid, "request"},
 		"a certificate":     {"cluster-1", string(w.Authority.CAPEM()), 0, api.CodeInvalid, "request"},
 		"two requests":      {"cluster-1", good + good, 0, api.CodeInvalid, "request"},
@@ -111,7 +120,8 @@ func TestSignCSRErrors(t *testing.T) {
 		}
 	}
 	plain := servertest.Start(t, servertest.Options{}) // it would believe no such certificate
-	if _, err := plain.Operator.SignCSR(t.Context(), "cluster-1", good, 0); api.CodeOf(err) != api.CodeConflict || !strings.Contains(err.Error(), "--broker-interface") {
+	if _, err := plain.Operator.SignCSR(t.Context(), "cluster-1", good, 0); api.CodeOf(err) != api.CodeConflict ||
+		!strings.Contains(err.Error(), "--broker-interface") {
 		t.Errorf("where such agents are not served: %v", err)
 	}
 }

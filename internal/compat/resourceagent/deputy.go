@@ -84,7 +84,8 @@ func (d *deputy) enroll(ctx context.Context, cluster, source string) error {
 func (d *deputy) of(l *market.Listing) (*clusterkey.Key, error) {
 	key, err := d.secret.key(l.Cluster)
 	if err == nil && key.Public().String() != l.Member.Key {
-		err = api.Errorf(api.CodeConflict, "the broker's secret is not the one that the key of cluster %s was derived from", l.Cluster).
+		err = api.Errorf(api.CodeConflict,
+			"the broker's secret is not the one that the key of cluster %s was derived from", l.Cluster).
 			Fix("ask the operator to copy the folder ca from where the broker ran before")
 	}
 	return key, err
@@ -92,14 +93,16 @@ func (d *deputy) of(l *market.Listing) (*clusterkey.Key, error) {
 
 // show makes a card of these properties what is shown of a member.
 func (d *deputy) show(ctx context.Context, l *market.Listing, p api.Properties) error {
-	if card := l.Member.Card; card != nil && card.Properties.Region == p.Region && maps.Equal(card.Properties.Labels, p.Labels) {
+	if card := l.Member.Card; card != nil && card.Properties.Region == p.Region &&
+		maps.Equal(card.Properties.Labels, p.Labels) {
 		return nil
 	}
 	key, err := d.of(l)
 	if err != nil {
 		return err
 	}
-	card := api.Card{Cluster: l.Cluster, Key: l.Member.Key, Legacy: true, Number: max(l.Card().Number+1, time.Now().UnixMilli()), Properties: p}
+	card := api.Card{Cluster: l.Cluster, Key: l.Member.Key, Legacy: true,
+		Number: max(l.Card().Number+1, time.Now().UnixMilli()), Properties: p}
 	signed, err := key.Sign(api.DocumentCard, card)
 	if err == nil {
 		_, err = d.exchange.Do(ctx, market.PutCard{Card: card, Signed: signed})
@@ -127,7 +130,8 @@ func (d *deputy) sign(ctx context.Context, l *market.Listing) error {
 		if err != nil {
 			return nil, err
 		}
-		document, err := key.Sign(api.DocumentAssignment, market.AssignmentOf(r, key.Public().Fingerprint().String(), theirs.Fingerprint().String()))
+		document, err := key.Sign(api.DocumentAssignment,
+			market.AssignmentOf(r, key.Public().Fingerprint().String(), theirs.Fingerprint().String()))
 		return market.Confirm{ID: r.ID, Consumer: l.Cluster, Generation: r.Generation, Document: document}, err
 	})
 }
@@ -187,7 +191,8 @@ func (d *deputy) fetch(ctx context.Context, l *market.Listing) (instructions []*
 
 // each does the command, if there is one, that do makes of each of a member's reservations. One
 // that has moved on meanwhile is left for the next time.
-func (d *deputy) each(ctx context.Context, l *market.Listing, do func(*market.Reservation, *clusterkey.Key) (market.Command, error)) error {
+func (d *deputy) each(ctx context.Context, l *market.Listing,
+	do func(*market.Reservation, *clusterkey.Key) (market.Command, error)) error {
 	all, err := d.mine(ctx, l.Cluster)
 	if err != nil || len(all) == 0 {
 		return err
@@ -204,7 +209,8 @@ func (d *deputy) each(ctx context.Context, l *market.Listing, do func(*market.Re
 		if command == nil {
 			continue
 		}
-		if _, err := d.exchange.Do(ctx, command); err != nil && api.CodeOf(err) != api.CodeConflict && api.CodeOf(err) != api.CodeNotFound {
+		if _, err := d.exchange.Do(ctx, command); err != nil && api.CodeOf(err) != api.CodeConflict &&
+			api.CodeOf(err) != api.CodeNotFound {
 			return err
 		}
 	}

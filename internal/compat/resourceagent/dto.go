@@ -48,7 +48,8 @@ type costDTO struct {
 	EnergyCost float64 `json:"energyCost,omitempty"`
 }
 
-// locationDTO is where a cluster is. Country, region and city are on its card, so that requests can select by them; the rest is a claim.
+// locationDTO is where a cluster is. Country, region and city are on its card, so that requests can
+// select by them; the rest is a claim.
 type locationDTO struct {
 	CountryCode   string  `json:"countryCode,omitempty"`
 	Region        string  `json:"region,omitempty"`
@@ -68,8 +69,9 @@ type advertisedDTO struct {
 	ProviderInstructions []reservationDTO `json:"providerInstructions"`
 }
 
-// requestDTO asks for a reservation, or for an evaluation. What else the prototypes' clients send (priority, location,
-// currentProviderID, measuredLatencyMs) decided nothing there, or nothing that it should, and is not read.
+// requestDTO asks for a reservation, or for an evaluation. What else the prototypes' clients send
+// (priority, location, currentProviderID, measuredLatencyMs) decided nothing there, or nothing that
+// it should, and is not read.
 type requestDTO struct {
 	RequestedResources quantitiesDTO `json:"requestedResources"`
 	// Duration is "1h"; the default is 24h.
@@ -150,7 +152,8 @@ func written(from api.Resources) quantitiesDTO {
 	return out
 }
 
-// amounts reads amounts. One below 0 becomes 0 where negative says that there may be such. Errors: Invalid under field.
+// amounts reads amounts. One below 0 becomes 0 where negative says that there may be such. Errors:
+// Invalid under field.
 func (q quantitiesDTO) amounts(field string, negative bool) (api.Resources, error) {
 	out := api.Resources{}
 	for _, known := range named4 {
@@ -160,7 +163,8 @@ func (q quantitiesDTO) amounts(field string, negative bool) (api.Resources, erro
 		}
 		amount, err := market.ReadQuantity(text)
 		if err != nil {
-			return nil, api.Invalid(field+"."+known.json, "%.40q is not a quantity", text).Fix(`write it as Kubernetes does: "500m", "8Gi"`)
+			return nil, api.Invalid(field+"."+known.json, "%.40q is not a quantity", text).
+				Fix(`write it as Kubernetes does: "500m", "8Gi"`)
 		}
 		if amount.Sign() < 0 {
 			if !negative {

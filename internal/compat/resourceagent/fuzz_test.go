@@ -49,7 +49,8 @@ func FuzzMeasurement(f *testing.F) {
 			most.Add(had[corev1.ResourceName(shared.Resource)])
 			whole, err := market.ParseCapacity("most", api.Resources{corev1.ResourceName(shared.Resource): most})
 			if err == nil && shared.Value > whole.Of(shared.Resource) || shared.Value > pool.Allocatable.Of(shared.Resource) {
-				t.Fatalf("%d %s are shared, of %d allocatable; it says %s", shared.Value, shared.Resource, pool.Allocatable.Of(shared.Resource), most.String())
+				t.Fatalf("%d %s are shared, of %d allocatable; it says %s",
+					shared.Value, shared.Resource, pool.Allocatable.Of(shared.Resource), most.String())
 			}
 		}
 	})

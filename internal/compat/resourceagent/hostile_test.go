@@ -29,7 +29,8 @@ func (w *town) refused(all ...attempt) {
 		before := w.records()
 		status, body := w.call(a.by, a.method, a.path, a.body)
 		var said api.Error
-		if err := json.Unmarshal([]byte(body), &said); status != a.want || err != nil || said.Code == "" || said.Detail == "" {
+		if err := json.Unmarshal([]byte(body), &said); status != a.want ||
+			err != nil || said.Code == "" || said.Detail == "" {
 			w.t.Errorf("%s: %d %.300s, want %d", a.name, status, body, a.want)
 		}
 		if after := w.records(); after != before {
@@ -38,7 +39,8 @@ func (w *town) refused(all ...attempt) {
 	}
 }
 
-// records are all members and reservations. That a lease was noticed, in its own time, is none of a call's doing.
+// records are all members and reservations. That a lease was noticed, in its own time, is none of a
+// call's doing.
 func (w *town) records() (all string) {
 	w.t.Helper()
 	err := w.Exchange.Read(context.Background(), func(s *market.State) {
@@ -57,16 +59,19 @@ func (w *town) records() (all string) {
 var allRoutes = []struct{ method, path, body string }{
 	{"GET", "/api/v1/advertisements/milan", ""}, {"POST", "/api/v1/evaluations", `{"requestedResources":{"cpu":"1"}}`},
 	{"POST", "/api/v1/reservations", `{"requestedResources":{"cpu":"1"}}`}, {"GET", "/api/v1/reservations", ""}, {"GET", "/api/v1/reservations/r-1", ""},
-	{"GET", "/api/v1/instructions", ""}, {"GET", "/api/clusters", ""}, {"GET", "/api/toggle", ""}, {"GET", "/api/toggle?id=milan&enable=true", ""},
+	{"GET", "/api/v1/instructions", ""}, {"GET", "/api/clusters",
+		""}, {"GET", "/api/toggle", ""}, {"GET", "/api/toggle?id=milan&enable=true", ""},
 	{"POST", "/api/toggle?id=milan&enable=true", ""}, {"DELETE", "/api/toggle", ""},
 }
 
-// Who has no certificate, one that waits, one that was revoked, and one whose subject is that of a cluster with a key, get nothing.
+// Who has no certificate, one that waits, one that was revoked, and one whose subject is that of a
+// cluster with a key, get nothing.
 func TestHostileCallers(t *testing.T) {
 	w := newTown(t)
 	milan := w.member("milan", "8", api.TrustLegacy)
 	w.approved("cluster-1", "cluster-9")
-	if status, _ := w.call(w.agent("cluster-8"), "POST", "/api/v1/advertisements", advert("cluster-8", "1", "1")); status != http.StatusForbidden {
+	if status, _ := w.call(w.agent("cluster-8"), "POST", "/api/v1/advertisements",
+		advert("cluster-8", "1", "1")); status != http.StatusForbidden {
 		t.Fatal(status)
 	}
 	must(w.Operator.SetMember(context.Background(), "cluster-9", "revoke"))(t)
@@ -82,11 +87,16 @@ func TestHostileCallers(t *testing.T) {
 		}
 	}
 	w.refused(
-		attempt{"advertise as nobody", nobody, "POST", "/api/v1/advertisements", advert("cluster-1", "8", "8"), http.StatusUnauthorized},
-		attempt{"advertise as another", w.agent("cluster-1"), "POST", "/api/v1/advertisements", advert("cluster-2", "8", "8"), http.StatusForbidden},
-		attempt{"advertise as a cluster with a key, by its subject", posing, "POST", "/api/v1/advertisements", advert("milan", "800", "800"), http.StatusForbidden},
-		attempt{"advertise as a cluster with a key, by its own certificate", milan.HTTP, "POST", "/api/v1/advertisements", advert("milan", "800", "800"), http.StatusForbidden},
-		attempt{"advertise as one that was revoked", w.agent("cluster-9"), "POST", "/api/v1/advertisements", advert("cluster-9", "8", "8"), http.StatusForbidden},
+		attempt{"advertise as nobody", nobody, "POST", "/api/v1/advertisements",
+			advert("cluster-1", "8", "8"), http.StatusUnauthorized},
+		attempt{"advertise as another", w.agent("cluster-1"), "POST",
+			"/api/v1/advertisements", advert("cluster-2", "8", "8"), http.StatusForbidden},
+		attempt{"advertise as a cluster with a key, by its subject",
+			posing, "POST", "/api/v1/advertisements", advert("milan", "800", "800"), http.StatusForbidden},
+		attempt{"advertise as a cluster with a key, by its own certificate",
+			milan.HTTP, "POST", "/api/v1/advertisements", advert("milan", "800", "800"), http.StatusForbidden},
+		attempt{"advertise as one that was revoked", w.agent("cluster-9"),
+			"POST", "/api/v1/advertisements", advert("cluster-9", "8", "8"), http.StatusForbidden},
 		attempt{"the list of members", w.agent("cluster-1"), "GET", api.Prefix + "/members", "", http.StatusForbidden},
 		attempt{"the new interface", w.agent("cluster-1"), "POST", api.Prefix + "/reservations", `{"request":{"resources":{"cpu":"1"}}}`, http.StatusForbidden},
 		attempt{"a renewal", w.agent("cluster-1"), "POST", api.Prefix + "/renew", `{"csr":"AAAA"}`, http.StatusUnprocessableEntity},
@@ -114,7 +124,8 @@ func TestHostileCertificates(t *testing.T) {
 		w.refused(attempt{name, by, "GET", "/api/v1/instructions", "", http.StatusUnauthorized})
 	}
 	// Their CA may not give our names: neither an operator's nor a member's.
-	for _, uri := range []string{"bourse://" + federation + "/operator/admin", "bourse://" + federation + "/cluster/milan"} {
+	for _, uri := range []string{"bourse://" + federation + "/operator/admin",
+		"bourse://" + federation + "/cluster/milan"} {
 		by := w.showing(w.theirs.Issue(t, "cluster-7", named(uri)))
 		w.refused(attempt{"members by " + uri, by, "GET", api.Prefix + "/members", "", http.StatusForbidden},
 			attempt{"clusters by " + uri, by, "GET", api.Prefix + "/clusters", "", http.StatusForbidden},
@@ -125,9 +136,11 @@ func TestHostileCertificates(t *testing.T) {
 		_ = answer.Body.Close()
 		t.Error("a certificate of a CA that nobody named was taken")
 	}
-	if status, _ := w.call(w.showing(w.ours.Issue(t, "cluster-1")), "POST", "/api/v1/advertisements", advert("cluster-1", "1", "1")); status != http.StatusForbidden {
+	if status, _ := w.call(w.showing(w.ours.Issue(t, "cluster-1")),
+		"POST", "/api/v1/advertisements", advert("cluster-1", "1", "1")); status != http.StatusForbidden {
 		t.Errorf("a subject of our own CA: %d", status)
-	} else if l := w.Exchange.View().Listing("cluster-1"); l == nil || l.Member.State != api.MemberPending || !l.Member.Legacy {
+	} else if l := w.Exchange.View().Listing("cluster-1"); l == nil ||
+		l.Member.State != api.MemberPending || !l.Member.Legacy {
 		t.Errorf("%+v", l)
 	}
 }
@@ -147,10 +160,13 @@ func TestHostileBodies(t *testing.T) {
 		w.refused(attempt{name + " to " + path, by, "POST", path, body, want})
 	}
 	for name, b := range map[string]string{
-		"nothing": "", "half": `{"clusterID":`, "an array": `[]`, "an array of them": `[` + with(`"1"`) + `]`, "a text": `"cluster-1"`, "a number": `7`,
+		"nothing": "", "half": `{"clusterID":`, "an array": `[]`, "an array of them": `[` +
+			with(`"1"`) + `]`, "a text": `"cluster-1"`, "a number": `7`,
 		"two": with(`"1"`) + with(`"1"`), "an operator as ID": `{"clusterID":{"$ne":""}}`, "a regular expression as ID": `{"clusterID":{"$regex":".*"}}`,
 		"resources that are an array": body(`[]`), "a number as quantity": with(`8`), "gigabytes": with(`"8GB"`), "less than nothing": with(`"-1"`),
-		"an exponent": with(`"1e999999999"`), "a small one": with(`"1E-999999999"`), "a long one": with(`"` + strings.Repeat("9", 20_000) + `"`), "more than any cluster has": with(`"9999999999999999999999"`), "not a number": with(`"NaN"`), "an object as quantity": with(`{"$gt":0}`),
+		"an exponent": with(`"1e999999999"`), "a small one": with(`"1E-999999999"`), "a long one": with(`"` +
+			strings.Repeat("9", 20_000) +
+			`"`), "more than any cluster has": with(`"9999999999999999999999"`), "not a number": with(`"NaN"`), "an object as quantity": with(`{"$gt":0}`),
 		"a timestamp that is none": `{"clusterID":"cluster-1","timestamp":"yesterday"}`, "a name for a terminal": `{"clusterID":"cluster-1","clusterName":"\u001b[2J"}`,
 		"deep": `{"resources":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`,
 	} {
@@ -198,10 +214,12 @@ func TestHostileNeighbours(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &made); status != http.StatusAccepted || err != nil {
 		t.Fatalf("%d %s", status, body)
 	}
-	w.refused(attempt{"another's", w.agent("cluster-3"), "GET", "/api/v1/reservations/" + made.ID, "", http.StatusNotFound})
+	w.refused(attempt{"another's", w.agent("cluster-3"), "GET",
+		"/api/v1/reservations/" + made.ID, "", http.StatusNotFound})
 	for _, path := range []string{"/api/v1/instructions", "/api/v1/reservations?role=provider", "/api/v1/reservations"} {
 		for _, by := range []string{"cluster-3", "cluster-1"} {
-			if _, body := w.call(w.agent(by), "GET", path, ""); strings.Contains(body, `"Reserved"`) || by == "cluster-3" && strings.Contains(body, made.ID) {
+			if _, body := w.call(w.agent(by), "GET", path, ""); strings.Contains(body, `"Reserved"`) ||
+				by == "cluster-3" && strings.Contains(body, made.ID) {
 				t.Errorf("%s, by %s: %s", path, by, body)
 			}
 		}

@@ -78,10 +78,12 @@ func TestFetchingAccepts(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.list("cluster-1", "provider")
-	if r = must(rome.Reservation(ctx, id))(t); r.Payload.Change == nil || r.Payload.Change.Reason != api.ReasonPolicy || r.Payload.State != api.Reserved {
+	if r = must(rome.Reservation(ctx, id))(t); r.Payload.Change == nil ||
+		r.Payload.Change.Reason != api.ReasonPolicy || r.Payload.State != api.Reserved {
 		t.Errorf("%+v", r.Payload.Change)
 	}
-	end := rome.Sign(api.DocumentEnd, api.End{Protocol: api.Protocol, Reservation: id, Assignment: clusterkey.Digest(r.Payload.Assignment).String(), Generation: 2, By: "rome", Consumer: "rome", Provider: "cluster-1", Reason: api.ReasonReleased})
+	end := rome.Sign(api.DocumentEnd, api.End{Protocol: api.Protocol, Reservation: id,
+		Assignment: clusterkey.Digest(r.Payload.Assignment).String(), Generation: 2, By: "rome", Consumer: "rome", Provider: "cluster-1", Reason: api.ReasonReleased})
 	if _, err := rome.Release(ctx, id, end); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +114,8 @@ func TestAvailableBoundsWhatIsShared(t *testing.T) {
 			t.Fatalf("%d %s", status, body)
 		}
 	}
-	for _, c := range []struct{ allocatable, says, want string }{{"8", "8", "8"}, {"8", "3", "3"}, {"8", "100", "8"}, {"8", "-2", "0"}, {"8", "8", "8"}} {
+	for _, c := range []struct{ allocatable, says, want string }{{"8", "8", "8"},
+		{"8", "3", "3"}, {"8", "100", "8"}, {"8", "-2", "0"}, {"8", "8", "8"}} {
 		if say(c.allocatable, c.says); available() != c.want {
 			t.Errorf("of %s it says %s: %s are available, want %s", c.allocatable, c.says, available(), c.want)
 		}
@@ -199,10 +202,12 @@ func TestAnOwnKey(t *testing.T) {
 	if err := submission("cluster-1"); err != nil {
 		t.Fatal(err)
 	}
-	if l := w.Exchange.View().Listing("cluster-1"); l.Member.Legacy || l.Member.Card != nil || l.Member.State != api.MemberActive {
+	if l := w.Exchange.View().Listing("cluster-1"); l.Member.Legacy ||
+		l.Member.Card != nil || l.Member.State != api.MemberActive {
 		t.Errorf("%+v", l.Member)
 	}
-	w.refused(attempt{"its old agent", w.agent("cluster-1"), "POST", "/api/v1/advertisements", advert("cluster-1", "8", "8"), http.StatusForbidden})
+	w.refused(attempt{"its old agent", w.agent("cluster-1"), "POST",
+		"/api/v1/advertisements", advert("cluster-1", "8", "8"), http.StatusForbidden})
 }
 
 // A page of another site, in the browser of somebody whose certificate is there, cannot choose in its name.
@@ -210,7 +215,8 @@ func TestOtherSitesDoNotChoose(t *testing.T) {
 	w := newTown(t)
 	w.member("milan", "8", "")
 	rome := w.member("rome", "1", "")
-	for from, want := range map[string]int{"cross-site": http.StatusForbidden, "same-site": http.StatusForbidden, "same-origin": http.StatusOK, "none": http.StatusOK} {
+	for from, want := range map[string]int{"cross-site": http.StatusForbidden,
+		"same-site": http.StatusForbidden, "same-origin": http.StatusOK, "none": http.StatusOK} {
 		request := must(http.NewRequest("GET", w.URL+"/api/toggle?id=milan&enable=true", nil))(t)
 		request.Header.Set("Sec-Fetch-Site", from)
 		answer := must(rome.HTTP.Do(request))(t)
@@ -238,7 +244,8 @@ func TestErrorsOfThePrototypes(t *testing.T) {
 		{w.agent("cluster-1"), "POST", "/api/v1/evaluations", `{"requestedResources":{"cpu":"x"}}`, http.StatusBadRequest, "quantity"},
 	} {
 		status, answer := w.call(c.by, c.method, c.path, c.body)
-		if status != c.status || !strings.Contains(answer, c.says) || !strings.Contains(answer, `"error":`) || strings.Contains(answer, "--join") {
+		if status != c.status || !strings.Contains(answer, c.says) ||
+			!strings.Contains(answer, `"error":`) || strings.Contains(answer, "--join") {
 			t.Errorf("%s %s: %d %s", c.method, c.path, status, answer)
 		}
 	}

@@ -18,8 +18,9 @@ import (
 
 var update = flag.Bool("update", false, "write the answers into testdata")
 
-// Each file is a story of calls, as the prototypes document them, and what they are answered. A step is a line: who, the method
-// and the path, and the body beneath it; or what somebody else does meanwhile.
+// Each file is a story of calls, as the prototypes document them, and what they are answered. A
+// step is a line: who, the method and the path, and the body beneath it; or what somebody else does
+// meanwhile.
 func TestReplay(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*.txtar")
 	if len(files) == 0 {

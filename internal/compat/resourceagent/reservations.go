@@ -58,7 +58,8 @@ func (a *agents) evaluate(r *http.Request) (compat.Answer, error) {
 	var out candidatesDTO
 	for _, verdict := range evaluation.Clusters {
 		if verdict.Filter == "" && len(out.CandidateClusters) < maxCandidates {
-			out.CandidateClusters = append(out.CandidateClusters, candidateDTO{verdict.Cluster, fmt.Sprintf("score %.2f of 1", float64(verdict.Score)/1e6)})
+			out.CandidateClusters = append(out.CandidateClusters,
+				candidateDTO{verdict.Cluster, fmt.Sprintf("score %.2f of 1", float64(verdict.Score)/1e6)})
 		}
 	}
 	if len(out.CandidateClusters) == 0 {
@@ -91,7 +92,8 @@ func (a *agents) reserve(r *http.Request) (compat.Answer, error) {
 	if request.Target != "" {
 		target := a.Server.Exchange.View().Listing(request.Target)
 		if target == nil || target.Member == nil || !server.Sees(l, target) || !target.Fresh(a.Server.Exchange.Now()) {
-			return compat.Answer{}, api.Errorf(api.CodeNotFound, "no cluster %.80q that shows itself to you now", request.Target).At("targetClusterID")
+			return compat.Answer{}, api.Errorf(api.CodeNotFound, "no cluster %.80q that shows itself to you now",
+				request.Target).At("targetClusterID")
 		}
 	}
 	key := r.Header.Get("Idempotency-Key")
@@ -112,12 +114,14 @@ func (a *agents) reserve(r *http.Request) (compat.Answer, error) {
 		if err := a.deputy.cancel(context.WithoutCancel(r.Context()), l, out.Reservation.ID); err != nil {
 			return compat.Answer{}, err
 		}
-		return compat.Answer{}, api.Errorf(api.CodeConflict, "the provider did not accept within %s: reservation %s was cancelled", a.Wait, out.Reservation.ID).
+		return compat.Answer{}, api.Errorf(api.CodeConflict,
+			"the provider did not accept within %s: reservation %s was cancelled", a.Wait, out.Reservation.ID).
 			Fix("ask again, or send an Idempotency-Key: then it stays Pending (202)")
 	case err != nil:
 		return compat.Answer{}, err
 	case settled.State.Over():
-		return compat.Answer{}, api.Errorf(api.CodeNoCandidate, "reservation %s is %s: %s %s", settled.ID, settled.State, settled.Reason, settled.Message).Fix("ask again")
+		return compat.Answer{}, api.Errorf(api.CodeNoCandidate, "reservation %s is %s: %s %s",
+			settled.ID, settled.State, settled.Reason, settled.Message).Fix("ask again")
 	case !settled.Bound():
 		return compat.Answer{Status: http.StatusAccepted, Body: shown(settled)}, nil
 	}
@@ -199,7 +203,8 @@ func (a *agents) reservations(r *http.Request) (compat.Answer, error) {
 	}
 	query := r.URL.Query()
 	if id := query.Get("clusterID"); id != "" && id != l.Cluster {
-		return compat.Answer{}, api.Errorf(api.CodeForbidden, "cluster %s may not ask for what is %.80q's", l.Cluster, id).At("clusterID").Fix("ask as %s", l.Cluster)
+		return compat.Answer{}, api.Errorf(api.CodeForbidden, "cluster %s may not ask for what is %.80q's",
+			l.Cluster, id).At("clusterID").Fix("ask as %s", l.Cluster)
 	}
 	role := query.Get("role")
 	if role != "" && role != "requester" && role != "provider" {

@@ -22,8 +22,8 @@ import (
 type Options struct {
 	Server *server.Server
 	Secret Secret
-	// Wait is how long the answer to a reservation waits for the provider's. Default 25s: the prototypes' agents
-	// wait 30s for an answer, and fetch instructions every 5s or 30s.
+	// Wait is how long the answer to a reservation waits for the provider's. Default 25s: the
+	// prototypes' agents wait 30s for an answer, and fetch instructions every 5s or 30s.
 	Wait time.Duration
 	Log  *slog.Logger
 }
@@ -69,14 +69,15 @@ const SecretFile = "legacy.key"
 func SecretOf(dir string, s *server.Server) (Secret, error) {
 	file := filepath.Join(dir, "ca", SecretFile)
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) && hasMembers(s.Exchange.View()) {
-		return nil, api.Errorf(api.CodeConflict, "the market has members without a key, but %s, which their keys are derived from, is not there", file).
+		return nil, api.Errorf(api.CodeConflict,
+			"the market has members without a key, but %s, which their keys are derived from, is not there", file).
 			At("--dir").Fix("copy the folder ca from the broker's --dir or from where it led before, or restore a backup")
 	}
 	return openSecret(file)
 }
 
-// AdmitCommonNames lets certificates name clusters by their common name: those of the broker's CA, and those of the CAs in
-// a PEM file. An empty file name adds none. Errors: Invalid.
+// AdmitCommonNames lets certificates name clusters by their common name: those of the broker's CA,
+// and those of the CAs in a PEM file. An empty file name adds none. Errors: Invalid.
 func AdmitCommonNames(authority *tlsid.Authority, file string) error {
 	const flag, fix = "--legacy-ca", "name a PEM file with the CA of the agents' certificates"
 	var further []byte
@@ -92,7 +93,8 @@ func AdmitCommonNames(authority *tlsid.Authority, file string) error {
 	return nil
 }
 
-// ByObjectsOnly refuses the routes of agents to HTTP callers. Agents that come through objects use them from within.
+// ByObjectsOnly refuses the routes of agents to HTTP callers. Agents that come through objects use
+// them from within.
 func ByObjectsOnly(s *server.Server, next http.Handler) http.Handler {
 	refused := s.Bounded(s.ByCertificate, server.Refuse, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		server.Refuse(w, r, api.Errorf(api.CodeNotFound, "agents of the prototypes are not served by HTTP here").

@@ -42,12 +42,15 @@ type town struct {
 func newTown(t testing.TB, more ...func(*resourceagent.Options)) *town {
 	t.Helper()
 	f := servertest.Start(t, servertest.Options{})
-	w := &town{Federation: f, t: t, theirs: servertest.NewSubjectCA(t), agents: map[string]*http.Client{}, members: map[string]*servertest.Member{}}
-	w.ours = servertest.SubjectCA{Cert: certificate(t, filepath.Join(f.CADir, "ca.crt")), Key: private(t, filepath.Join(f.CADir, "ca.key"))}
+	w := &town{Federation: f, t: t, theirs: servertest.NewSubjectCA(t),
+		agents: map[string]*http.Client{}, members: map[string]*servertest.Member{}}
+	w.ours = servertest.SubjectCA{Cert: certificate(t, filepath.Join(f.CADir, "ca.crt")),
+		Key: private(t, filepath.Join(f.CADir, "ca.key"))}
 	if err := f.Authority.AdmitCommonNames(w.theirs.PEM()); err != nil {
 		t.Fatal(err)
 	}
-	o := resourceagent.Options{Server: f.Server, Secret: bytes.Repeat([]byte{7}, 32), Wait: 2 * time.Second, Log: servertest.Silent()}
+	o := resourceagent.Options{Server: f.Server, Secret: bytes.Repeat([]byte{7}, 32),
+		Wait: 2 * time.Second, Log: servertest.Silent()}
 	for _, change := range more {
 		change(&o)
 	}
@@ -114,14 +117,16 @@ func (w *town) call(c *http.Client, method, path, body string) (int, string) {
 	defer response.Body.Close()
 	answer := string(must(io.ReadAll(response.Body))(w.t))
 	failed := response.StatusCode >= http.StatusBadRequest
-	if kind := response.Header.Get("Content-Type"); kind != "application/json" && answer != "" && strings.HasPrefix(path, "/api/") {
+	if kind := response.Header.Get("Content-Type"); kind != "application/json" &&
+		answer != "" && strings.HasPrefix(path, "/api/") {
 		w.t.Errorf("%s %s answers with %q", method, path, kind)
 	}
 	var is struct {
 		Error  string
 		Status int
 	}
-	if failed && strings.HasPrefix(path, "/api/") && (json.Unmarshal([]byte(answer), &is) != nil || is.Error == "" || is.Status != response.StatusCode) {
+	if failed && strings.HasPrefix(path, "/api/") && (json.Unmarshal([]byte(answer), &is) != nil ||
+		is.Error == "" || is.Status != response.StatusCode) {
 		w.t.Errorf("%s %s: %d without an error that says so: %s", method, path, response.StatusCode, answer)
 	}
 	return response.StatusCode, answer
@@ -131,11 +136,13 @@ func (w *town) call(c *http.Client, method, path, body string) (int, string) {
 func (w *town) approved(names ...string) {
 	w.t.Helper()
 	for _, name := range names {
-		if status, body := w.call(w.agent(name), "POST", "/api/v1/advertisements", advert(name, "8", "8")); status != http.StatusForbidden || !strings.Contains(body, "approve") {
+		if status, body := w.call(w.agent(name), "POST", "/api/v1/advertisements",
+			advert(name, "8", "8")); status != http.StatusForbidden || !strings.Contains(body, "approve") {
 			w.t.Fatalf("%s before it is approved: %d %s", name, status, body)
 		}
 		w.approve(name)
-		if status, body := w.call(w.agent(name), "POST", "/api/v1/advertisements", advert(name, "8", "8")); status != http.StatusOK {
+		if status, body := w.call(w.agent(name), "POST", "/api/v1/advertisements",
+			advert(name, "8", "8")); status != http.StatusOK {
 			w.t.Fatalf("%s: %d %s", name, status, body)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 )
 
-// Open opens a market over a journal, nil: a new one in memory, and runs it until the test ends. It logs nothing unless the options say where.
+// Open opens a market over a journal, nil: a new one in memory, and runs it until the test ends. It
+// logs nothing unless the options say where.
 func Open(t testing.TB, j journal.Journal, o exchange.Options) *exchange.Exchange {
 	t.Helper()
 	if j == nil {

@@ -56,8 +56,8 @@ func Peek(document string) (Header, error) {
 		return Header{}, fmt.Errorf("%w: kid: %w", ErrMalformed, err)
 	}
 	header := Header{Kind: strings.TrimSuffix(strings.TrimPrefix(raw.Typ, typePrefix), typeSuffix), Key: key}
-	// One comparison rejects every header that we would not write: crit, jwk, b64, a second alg, another order,
-	// white space.
+	// One comparison rejects every header that we would not write: crit, jwk, b64, a second alg,
+	// another order, white space.
 	if want, err := header.segment(); err != nil || want != segment {
 		return Header{}, fmt.Errorf("%w: header holds more, or something else, than alg, kid and typ in their one form",
 			ErrMalformed)

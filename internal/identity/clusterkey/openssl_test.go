@@ -36,7 +36,8 @@ func TestSignWithOpenSSL(t *testing.T) {
 		t.Fatal(err)
 	}
 	var end api.End
-	if err := clusterkey.Verify(strings.TrimSpace(string(document)), api.DocumentEnd, key.Public(), &end); err != nil || end.Reservation != "r-1" {
+	if err := clusterkey.Verify(strings.TrimSpace(string(document)), api.DocumentEnd, key.Public(), &end); err != nil ||
+		end.Reservation != "r-1" {
 		t.Errorf("%s is %+v, %v", document, end, err)
 	}
 }

@@ -48,9 +48,9 @@ type AtBroker struct {
 type Store interface {
 	// Load returns the last saved identity, or [ErrNotFound].
 	Load(ctx context.Context) (Identity, error)
-	// Save atomically replaces the result of [Store.Load]. The same value may be saved again. It returns
-	// [ErrConflict] if another process saved in between. In a directory that cannot happen, because it has one
-	// user.
+	// Save atomically replaces the result of [Store.Load]. The same value may be saved again. It
+	// returns [ErrConflict] if another process saved in between. In a directory that cannot happen,
+	// because it has one user.
 	Save(ctx context.Context, identity *Identity) error
 }
 

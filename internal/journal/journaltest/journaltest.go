@@ -269,7 +269,8 @@ func appendIsConditional(t *testing.T, open func() journal.Journal) {
 		}
 	}
 	j.append("c")
-	same(t, read(t, open()), Content{Head: later, Records: []journal.Record{record(1, "a"), record(2, "b"), record(3, "c")}})
+	same(t, read(t, open()), Content{Head: later,
+		Records: []journal.Record{record(1, "a"), record(2, "b"), record(3, "c")}})
 }
 
 func invalidInput(t *testing.T, open func() journal.Journal) {

@@ -56,7 +56,8 @@ func appendForEver(j journal.Journal) error {
 // Kill has processes use one journal, each until kill, which gets the number of the round, has
 // ended it after a random number of acknowledgements; restore makes the journal ready to be opened
 // again. Whatever was acknowledged must be there.
-func Kill(t *testing.T, place string, rounds int, kill func(round int, victim *os.Process) error, restore func(round int) journal.Journal) {
+func Kill(t *testing.T, place string, rounds int, kill func(round int, victim *os.Process) error,
+	restore func(round int) journal.Journal) {
 	before, snapshots := uint64(0), map[uint64]bool{}
 	for round := range rounds {
 		acknowledged := max(before, runVictim(t, place, func(victim *os.Process) error { return kill(round, victim) }))

@@ -40,7 +40,8 @@ func TestAnOldCRDLosesNothing(t *testing.T) {
 			pruned = prune(o) || pruned
 		}
 		funcs := interceptor.Funcs{
-			Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey,
+				o client.Object, opts ...client.GetOption) error {
 				err := c.Get(ctx, k, o, opts...)
 				prune(o)
 				return err

@@ -61,7 +61,8 @@ func TestMain(m *testing.M) {
 func newCluster() client.WithWatch {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
-	tracker := testtracker.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder()) // not the default: it looks at each field
+	// not the default: it looks at each field
+	tracker := testtracker.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).Build()
 }
 
@@ -83,7 +84,8 @@ func load(t testing.TB, j journal.Journal) journaltest.Content {
 }
 
 func TestConformance(t *testing.T) {
-	for name, l := range map[string]limits{"in one object": {}, "in parts": {Parts, partSize, inlineTail, inlineSnapshot, mergeSize}, "in many small parts": small} {
+	for name, l := range map[string]limits{"in one object": {},
+		"in parts": {Parts, partSize, inlineTail, inlineSnapshot, mergeSize}, "in many small parts": small} {
 		t.Run(name, func(t *testing.T) {
 			journaltest.Run(t, func(t testing.TB) func() journal.Journal {
 				cluster := newCluster()
@@ -198,27 +200,34 @@ func TestAppendMeetsFaults(t *testing.T) {
 		want   error    // of Append
 		events []string // in the journal then
 	}{
-		"none":                                {nil, nil, []string{ours}},
-		"lost":                                {[]fault{lost(timeout, nothing)}, nil, []string{ours}},
-		"lost with the connection":            {[]fault{lost(broken, nothing)}, nil, []string{ours}},
-		"lost twice":                          {[]fault{lost(timeout, nothing), lost(broken, nothing)}, nil, []string{ours}},
-		"answer lost":                         {[]fault{done(timeout, nothing, nothing)}, nil, []string{ours}},
-		"answer lost with the connection":     {[]fault{done(broken, nothing, nothing)}, nil, []string{ours}},
-		"lost, then answer lost":              {[]fault{lost(broken, nothing), done(timeout, nothing, nothing)}, nil, []string{ours}},
-		"late":                                {late(timeout), nil, []string{ours}},
-		"label set":                           {[]fault{done(nil, labelled, nothing)}, nil, []string{ours}},
-		"lost, label set":                     {[]fault{lost(timeout, labelled)}, nil, []string{ours}},
-		"answer lost, label set":              {[]fault{done(timeout, nothing, labelled)}, nil, []string{ours}},
-		"another agent before":                {[]fault{done(nil, otherAppends(theirs), nothing)}, journal.ErrConflict, []string{theirs}},
-		"another agent before, answer lost":   {[]fault{done(broken, otherAppends(theirs), nothing)}, journal.ErrConflict, []string{theirs}},
-		"lost, another agent":                 {[]fault{lost(broken, otherAppends(theirs))}, journal.ErrConflict, []string{theirs}},
-		"lost, another agent, the same batch": {[]fault{lost(broken, otherAppends(ours))}, journal.ErrConflict, []string{ours}},
-		"another agent, the same batch":       {[]fault{done(nil, otherAppends(ours), nothing)}, journal.ErrConflict, []string{ours}},
-		"answer lost, another agent after":    {[]fault{done(timeout, nothing, otherAppends(theirs))}, journal.ErrConflict, []string{ours, theirs}},
-		"right missing":                       {[]fault{lost(forbidden, nothing)}, forbidden, nil},
-		"always lost":                         {slices.Repeat([]fault{lost(broken, nothing)}, 20), broken, nil},
-		"forged":                              {[]fault{done(nil, forged, nothing)}, errRefused, nil},
-		"deleted":                             {[]fault{done(nil, deleted, nothing)}, errNotFound, nil},
+		"none":                            {nil, nil, []string{ours}},
+		"lost":                            {[]fault{lost(timeout, nothing)}, nil, []string{ours}},
+		"lost with the connection":        {[]fault{lost(broken, nothing)}, nil, []string{ours}},
+		"lost twice":                      {[]fault{lost(timeout, nothing), lost(broken, nothing)}, nil, []string{ours}},
+		"answer lost":                     {[]fault{done(timeout, nothing, nothing)}, nil, []string{ours}},
+		"answer lost with the connection": {[]fault{done(broken, nothing, nothing)}, nil, []string{ours}},
+		"lost, then answer lost": {[]fault{lost(broken, nothing), done(timeout, nothing, nothing)},
+			nil, []string{ours}},
+		"late":                   {late(timeout), nil, []string{ours}},
+		"label set":              {[]fault{done(nil, labelled, nothing)}, nil, []string{ours}},
+		"lost, label set":        {[]fault{lost(timeout, labelled)}, nil, []string{ours}},
+		"answer lost, label set": {[]fault{done(timeout, nothing, labelled)}, nil, []string{ours}},
+		"another agent before": {[]fault{done(nil, otherAppends(theirs), nothing)},
+			journal.ErrConflict, []string{theirs}},
+		"another agent before, answer lost": {[]fault{done(broken, otherAppends(theirs), nothing)},
+			journal.ErrConflict, []string{theirs}},
+		"lost, another agent": {[]fault{lost(broken, otherAppends(theirs))},
+			journal.ErrConflict, []string{theirs}},
+		"lost, another agent, the same batch": {[]fault{lost(broken, otherAppends(ours))},
+			journal.ErrConflict, []string{ours}},
+		"another agent, the same batch": {[]fault{done(nil, otherAppends(ours), nothing)},
+			journal.ErrConflict, []string{ours}},
+		"answer lost, another agent after": {[]fault{done(timeout, nothing, otherAppends(theirs))},
+			journal.ErrConflict, []string{ours, theirs}},
+		"right missing": {[]fault{lost(forbidden, nothing)}, forbidden, nil},
+		"always lost":   {slices.Repeat([]fault{lost(broken, nothing)}, 20), broken, nil},
+		"forged":        {[]fault{done(nil, forged, nothing)}, errRefused, nil},
+		"deleted":       {[]fault{done(nil, deleted, nothing)}, errNotFound, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := newCluster()
@@ -257,7 +266,8 @@ func TestAppendMeetsFaults(t *testing.T) {
 func TestLoadMeetsFaults(t *testing.T) {
 	for name, funcs := range map[string]func(fail func() error) interceptor.Funcs{
 		"read": func(fail func() error) interceptor.Funcs {
-			return interceptor.Funcs{Get: func(ctx context.Context, cluster client.WithWatch, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+			return interceptor.Funcs{Get: func(ctx context.Context, cluster client.WithWatch,
+				key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 				if err := fail(); err != nil {
 					return err
 				}
@@ -265,7 +275,8 @@ func TestLoadMeetsFaults(t *testing.T) {
 			}}
 		},
 		"creation": func(fail func() error) interceptor.Funcs {
-			return interceptor.Funcs{Create: func(ctx context.Context, cluster client.WithWatch, object client.Object, _ ...client.CreateOption) error {
+			return interceptor.Funcs{Create: func(ctx context.Context,
+				cluster client.WithWatch, object client.Object, _ ...client.CreateOption) error {
 				if err := fail(); err != nil {
 					return err
 				}
@@ -273,7 +284,8 @@ func TestLoadMeetsFaults(t *testing.T) {
 			}}
 		},
 		"answer to the creation": func(fail func() error) interceptor.Funcs {
-			return interceptor.Funcs{Create: func(ctx context.Context, cluster client.WithWatch, object client.Object, _ ...client.CreateOption) error {
+			return interceptor.Funcs{Create: func(ctx context.Context,
+				cluster client.WithWatch, object client.Object, _ ...client.CreateOption) error {
 				return errors.Join(fail(), cluster.Create(ctx, object))
 			}}
 		},
@@ -327,7 +339,8 @@ func TestTwoAgents(t *testing.T) {
 	}
 	content := load(t, agents[0])
 	if content.Head.Revision != uint64(accepted.Load()) || accepted.Load()+refused.Load() != 100 {
-		t.Errorf("%d appends succeeded, %d were refused, the journal holds %d", accepted.Load(), refused.Load(), content.Head.Revision)
+		t.Errorf("%d appends succeeded, %d were refused, the journal holds %d",
+			accepted.Load(), refused.Load(), content.Head.Revision)
 	}
 	// Certainly one after the other, on the same head.
 	for i, j := range agents {
@@ -336,7 +349,8 @@ func TestTwoAgents(t *testing.T) {
 	if _, err := agents[0].Append(t.Context(), heads[0], [][]byte{[]byte("first")}); err != nil {
 		t.Error(err)
 	}
-	if _, err := agents[1].Append(t.Context(), heads[1], [][]byte{[]byte("second")}); !errors.Is(err, journal.ErrConflict) {
+	if _, err := agents[1].Append(t.Context(), heads[1], [][]byte{[]byte("second")}); !errors.Is(err,
+		journal.ErrConflict) {
 		t.Errorf("append: %v, want ErrConflict", err)
 	}
 }

@@ -73,7 +73,8 @@ func TestForgeryIsRefused(t *testing.T) {
 			forge(object.Object["spec"].(map[string]any))
 			_, _, err := decode(object)
 			var refused *journal.RefusedError
-			if !errors.As(err, &refused) || refused.Where != "ledger bourse/gate" || refused.Found == "" || refused.Remedy == "" {
+			if !errors.As(err, &refused) || refused.Where != "ledger bourse/gate" ||
+				refused.Found == "" || refused.Remedy == "" {
 				t.Errorf("decode: %v, want it refused", err)
 			}
 		})

@@ -79,7 +79,8 @@ func (j *Journal) reserve(n int) (numbers []int64, err error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("%w: of %d parts %d are free, and it needs %d: take a snapshot, or end what takes the space", journal.ErrFull, j.limits.parts, len(numbers), n)
+	return nil, fmt.Errorf("%w: of %d parts %d are free, and it needs %d: take a snapshot, or end what takes the space",
+		journal.ErrFull, j.limits.parts, len(numbers), n)
 }
 
 // fence makes sure that since the last Load this journal has written the Ledger: whoever had loaded

@@ -249,12 +249,14 @@ func TestPartsAreVerified(t *testing.T) {
 		refused := func(what string) {
 			t.Helper()
 			var r *journal.RefusedError
-			if _, err := journaltest.Read(t.Context(), newWriter("b", cluster, interceptor.Funcs{}, t)); !errors.As(err, &r) || !strings.Contains(r.Found, fmt.Sprint("part ", p.Part)) {
+			if _, err := journaltest.Read(t.Context(), newWriter("b", cluster, interceptor.Funcs{}, t)); !errors.As(err, &r) ||
+				!strings.Contains(r.Found, fmt.Sprint("part ", p.Part)) {
 				t.Errorf("%s: %v, want it refused for part %d", what, err, p.Part)
 			}
 		}
 		changed := object.DeepCopy()
-		if err := errors.Join(encodePart(changed, []byte("something else")), cluster.Update(t.Context(), changed)); err != nil {
+		if err := errors.Join(encodePart(changed, []byte("something else")),
+			cluster.Update(t.Context(), changed)); err != nil {
 			t.Fatal(err)
 		}
 		refused("changed")
@@ -286,7 +288,8 @@ func oneObjectOnly(t *testing.T, right bool) {
 		unstructured.RemoveNestedField(o.(*unstructured.Unstructured).Object, "spec", "data")
 	}
 	w := newWriter("a", cluster, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey,
+			o client.Object, opts ...client.GetOption) error {
 			if !right && k != key {
 				return forbidden
 			}

@@ -24,7 +24,8 @@ func TestPartsOfAnotherSize(t *testing.T) {
 		j.limits.part = size
 		found := load(t, j)
 		if life > 0 && (found.Head != head || found.State != string(state) || len(found.Records) != 2) {
-			t.Fatalf("life %d finds %d records after a state of %d bytes at %+v, want %+v", life, len(found.Records), len(found.State), found.Head, head)
+			t.Fatalf("life %d finds %d records after a state of %d bytes at %+v, want %+v",
+				life, len(found.Records), len(found.State), found.Head, head)
 		}
 		head = found.Head
 		add := func(event string) {

@@ -15,7 +15,8 @@ import (
 func TestAQuotaOnceItIsInParts(t *testing.T) {
 	raced.Skip(t)
 	cluster, quota := newCluster(), false
-	j := agent(t, cluster, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+	j := agent(t, cluster, interceptor.Funcs{Create: func(ctx context.Context,
+		c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 		if quota {
 			return forbidden
 		}
@@ -56,7 +57,8 @@ func TestAQuotaOnceItIsInParts(t *testing.T) {
 func TestAQuotaBeforeItIsInParts(t *testing.T) {
 	raced.Skip(t)
 	made := 0
-	j := agent(t, newCluster(), interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+	j := agent(t, newCluster(), interceptor.Funcs{Create: func(ctx context.Context,
+		c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 		if made++; made > 8 {
 			return forbidden
 		}

@@ -70,7 +70,8 @@ func TestBytesWrittenInFiveMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var written atomic.Int64
 		j := agent(t, newCluster(), counted(&written))
-		j.paces = paces{rate.NewLimiter(appendRate, appendBurst/128), rate.NewLimiter(snapshotRate, snapshotBurst/64)} // soon used up
+		// soon used up
+		j.paces = paces{rate.NewLimiter(appendRate, appendBurst/128), rate.NewLimiter(snapshotRate, snapshotBurst/64)}
 		random := rand.NewChaCha8([32]byte{})
 		noise := func(n int) []byte {
 			data := make([]byte, n)

@@ -21,7 +21,8 @@ var _ journal.Journal = (*Journal)(nil)
 func New() *Journal { return &Journal{image: journal.NewImage()} }
 
 // Load implements journal.Journal.
-func (j *Journal) Load(_ context.Context, onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error) {
+func (j *Journal) Load(_ context.Context, onSnapshot func(journal.Head, []byte) error,
+	onRecord func(journal.Record) error) (journal.Head, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := j.image.Replay(onSnapshot, onRecord); err != nil {

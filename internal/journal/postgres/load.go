@@ -42,8 +42,9 @@ const (
 	acceptLoss   = "run `bourse broker journal accept-loss` with the same --store, which keeps what is there and starts a new lineage"
 	remedyInUse  = "stop the other process first"
 	remedyNewer  = "start the version of bourse that wrote it, or a later one"
-	remedyDamage = "restore the database's own newest backup and " + acceptLoss + ", or put a backup of `bourse broker backup` into an empty database with `bourse broker restore`"
-	remedyPlace  = "connect to the database that the broker last used; if that is gone, or this is its replica that was promoted, " + acceptLoss
+	remedyDamage = "restore the database's own newest backup and " +
+		acceptLoss + ", or put a backup of `bourse broker backup` into an empty database with `bourse broker restore`"
+	remedyPlace = "connect to the database that the broker last used; if that is gone, or this is its replica that was promoted, " + acceptLoss
 )
 
 // ErrNone: no journal was ever made in the database.
@@ -167,7 +168,8 @@ func (v *verifier) describe(err error) error {
 func (v *verifier) run(ctx context.Context, tx pgx.Tx, lock string, onSnapshot func(journal.Head, []byte) error,
 	onRecord func(journal.Record) error) error {
 	var journals, others bool
-	if err := tx.QueryRow(ctx, "SELECT to_regclass('bourse_journal') IS NOT NULL, coalesce(to_regclass('bourse_records'), to_regclass('bourse_state')) IS NOT NULL").Scan(&journals, &others); err != nil {
+	if err := tx.QueryRow(ctx,
+		"SELECT to_regclass('bourse_journal') IS NOT NULL, coalesce(to_regclass('bourse_records'), to_regclass('bourse_state')) IS NOT NULL").Scan(&journals, &others); err != nil {
 		return err
 	}
 	if v.fresh = !journals && !others; v.fresh {
@@ -189,7 +191,8 @@ func (v *verifier) run(ctx context.Context, tx pgx.Tx, lock string, onSnapshot f
 	var was, is string
 	var revision, first, last int64
 	var hash, baseHash, seal []byte
-	if err := tx.QueryRow(ctx, "SELECT place, "+place+", lineage, revision, hash, base_revision, base_hash, first, last, seal FROM bourse_journal").Scan(
+	if err := tx.QueryRow(ctx,
+		"SELECT place, "+place+", lineage, revision, hash, base_revision, base_hash, first, last, seal FROM bourse_journal").Scan(
 		&was, &is, &v.base.Lineage, &revision, &hash, &v.base.Revision, &baseHash, &first, &last, &seal); err != nil {
 		return err
 	}
@@ -237,7 +240,8 @@ func (v *verifier) snapshot(ctx context.Context, tx pgx.Tx, first, last int64, s
 }
 
 func (v *verifier) records(ctx context.Context, tx pgx.Tx, onRecord func(journal.Record) error) error {
-	rows, err := tx.Query(ctx, "SELECT revision, hash, events FROM bourse_records WHERE revision > $1 ORDER BY revision", int64(v.base.Revision))
+	rows, err := tx.Query(ctx, "SELECT revision, hash, events FROM bourse_records WHERE revision > $1 ORDER BY revision",
+		int64(v.base.Revision))
 	if err != nil {
 		return err
 	}

@@ -105,7 +105,8 @@ func TestOnlyTheLastToLoadWrites(t *testing.T) {
 	if _, err := journaltest.Read(t.Context(), next); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stalled.Append(t.Context(), head, [][]byte{[]byte("late")}); !errors.Is(err, journal.ErrConflict) || !strings.Contains(err.Error(), "another broker took over") {
+	if _, err := stalled.Append(t.Context(), head, [][]byte{[]byte("late")}); !errors.Is(err, journal.ErrConflict) ||
+		!strings.Contains(err.Error(), "another broker took over") {
 		t.Errorf("append: %v, want ErrConflict", err)
 	}
 	if err := stalled.Snapshot(t.Context(), head, []byte("late")); !errors.Is(err, journal.ErrConflict) {
@@ -120,7 +121,8 @@ func TestOnlyTheLastToLoadWrites(t *testing.T) {
 	if got, err := read(t, open(t, url)); err != nil || got.Head.Revision != head.Revision+1 {
 		t.Errorf("after that it is at %v, %v", got.Head, err)
 	}
-	if _, err := next.Append(t.Context(), journaltest.Next(head, [][]byte{[]byte("mine")}), [][]byte{[]byte("more")}); err != nil {
+	if _, err := next.Append(t.Context(), journaltest.Next(head, [][]byte{[]byte("mine")}),
+		[][]byte{[]byte("more")}); err != nil {
 		t.Errorf("append after somebody read: %v", err)
 	}
 }
@@ -266,10 +268,12 @@ func TestAcceptLoss(t *testing.T) {
 // What would lose what was acknowledged is refused, and no message holds the password.
 func TestServersThatForget(t *testing.T) {
 	t.Parallel()
-	if _, err := postgres.New("postgres://broker:secret@host/market?synchronous_commit=off"); err == nil || !strings.Contains(err.Error(), "want on or remote_apply") {
+	if _, err := postgres.New("postgres://broker:secret@host/market?synchronous_commit=off"); err == nil ||
+		!strings.Contains(err.Error(), "want on or remote_apply") {
 		t.Errorf("synchronous_commit=off: %v", err)
 	}
-	for _, url := range []string{"postgres://broker:secret@host:nan/market", "postgres://broker:secret@/market?host=/none"} {
+	for _, url := range []string{"postgres://broker:secret@host:nan/market",
+		"postgres://broker:secret@/market?host=/none"} {
 		j, err := postgres.New(url)
 		if err == nil {
 			if !strings.Contains(j.Where(), "broker@") {
@@ -281,7 +285,8 @@ func TestServersThatForget(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
-	for setting, found := range map[string]string{"fsync=off": "fsync = off", "full_page_writes=off": "full_page_writes = off"} {
+	for setting, found := range map[string]string{"fsync=off": "fsync = off",
+		"full_page_writes=off": "full_page_writes = off"} {
 		other, err := postgrestest.Start(setting)
 		if err != nil {
 			t.Fatal(err)

@@ -36,7 +36,8 @@ func (j *Journal) Snapshot(ctx context.Context, at journal.Head, state []byte) e
 	seal := at.Seal(state)
 	err = j.write(ctx, func(ctx context.Context) error {
 		j.base = at
-		return j.exec(ctx, "UPDATE bourse_journal SET base_revision = $2, base_hash = $3, first = $4, last = $5, seal = $6 WHERE writer = $1",
+		return j.exec(ctx,
+			"UPDATE bourse_journal SET base_revision = $2, base_hash = $3, first = $4, last = $5, seal = $6 WHERE writer = $1",
 			int64(at.Revision), at.Hash[:], first, last, seal[:])
 	})
 	if err != nil {
@@ -92,7 +93,8 @@ func (j *Journal) locate(ctx context.Context, at journal.Head) error {
 
 func (j *Journal) writeState(ctx context.Context, state []byte) (first, last int64, err error) {
 	err = j.write(ctx, func(ctx context.Context) error {
-		return j.conn.QueryRow(ctx, "SELECT greatest(last, (SELECT max(part) FROM bourse_state)) FROM bourse_journal").Scan(&last)
+		return j.conn.QueryRow(ctx,
+			"SELECT greatest(last, (SELECT max(part) FROM bourse_state)) FROM bourse_journal").Scan(&last)
 	})
 	first = last + 1
 	for err == nil && len(state) > 0 {
@@ -113,7 +115,8 @@ func (j *Journal) sweep(ctx context.Context) error {
 		query string
 		limit int64
 	}{
-		{`DELETE FROM bourse_state WHERE part IN (SELECT part FROM bourse_state, bourse_journal WHERE part < first LIMIT $1)`, sweepParts},
+		{`DELETE FROM bourse_state WHERE part IN (SELECT part FROM bourse_state, bourse_journal WHERE part < first LIMIT $1)`,
+			sweepParts},
 		{`DELETE FROM bourse_records WHERE revision IN (SELECT r.revision FROM bourse_records r, bourse_journal j WHERE r.revision <= j.base_revision LIMIT $1)`, sweepRows},
 	} {
 		for swept := pass.limit; swept == pass.limit; {

@@ -58,7 +58,8 @@ func BenchmarkLoad(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		_, err := j.Load(b.Context(), func(journal.Head, []byte) error { return nil }, func(journal.Record) error { return nil })
+		_, err := j.Load(b.Context(), func(journal.Head, []byte) error { return nil },
+			func(journal.Record) error { return nil })
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -179,15 +179,20 @@ func TestReplacedFilesAreRefused(t *testing.T) {
 		files
 		remedy string
 	}{
-		"an older database and WAL":     {files{"": older[""], "-wal": older["-wal"], ".head": newest[".head"]}, remedyMissing},
-		"an older WAL":                  {files{"": newest[""], "-wal": older["-wal"], ".head": newest[".head"]}, remedyMissing},
-		"no WAL":                        {files{"": newest[""], ".head": newest[".head"]}, remedyMissing},
-		"another journal":               {files{"": foreign[""], "-wal": foreign["-wal"], ".head": newest[".head"]}, remedyMissing},
-		"another history":               {files{"": newest[""], "-wal": newest["-wal"], ".head": twin}, remedyMissing},
-		"a head file of before":         {files{"": snapshot[""], "-wal": snapshot["-wal"], ".head": older[".head"]}, remedyMissing},
-		"no head file":                  {files{"": newest[""], "-wal": newest["-wal"]}, remedyHead},
-		"an empty head file":            {files{"": newest[""], "-wal": newest["-wal"], ".head": {}}, remedyHead},
-		"a head file of zeros":          {files{"": newest[""], "-wal": newest["-wal"], ".head": make([]byte, 2*slotSize)}, remedyHead},
+		"an older database and WAL": {files{"": older[""], "-wal": older["-wal"],
+			".head": newest[".head"]}, remedyMissing},
+		"an older WAL": {files{"": newest[""], "-wal": older["-wal"],
+			".head": newest[".head"]}, remedyMissing},
+		"no WAL": {files{"": newest[""], ".head": newest[".head"]}, remedyMissing},
+		"another journal": {files{"": foreign[""], "-wal": foreign["-wal"],
+			".head": newest[".head"]}, remedyMissing},
+		"another history": {files{"": newest[""], "-wal": newest["-wal"], ".head": twin}, remedyMissing},
+		"a head file of before": {files{"": snapshot[""], "-wal": snapshot["-wal"],
+			".head": older[".head"]}, remedyMissing},
+		"no head file":       {files{"": newest[""], "-wal": newest["-wal"]}, remedyHead},
+		"an empty head file": {files{"": newest[""], "-wal": newest["-wal"], ".head": {}}, remedyHead},
+		"a head file of zeros": {files{"": newest[""], "-wal": newest["-wal"],
+			".head": make([]byte, 2*slotSize)}, remedyHead},
 		"no database":                   {files{".head": newest[".head"]}, remedyMissing},
 		"an empty database":             {files{"": {}, ".head": newest[".head"]}, remedyMissing},
 		"an empty database and its WAL": {files{"": {}, "-wal": newest["-wal"], ".head": newest[".head"]}, remedyDamage},
@@ -341,7 +346,8 @@ func TestARollbackJournalOfTheFirstStart(t *testing.T) {
 	}
 	j := New(path)
 	defer j.Close()
-	if head, err := j.Load(t.Context(), func(journal.Head, []byte) error { return nil }, func(journal.Record) error { return nil }); err != nil || head.Revision != 0 {
+	if head, err := j.Load(t.Context(), func(journal.Head, []byte) error { return nil },
+		func(journal.Record) error { return nil }); err != nil || head.Revision != 0 {
 		t.Errorf("%+v, %v", head, err)
 	}
 }

@@ -211,7 +211,8 @@ func TestFailureSticks(t *testing.T) {
 		t.Fatal("append succeeded without a head file")
 	}
 	for _, after := range []journal.Head{head, j.head} {
-		if _, err := j.Append(t.Context(), after, [][]byte{[]byte("next")}); err == nil || errors.Is(err, journal.ErrConflict) {
+		if _, err := j.Append(t.Context(), after, [][]byte{[]byte("next")}); err == nil ||
+			errors.Is(err, journal.ErrConflict) {
 			t.Errorf("append after a failure: %v", err)
 		}
 	}

@@ -126,7 +126,8 @@ func (v *verifier) check(ctx context.Context) error {
 
 func (v *verifier) format(ctx context.Context) error {
 	var version, tables int
-	if err := v.db.QueryRowContext(ctx, "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version").Scan(&version, &tables); err != nil {
+	if err := v.db.QueryRowContext(ctx,
+		"SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version").Scan(&version, &tables); err != nil {
 		return err
 	}
 	v.fresh = version == 0 && tables == 0
@@ -213,7 +214,8 @@ func (v *verifier) records(ctx context.Context, onRecord func(journal.Record) er
 
 // follow reads the records, and passes on those that continue the chain.
 func (v *verifier) follow(ctx context.Context, verified chan<- journal.Record) error {
-	rows, err := v.db.QueryContext(ctx, "SELECT revision, hash, events FROM records WHERE revision > ? ORDER BY revision", int64(v.base.Revision))
+	rows, err := v.db.QueryContext(ctx, "SELECT revision, hash, events FROM records WHERE revision > ? ORDER BY revision",
+		int64(v.base.Revision))
 	if err != nil {
 		return err
 	}

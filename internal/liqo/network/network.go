@@ -83,7 +83,8 @@ const keys = "bourse-gateway"
 // Ensure takes the steps that are possible now. role is the peer's role for this cluster; heard is
 // its newest message about the network, nil if there is none. The Standing reports what is impossible;
 // errors are those of the API server.
-func (n *Network) Ensure(ctx context.Context, peer string, role api.PeeringRole, heard *api.HandshakeNetwork) (Standing, error) {
+func (n *Network) Ensure(ctx context.Context, peer string, role api.PeeringRole,
+	heard *api.HandshakeNetwork) (Standing, error) {
 	p, err := n.read(ctx, peer)
 	if err != nil {
 		return Standing{}, err
@@ -106,7 +107,8 @@ func (n *Network) Ensure(ctx context.Context, peer string, role api.PeeringRole,
 }
 
 // bring makes the objects that the network needs here, one after the other.
-func (n *Network) bring(ctx context.Context, p *parts, peer string, role api.PeeringRole, heard *api.HandshakeNetwork, s *Standing) (err error) {
+func (n *Network) bring(ctx context.Context, p *parts, peer string,
+	role api.PeeringRole, heard *api.HandshakeNetwork, s *Standing) (err error) {
 	if s.Say, err = n.introduce(ctx); err != nil {
 		return err
 	}
@@ -166,7 +168,8 @@ func (n *Network) introduce(ctx context.Context) (*api.HandshakeNetwork, error) 
 			continue
 		}
 		if cidr == "" {
-			return nil, api.Errorf(api.CodeUnavailable, "Liqo has not reserved network %s yet", network.Name).Fix("check that Liqo's IPAM runs")
+			return nil, api.Errorf(api.CodeUnavailable, "Liqo has not reserved network %s yet", network.Name).
+				Fix("check that Liqo's IPAM runs")
 		}
 		if kind == consts.NetworkTypePodCIDR {
 			say.PodCIDRs = append(say.PodCIDRs, cidr)
@@ -175,7 +178,8 @@ func (n *Network) introduce(ctx context.Context) (*api.HandshakeNetwork, error) 
 		}
 	}
 	if len(say.PodCIDRs) == 0 || len(say.ExternalCIDRs) != 1 {
-		return nil, api.Errorf(api.CodeUnavailable, "namespace %s has %d Networks of pods and %d external ones", n.LiqoNamespace, len(say.PodCIDRs), len(say.ExternalCIDRs)).
+		return nil, api.Errorf(api.CodeUnavailable, "namespace %s has %d Networks of pods and %d external ones",
+			n.LiqoNamespace, len(say.PodCIDRs), len(say.ExternalCIDRs)).
 			Fix("install Liqo with networking.enabled")
 	}
 	return say, nil
@@ -196,7 +200,8 @@ func (n *Network) foreign(ctx context.Context, peer string, heard *api.Handshake
 		for _, node := range nodes.Items {
 			for _, a := range node.Status.Addresses {
 				if at, err := netip.ParseAddr(a.Address); err == nil && cidr.Contains(at) {
-					return api.Errorf(api.CodeBadSignature, "%s names %s as a network of its pods, but it contains node %s of this cluster", peer, text, node.Name).
+					return api.Errorf(api.CodeBadSignature,
+						"%s names %s as a network of its pods, but it contains node %s of this cluster", peer, text, node.Name).
 						Fix("give one of the two clusters other addresses, and name yours in Liqo's ipam.reservedSubnets")
 				}
 			}
@@ -206,7 +211,8 @@ func (n *Network) foreign(ctx context.Context, peer string, heard *api.Handshake
 }
 
 // configure gives our Liqo the addresses of the peer's pods, as the peer uses them.
-func (n *Network) configure(ctx context.Context, p *parts, peer string, role api.PeeringRole, heard *api.HandshakeNetwork) error {
+func (n *Network) configure(ctx context.Context, p *parts, peer string,
+	role api.PeeringRole, heard *api.HandshakeNetwork) error {
 	want := NewConfiguration(p.namespace, peer, heard)
 	if p.configuration == nil {
 		metav1.SetMetaDataAnnotation(&want.ObjectMeta, neededBy(role), "true")
@@ -222,7 +228,8 @@ func (n *Network) configure(ctx context.Context, p *parts, peer string, role api
 }
 
 // connect makes our gateway and gives it the key of the peer's.
-func (n *Network) connect(ctx context.Context, p *parts, peer string, role api.PeeringRole, heard *api.HandshakeNetwork) error {
+func (n *Network) connect(ctx context.Context, p *parts, peer string,
+	role api.PeeringRole, heard *api.HandshakeNetwork) error {
 	serves, err := n.serves(p, peer, role, heard)
 	if err != nil {
 		return err
@@ -251,7 +258,8 @@ func (n *Network) serves(p *parts, peer string, role api.PeeringRole, heard *api
 	mine, theirs := n.Gateway.Serves(), heard.Reachable
 	switch {
 	case !mine && !theirs:
-		return false, api.Errorf(api.CodeNoNetwork, "neither %s nor %s has a gateway that the other can reach", n.Cluster, peer).
+		return false, api.Errorf(api.CodeNoNetwork, "neither %s nor %s has a gateway that the other can reach",
+			n.Cluster, peer).
 			Fix("make one of them reachable (--network-gateway of its agent)")
 	case !mine || !theirs:
 		return mine, nil
@@ -329,6 +337,8 @@ func (n *Network) patch(ctx context.Context, before, after client.Object) error 
 }
 
 func configured(c *networkingv1beta1.Configuration) bool {
-	condition := meta.FindStatusCondition(c.Status.Conditions, networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured)
-	return condition != nil && condition.Status == metav1.ConditionTrue && condition.ObservedGeneration == c.Generation && c.Status.Remote != nil
+	condition := meta.FindStatusCondition(c.Status.Conditions,
+		networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured)
+	return condition != nil && condition.Status == metav1.ConditionTrue &&
+		condition.ObservedGeneration == c.Generation && c.Status.Remote != nil
 }

@@ -38,24 +38,29 @@ func newSide(t *testing.T, name, peer, pods string, gateway network.Gateway) *si
 		}
 	}
 	types := []kubeapi.Type{
-		{GroupVersion: ipamv1alpha1.SchemeGroupVersion, Kind: "Network", Resource: "networks", Namespaced: true, Status: true},
+		{GroupVersion: ipamv1alpha1.SchemeGroupVersion, Kind: "Network",
+			Resource: "networks", Namespaced: true, Status: true},
 		{GroupVersion: ipamv1alpha1.SchemeGroupVersion, Kind: "IP", Resource: "ips", Namespaced: true, Status: true},
 		{GroupVersion: corev1.SchemeGroupVersion, Kind: "Service", Resource: "services", Namespaced: true},
 	}
 	for kind, resource := range map[string]string{
 		"Configuration": "configurations", "GatewayServer": "gatewayservers", "GatewayClient": "gatewayclients", "PublicKey": "publickeies", "Connection": "connections",
 	} {
-		types = append(types, kubeapi.Type{GroupVersion: networkingv1beta1.GroupVersion, Kind: kind, Resource: resource, Namespaced: true, Status: kind != "PublicKey"})
+		types = append(types, kubeapi.Type{GroupVersion: networkingv1beta1.GroupVersion,
+			Kind: kind, Resource: resource, Namespaced: true, Status: kind != "PublicKey"})
 	}
 	c, err := client.New(kubeapi.New(kubeapi.Options{Types: types}).Config(), client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &side{&network.Network{Client: c, Reader: c, Cluster: name, LiqoNamespace: "liqo", Gateway: gateway}, t, peer, map[api.PeeringRole]*api.HandshakeNetwork{}}
+	s := &side{&network.Network{Client: c, Reader: c, Cluster: name, LiqoNamespace: "liqo", Gateway: gateway},
+		t, peer, map[api.PeeringRole]*api.HandshakeNetwork{}}
 	s.must(c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo"}}))
 	s.must(c.Create(t.Context(), liqo.NewTenantNamespace(peer)))
-	for kind, cidr := range map[string]string{"pod-cidr": pods, "external-cidr": "10.70.0.0/16", "service-cidr": "10.96.0.0/16"} {
-		n := &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: kind, Labels: map[string]string{"ipam.liqo.io/network-type": kind}}}
+	for kind, cidr := range map[string]string{"pod-cidr": pods,
+		"external-cidr": "10.70.0.0/16", "service-cidr": "10.96.0.0/16"} {
+		n := &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo",
+			Name: kind, Labels: map[string]string{"ipam.liqo.io/network-type": kind}}}
 		n.Spec.CIDR = networkingv1beta1.CIDR(cidr)
 		s.must(c.Create(t.Context(), n))
 		n.Status.CIDR = n.Spec.CIDR
@@ -174,10 +179,12 @@ func TestWhoIsDialled(t *testing.T) {
 		if c.dialled == "consumer" {
 			server, dials = rome, milan
 		}
-		if len(server.servers()) != 1 || len(server.clients()) != 0 || len(dials.servers()) != 0 || len(dials.clients()) != 1 {
+		if len(server.servers()) != 1 || len(server.clients()) != 0 ||
+			len(dials.servers()) != 0 || len(dials.clients()) != 1 {
 			t.Fatalf("%v: not the %s is dialled", c, c.dialled)
 		}
-		if e := dials.clients()[0].Spec.Endpoint; len(e.Addresses) != 1 || e.Addresses[0] != "192.0.2.1" || e.Port != 30840 || *e.Protocol != corev1.ProtocolUDP {
+		if e := dials.clients()[0].Spec.Endpoint; len(e.Addresses) != 1 ||
+			e.Addresses[0] != "192.0.2.1" || e.Port != 30840 || *e.Protocol != corev1.ProtocolUDP {
 			t.Errorf("%v: it dials %+v", c, e)
 		}
 		for _, s := range []struct{ at, of *side }{{rome, milan}, {milan, rome}} {
@@ -185,11 +192,14 @@ func TestWhoIsDialled(t *testing.T) {
 			var own corev1.Secret
 			at := client.ObjectKey{Namespace: "liqo-tenant-" + s.at.peer, Name: s.at.peer}
 			s.at.must(s.at.Get(t.Context(), at, &key))
-			s.at.must(s.of.Get(t.Context(), client.ObjectKey{Namespace: "liqo-tenant-" + s.of.peer, Name: "bourse-gateway"}, &own))
-			if len(key.Spec.PublicKey) != 32 || !bytes.Equal(key.Spec.PublicKey, own.Data["publicKey"]) || len(own.Data["privateKey"]) != 32 {
+			s.at.must(s.of.Get(t.Context(), client.ObjectKey{Namespace: "liqo-tenant-" + s.of.peer,
+				Name: "bourse-gateway"}, &own))
+			if len(key.Spec.PublicKey) != 32 || !bytes.Equal(key.Spec.PublicKey, own.Data["publicKey"]) ||
+				len(own.Data["privateKey"]) != 32 {
 				t.Errorf("%v: %s has another key of %s", c, s.at.Cluster, s.at.peer)
 			}
-			connection := &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: "gw", Labels: map[string]string{"liqo.io/remote-cluster-id": s.at.peer}}}
+			connection := &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace,
+				Name: "gw", Labels: map[string]string{"liqo.io/remote-cluster-id": s.at.peer}}}
 			s.at.must(s.at.Create(t.Context(), connection))
 			connection.Status.Value = networkingv1beta1.Connected
 			s.at.must(s.at.Status().Update(t.Context(), connection))
@@ -227,7 +237,8 @@ func TestBothDirections(t *testing.T) {
 		}
 	}
 	if len(rome.servers())+len(milan.servers()) != 1 || len(rome.clients())+len(milan.clients()) != 1 {
-		t.Fatalf("%d and %d servers, %d and %d clients", len(rome.servers()), len(milan.servers()), len(rome.clients()), len(milan.clients()))
+		t.Fatalf("%d and %d servers, %d and %d clients", len(rome.servers()),
+			len(milan.servers()), len(rome.clients()), len(milan.clients()))
 	}
 	had := rome.left()
 	if gone, err := rome.Remove(t.Context(), "milan", api.RoleProvider, true); err != nil || !gone || rome.left() != had {
@@ -313,7 +324,8 @@ func TestHostileNetworks(t *testing.T) {
 		},
 	} {
 		milan := newSide(t, "milan", "rome", "10.61.0.0/16", network.GatewayNodePort)
-		heard := &api.HandshakeNetwork{PodCIDRs: []string{"10.60.0.0/16"}, ExternalCIDRs: []string{"10.70.0.0/16"}, PublicKey: make([]byte, 32)}
+		heard := &api.HandshakeNetwork{PodCIDRs: []string{"10.60.0.0/16"},
+			ExternalCIDRs: []string{"10.70.0.0/16"}, PublicKey: make([]byte, 32)}
 		change(heard)
 		if s := milan.looks(api.RoleConsumer, heard); s.Reason != string(api.CodeBadSignature) || milan.left() > 0 {
 			t.Errorf("%s: %+v, and %d objects", name, s, milan.left())

@@ -34,7 +34,8 @@ func Parse(text string) (Gateway, error) {
 	case GatewayNone, GatewayOutbound, GatewayNodePort, GatewayLoadBalancer:
 		return g, nil
 	}
-	return "", api.Invalid("--network-gateway", "%.40q is not known", text).Fix("say none, outbound, NodePort or LoadBalancer")
+	return "", api.Invalid("--network-gateway", "%.40q is not known", text).
+		Fix("say none, outbound, NodePort or LoadBalancer")
 }
 
 // Joins says whether the cluster takes part at all, Serves whether its gateways can be dialled.
@@ -47,8 +48,8 @@ const (
 	mtu  = 1340
 )
 
-// objectMeta is that of an object of the network with a peer. Liqo reckons with the names of gateways across namespaces, so
-// that each is the peer's.
+// objectMeta is that of an object of the network with a peer. Liqo reckons with the names of
+// gateways across namespaces, so that each is the peer's.
 func objectMeta(namespace, peer string, labels ...string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: peer, Labels: liqo.Labels(peer, labels...)}
 }
@@ -67,27 +68,30 @@ func NewConfiguration(namespace, peer string, heard *api.HandshakeNetwork) *netw
 
 // NewServer is a gateway that a peer dials.
 func NewServer(namespace, peer, liqoNamespace string, gateway Gateway) *networkingv1beta1.GatewayServer {
-	return &networkingv1beta1.GatewayServer{ObjectMeta: objectMeta(namespace, peer), Spec: networkingv1beta1.GatewayServerSpec{
-		ServerTemplateRef: template("WgGatewayServerTemplate", "wireguard-server", liqoNamespace),
-		MTU:               mtu,
-		Endpoint:          networkingv1beta1.Endpoint{Port: port, ServiceType: corev1.ServiceType(gateway)},
-		SecretRef:         corev1.LocalObjectReference{Name: keys},
-	}}
+	return &networkingv1beta1.GatewayServer{ObjectMeta: objectMeta(namespace, peer),
+		Spec: networkingv1beta1.GatewayServerSpec{
+			ServerTemplateRef: template("WgGatewayServerTemplate", "wireguard-server", liqoNamespace),
+			MTU:               mtu,
+			Endpoint:          networkingv1beta1.Endpoint{Port: port, ServiceType: corev1.ServiceType(gateway)},
+			SecretRef:         corev1.LocalObjectReference{Name: keys},
+		}}
 }
 
 // NewClient returns a gateway that connects to a peer's.
 func NewClient(namespace, peer, liqoNamespace string, to *api.HandshakeEndpoint) *networkingv1beta1.GatewayClient {
 	protocol := corev1.Protocol(to.Protocol)
-	return &networkingv1beta1.GatewayClient{ObjectMeta: objectMeta(namespace, peer), Spec: networkingv1beta1.GatewayClientSpec{
-		ClientTemplateRef: template("WgGatewayClientTemplate", "wireguard-client", liqoNamespace),
-		MTU:               mtu,
-		Endpoint:          networkingv1beta1.EndpointStatus{Addresses: to.Addresses, Port: to.Port, Protocol: &protocol},
-		SecretRef:         corev1.LocalObjectReference{Name: keys},
-	}}
+	return &networkingv1beta1.GatewayClient{ObjectMeta: objectMeta(namespace, peer),
+		Spec: networkingv1beta1.GatewayClientSpec{
+			ClientTemplateRef: template("WgGatewayClientTemplate", "wireguard-client", liqoNamespace),
+			MTU:               mtu,
+			Endpoint:          networkingv1beta1.EndpointStatus{Addresses: to.Addresses, Port: to.Port, Protocol: &protocol},
+			SecretRef:         corev1.LocalObjectReference{Name: keys},
+		}}
 }
 
 func template(kind, name, namespace string) corev1.ObjectReference {
-	return corev1.ObjectReference{APIVersion: networkingv1beta1.GroupVersion.String(), Kind: kind, Namespace: namespace, Name: name}
+	return corev1.ObjectReference{APIVersion: networkingv1beta1.GroupVersion.String(),
+		Kind: kind, Namespace: namespace, Name: name}
 }
 
 func newPublicKey(namespace, peer string, key []byte) *networkingv1beta1.PublicKey {
@@ -130,13 +134,16 @@ func check(peer string, heard *api.HandshakeNetwork) error {
 		}
 		for _, cidr := range list {
 			p, err := netip.ParsePrefix(cidr)
-			if err != nil || p.Masked() != p || !slices.ContainsFunc(private, func(n netip.Prefix) bool { return n.Bits() <= p.Bits() && n.Contains(p.Addr()) }) {
-				return api.Errorf(api.CodeBadSignature, "%s names %.60q as a network of its pods, which is not a private network", peer, cidr)
+			if err != nil || p.Masked() != p || !slices.ContainsFunc(private,
+				func(n netip.Prefix) bool { return n.Bits() <= p.Bits() && n.Contains(p.Addr()) }) {
+				return api.Errorf(api.CodeBadSignature,
+					"%s names %.60q as a network of its pods, which is not a private network", peer, cidr)
 			}
 		}
 	}
 	if len(heard.PublicKey) != 0 && len(heard.PublicKey) != 32 {
-		return api.Errorf(api.CodeBadSignature, "the public key of %s's gateway has %d bytes, not 32", peer, len(heard.PublicKey))
+		return api.Errorf(api.CodeBadSignature, "the public key of %s's gateway has %d bytes, not 32",
+			peer, len(heard.PublicKey))
 	}
 	if p := heard.Proxy; p != nil && (len(p.Addresses) != 1 || p.Port <= 0 || p.Port >= 1<<16) {
 		return api.Errorf(api.CodeBadSignature, "the proxy of %s needs one address and a port from 1 to 65535", peer)
@@ -152,7 +159,8 @@ func check(peer string, heard *api.HandshakeNetwork) error {
 		fits = fits && (err == nil || len(validation.IsDNS1123Subdomain(a)) == 0)
 	}
 	if !fits {
-		return api.Errorf(api.CodeBadSignature, "the endpoint of %s's gateway needs 1 to 8 addresses, a port from 1 to 65535, and UDP or TCP", peer)
+		return api.Errorf(api.CodeBadSignature,
+			"the endpoint of %s's gateway needs 1 to 8 addresses, a port from 1 to 65535, and UDP or TCP", peer)
 	}
 	return nil
 }

@@ -110,7 +110,8 @@ func (n *Network) Needed(ctx context.Context, peer string, role api.PeeringRole)
 // Remove removes the objects that Ensure made for a peering, unless the other direction needs them;
 // gone reports that none is left. The Configuration stays until the other side has confirmed the end,
 // so a restart in between is harmless.
-func (n *Network) Remove(ctx context.Context, peer string, role api.PeeringRole, confirmed bool) (gone bool, err error) {
+func (n *Network) Remove(ctx context.Context, peer string, role api.PeeringRole,
+	confirmed bool) (gone bool, err error) {
 	p, err := n.read(ctx, peer)
 	if err != nil || p.byHand || p.configuration == nil {
 		return err == nil, err

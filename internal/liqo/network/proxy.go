@@ -28,14 +28,17 @@ const carried = "api-server"
 // address. Errors: Unavailable if Liqo has no proxy or has not given it an address.
 func (n *Network) Proxy(ctx context.Context) (*api.HandshakeEndpoint, error) {
 	var ips ipamv1alpha1.IPList
-	if err := n.Reader.List(ctx, &ips, client.InNamespace(n.LiqoNamespace), client.MatchingLabels{consts.IPTypeLabelKey: consts.IPTypeAPIServerProxy}); err != nil {
+	if err := n.Reader.List(ctx, &ips, client.InNamespace(n.LiqoNamespace),
+		client.MatchingLabels{consts.IPTypeLabelKey: consts.IPTypeAPIServerProxy}); err != nil {
 		return nil, err
 	}
 	var services corev1.ServiceList
-	if err := n.Reader.List(ctx, &services, client.InNamespace(n.LiqoNamespace), client.MatchingLabels{consts.K8sAppNameKey: consts.APIServerProxyAppName}); err != nil {
+	if err := n.Reader.List(ctx, &services, client.InNamespace(n.LiqoNamespace),
+		client.MatchingLabels{consts.K8sAppNameKey: consts.APIServerProxyAppName}); err != nil {
 		return nil, err
 	}
-	if len(ips.Items) != 1 || ips.Items[0].Status.IP == "" || len(services.Items) != 1 || len(services.Items[0].Spec.Ports) == 0 {
+	if len(ips.Items) != 1 || ips.Items[0].Status.IP == "" || len(services.Items) != 1 ||
+		len(services.Items[0].Spec.Ports) == 0 {
 		return nil, api.Errorf(api.CodeUnavailable, "Liqo's proxy to the API server has no address in the network").
 			Fix("install Liqo with networking.enabled and proxy.enabled, and check that its IPAM runs: kubectl -n %s get ips,services", n.LiqoNamespace)
 	}
@@ -55,7 +58,8 @@ func (n *Network) ProxyOf(ctx context.Context, provider string, heard *api.Hands
 		return "", err
 	}
 	p, err := n.read(ctx, provider)
-	if err != nil || p.going || p.configuration == nil || !configured(p.configuration) || !p.connected(provider, Standing{}).Ready {
+	if err != nil || p.going || p.configuration == nil || !configured(p.configuration) ||
+		!p.connected(provider, Standing{}).Ready {
 		return "", err
 	}
 	at, err := mapped(p.configuration, heard.Proxy.Addresses[0])
@@ -87,7 +91,8 @@ func mapped(c *networkingv1beta1.Configuration, address string) (netip.Addr, err
 		out, _ := netip.AddrFromSlice(bytes)
 		return out, nil
 	}
-	return at, api.Errorf(api.CodeBadSignature, "the proxy of %s has address %.60q, which is not among its external addresses",
+	return at, api.Errorf(api.CodeBadSignature,
+		"the proxy of %s has address %.60q, which is not among its external addresses",
 		c.Labels[consts.RemoteClusterID], address)
 }
 

@@ -17,7 +17,8 @@ import (
 // tunnel makes the tunnel stand, or not, as Liqo says it.
 func (s *side) tunnel(value networkingv1beta1.ConnectionStatusValue) {
 	s.t.Helper()
-	c := &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-" + s.peer, Name: "gw", Labels: map[string]string{"liqo.io/remote-cluster-id": s.peer}}}
+	c := &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-" + s.peer,
+		Name: "gw", Labels: map[string]string{"liqo.io/remote-cluster-id": s.peer}}}
 	if err := s.Get(s.t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
 		s.must(s.Create(s.t.Context(), c))
 	}
@@ -49,16 +50,19 @@ func TestProxy(t *testing.T) {
 	}
 	none("nothing")
 	milan.must(milan.Create(t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-proxy", Labels: map[string]string{"app.kubernetes.io/name": "proxy"}},
-		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 8118}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-proxy",
+			Labels: map[string]string{"app.kubernetes.io/name": "proxy"}},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 8118}}},
 	}))
 	none("a Service without an IP")
-	ip := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "api-server-proxy", Labels: map[string]string{"ipam.liqo.io/ip-type": "api-server-proxy"}}}
+	ip := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo",
+		Name: "api-server-proxy", Labels: map[string]string{"ipam.liqo.io/ip-type": "api-server-proxy"}}}
 	milan.must(milan.Create(t.Context(), ip))
 	none("an IP that Liqo's IPAM has not seen")
 	ip.Status.IP = "10.70.0.3"
 	milan.must(milan.Status().Update(t.Context(), ip))
-	if p, err := milan.Proxy(t.Context()); err != nil || len(p.Addresses) != 1 || p.Addresses[0] != "10.70.0.3" || p.Port != 8118 {
+	if p, err := milan.Proxy(t.Context()); err != nil || len(p.Addresses) != 1 ||
+		p.Addresses[0] != "10.70.0.3" || p.Port != 8118 {
 		t.Errorf("%+v, %v", p, err)
 	}
 }

@@ -19,7 +19,8 @@ import (
 // with the first reason. Kubernetes itself shows no reason. r may read from a cache.
 func Complaints(ctx context.Context, r client.Reader, namespace string) ([]string, error) {
 	var pods corev1.PodList
-	if err := r.List(ctx, &pods, client.InNamespace(namespace), client.Limit(500), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}); err != nil {
+	if err := r.List(ctx, &pods, client.InNamespace(namespace),
+		client.Limit(500), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}); err != nil {
 		return nil, err
 	}
 	var out []string
@@ -28,7 +29,8 @@ func Complaints(ctx context.Context, r client.Reader, namespace string) ([]strin
 			continue
 		}
 		why := cmp.Or(refused(&p.Spec), refusedAnnotation(p.Annotations))
-		if p.Spec.NodeName == "" && !slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == consts.VirtualNodeTolerationKey }) {
+		if p.Spec.NodeName == "" && !slices.ContainsFunc(p.Spec.Tolerations,
+			func(t corev1.Toleration) bool { return t.Key == consts.VirtualNodeTolerationKey }) {
 			why = "was created before its namespace was offloaded and cannot run on a virtual node: " +
 				"delete it, so that its controller creates another"
 		}
@@ -52,7 +54,8 @@ func refused(s *corev1.PodSpec) string {
 			return fmt.Sprintf("has a volume %s %s", v.Name, why)
 		}
 	}
-	if s.Resources != nil || slices.ContainsFunc(s.InitContainers, func(c corev1.Container) bool { return c.RestartPolicy != nil }) {
+	if s.Resources != nil || slices.ContainsFunc(s.InitContainers,
+		func(c corev1.Container) bool { return c.RestartPolicy != nil }) {
 		return "has a sidecar or pod-level resources, which Liqo does not count"
 	}
 	if g := s.TerminationGracePeriodSeconds; g != nil && *g > longestGrace {
@@ -90,7 +93,8 @@ func refused(s *corev1.PodSpec) string {
 const longestGrace = 3600
 
 // least is what each container must request.
-var least = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Mi")}
+var least = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"),
+	corev1.ResourceMemory: resource.MustParse("1Mi")}
 
 // countsLess reports whether Liqo counts less cpu for a pod than Kubernetes does: Liqo compares init
 // containers by whole CPUs, rounded up.
@@ -120,7 +124,8 @@ var (
 		"projectcalico.org", "security.alpha.kubernetes.io", "security.beta.kubernetes.io",
 		"spidernet.io", "vpc.amazonaws.com", "whereabouts.cni.io",
 	}
-	prefixes = []string{"io.cilium", "io.containerd.", "io.katacontainers.", "io.kubernetes.", "kubernetes.io/config.", "org.systemd.", "run.oci."}
+	prefixes = []string{"io.cilium", "io.containerd.", "io.katacontainers.",
+		"io.kubernetes.", "kubernetes.io/config.", "org.systemd.", "run.oci."}
 )
 
 // refusedAnnotation returns a reason that names the first annotation that a provider would reject,
@@ -157,11 +162,13 @@ func refusedVolume(v *corev1.Volume) string {
 		}
 	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
 		t := v.Ephemeral.VolumeClaimTemplate
-		if s := t.Spec; len(t.Labels)+len(t.Annotations) > 0 || s.StorageClassName == nil || *s.StorageClassName == "" || s.VolumeName != "" || s.Selector != nil ||
+		if s := t.Spec; len(t.Labels)+len(t.Annotations) > 0 || s.StorageClassName == nil ||
+			*s.StorageClassName == "" || s.VolumeName != "" || s.Selector != nil ||
 			s.DataSource != nil || s.DataSourceRef != nil || s.VolumeAttributesClassName != nil {
 			return "whose template has no storage class, or has a volume, selector, source, labels or annotations"
 		}
-	case v.ConfigMap == nil && v.DownwardAPI == nil && v.EmptyDir == nil && v.PersistentVolumeClaim == nil && v.Secret == nil:
+	case v.ConfigMap == nil && v.DownwardAPI == nil && v.EmptyDir == nil &&
+		v.PersistentVolumeClaim == nil && v.Secret == nil:
 		return "of a kind that providers do not mount"
 	}
 	return ""

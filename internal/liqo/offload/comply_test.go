@@ -22,8 +22,14 @@ func TestRefused(t *testing.T) {
 		"":                          func(*corev1.PodSpec, *corev1.Container) {},
 		"requests no memory":        func(_ *corev1.PodSpec, c *corev1.Container) { delete(c.Resources.Requests, "memory") },
 		"requests no cpu and no me": func(_ *corev1.PodSpec, c *corev1.Container) { c.Resources.Requests = nil },
-		"container i that requests": func(s *corev1.PodSpec, _ *corev1.Container) { s.InitContainers = []corev1.Container{{Name: "i"}} },
-		"more than one hour":        func(s *corev1.PodSpec, _ *corev1.Container) { s.TerminationGracePeriodSeconds = new(int64(3601)) },
+		"container i that requests": func(s *corev1.PodSpec,
+			_ *corev1.Container) {
+			s.InitContainers = []corev1.Container{{Name: "i"}}
+		},
+		"more than one hour": func(s *corev1.PodSpec,
+			_ *corev1.Container) {
+			s.TerminationGracePeriodSeconds = new(int64(3601))
+		},
 		"less cpu than providers count": func(_ *corev1.PodSpec, c *corev1.Container) {
 			c.Resources.Requests["cpu"] = resource.MustParse("1n")
 		},
@@ -41,7 +47,8 @@ func TestRefused(t *testing.T) {
 			s.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
 		},
 		"kind that providers do not mount": func(s *corev1.PodSpec, _ *corev1.Container) {
-			s.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/"}}}}
+			s.Volumes = []corev1.Volume{{Name: "v",
+				VolumeSource: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/"}}}}
 		},
 		"a source other than ConfigMap": func(s *corev1.PodSpec, _ *corev1.Container) {
 			s.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}}}}}}}

@@ -25,7 +25,8 @@ type Evictor struct {
 // Fit evicts pods of a virtual node until the rest fits into keep. It respects PodDisruptionBudgets,
 // and starts with pods in the leaving namespaces. force deletes the pods at once, because the
 // provider has deleted them already. The message names the number of pods left to evict; empty if none.
-func (e *Evictor) Fit(ctx context.Context, node string, keep api.Resources, leaving []string, force bool) (message string, err error) {
+func (e *Evictor) Fit(ctx context.Context, node string, keep api.Resources,
+	leaving []string, force bool) (message string, err error) {
 	var pods corev1.PodList
 	if err := e.Reader.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
 		return "", err
@@ -33,7 +34,8 @@ func (e *Evictor) Fit(ctx context.Context, node string, keep api.Resources, leav
 	var running []liqo.Running
 	for i := range pods.Items {
 		if p := &pods.Items[i]; p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
-			running = append(running, liqo.Running{ObjectMeta: p.ObjectMeta, Spec: &p.Spec, First: slices.Contains(leaving, p.Namespace)})
+			running = append(running, liqo.Running{ObjectMeta: p.ObjectMeta,
+				Spec: &p.Spec, First: slices.Contains(leaving, p.Namespace)})
 		}
 	}
 	excess, held := liqo.Excess(running, keep), ""
@@ -56,7 +58,8 @@ func (e *Evictor) Fit(ctx context.Context, node string, keep api.Resources, leav
 // Empty evicts the pods of a virtual node for which leaves returns true, but not those of DaemonSets,
 // which would come again, nor those that have ended. force deletes them at once. The message names
 // the number of pods that are left; empty if none.
-func (e *Evictor) Empty(ctx context.Context, node string, leaves func(*corev1.Pod) bool, force bool) (message string, err error) {
+func (e *Evictor) Empty(ctx context.Context, node string, leaves func(*corev1.Pod) bool,
+	force bool) (message string, err error) {
 	var pods corev1.PodList
 	if err := e.Reader.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
 		return "", err

@@ -23,10 +23,12 @@ const kept = api.Group + "/keep"
 // made, and the mark is removed only with the last slice.
 func (s *Slices) keep(ctx context.Context, namespace, slice string, last bool) error {
 	var list authv1beta1.ResourceSliceList
-	if err := s.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{consts.ReplicationRequestedLabel: consts.ReplicationRequestedLabelValue}); err != nil {
+	if err := s.List(ctx, &list, client.InNamespace(namespace),
+		client.MatchingLabels{consts.ReplicationRequestedLabel: consts.ReplicationRequestedLabelValue}); err != nil {
 		return err
 	}
-	others := slices.ContainsFunc(list.Items, func(o authv1beta1.ResourceSlice) bool { return o.Name != slice && o.DeletionTimestamp == nil })
+	others := slices.ContainsFunc(list.Items,
+		func(o authv1beta1.ResourceSlice) bool { return o.Name != slice && o.DeletionTimestamp == nil })
 	if others {
 		if err := s.Guarded(ctx); err != nil {
 			return err
@@ -69,7 +71,8 @@ func (s *Slices) leaving(ctx context.Context, namespace string) (string, error) 
 // mark sets or removes the mark of each map. keeps decides, given whether the map has it.
 func (s *Slices) mark(ctx context.Context, namespace string, keeps func(is bool) bool) error {
 	var maps offv1beta1.NamespaceMapList
-	if err := s.List(ctx, &maps, client.InNamespace(namespace), client.MatchingLabels{consts.ReplicationRequestedLabel: consts.ReplicationRequestedLabelValue}); err != nil {
+	if err := s.List(ctx, &maps, client.InNamespace(namespace),
+		client.MatchingLabels{consts.ReplicationRequestedLabel: consts.ReplicationRequestedLabelValue}); err != nil {
 		return err
 	}
 	for i := range maps.Items {

@@ -40,8 +40,8 @@ type Use struct {
 	Strategy  api.OffloadStrategy
 }
 
-// CheckAllowed reports whether requests of one namespace may offload another: they may offload their own, and one
-// whose label names theirs. Errors: Forbidden, NotFound.
+// CheckAllowed reports whether requests of one namespace may offload another: they may offload
+// their own, and one whose label names theirs. Errors: Forbidden, NotFound.
 func CheckAllowed(ctx context.Context, c client.Reader, namespace, requests string) error {
 	if namespace == requests {
 		return nil
@@ -105,7 +105,8 @@ func (n *Namespaces) update(ctx context.Context, o *offv1beta1.NamespaceOffloadi
 		return nil
 	}
 	nodes, err := n.virtualNodes(ctx, "")
-	if err != nil || slices.ContainsFunc(nodes, func(v offv1beta1.VirtualNode) bool { return v.Spec.Labels[Label(u.Namespace)] != "" }) {
+	if err != nil || slices.ContainsFunc(nodes,
+		func(v offv1beta1.VirtualNode) bool { return v.Spec.Labels[Label(u.Namespace)] != "" }) {
 		return err
 	}
 	return client.IgnoreNotFound(n.Delete(ctx, o))
@@ -135,8 +136,10 @@ func specOf(u Use) offv1beta1.NamespaceOffloadingSpec {
 func foreign(o *offv1beta1.NamespaceOffloading, u Use) error {
 	for _, provider := range u.Providers {
 		if !selects(o, provider, nil) {
-			return api.Errorf(api.CodeConflict, "namespace %s has a NamespaceOffloading that Bourse did not make and that does not select %s", u.Namespace, provider).
-				Fix("add to its clusterSelector: {key: %s, operator: In, values: [%s]}", consts.RemoteClusterID, strings.Join(u.Providers, ", "))
+			return api.Errorf(api.CodeConflict,
+				"namespace %s has a NamespaceOffloading that Bourse did not make and that does not select %s", u.Namespace, provider).
+				Fix("add to its clusterSelector: {key: %s, operator: In, values: [%s]}",
+					consts.RemoteClusterID, strings.Join(u.Providers, ", "))
 		}
 	}
 	return nil
@@ -162,7 +165,8 @@ func selects(o *offv1beta1.NamespaceOffloading, provider string, labels map[stri
 
 // Others returns the namespaces that would be offloaded to a provider although no request names
 // them: their Secrets would go there.
-func (n *Namespaces) Others(ctx context.Context, provider string, labels map[string]string, named []string) ([]string, error) {
+func (n *Namespaces) Others(ctx context.Context, provider string,
+	labels map[string]string, named []string) ([]string, error) {
 	var list offv1beta1.NamespaceOffloadingList
 	if err := n.List(ctx, &list); err != nil {
 		return nil, err

@@ -29,7 +29,8 @@ import (
 // makeNode creates the VirtualNode of a granted slice, as Liqo would, but with our options. Liqo's
 // default options send every Secret of a namespace to the provider. Once the Node is Ready, an
 // annotation makes Liqo maintain the VirtualNode. Earlier, Liqo's updates would only delay the node.
-func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice, provider string, as Node, stands bool) error {
+func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
+	provider string, as Node, stands bool) error {
 	if err := s.keep(ctx, slice.Namespace, slice.Name, false); err != nil {
 		return err
 	}
@@ -46,7 +47,8 @@ func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 		return s.Patch(ctx, slice, client.MergeFrom(before))
 	}
 	var identities authv1beta1.IdentityList
-	if err := s.List(ctx, &identities, client.InNamespace(slice.Namespace), client.MatchingLabels{consts.ResourceSliceNameLabelKey: slice.Name}); err != nil {
+	if err := s.List(ctx, &identities, client.InNamespace(slice.Namespace),
+		client.MatchingLabels{consts.ResourceSliceNameLabelKey: slice.Name}); err != nil {
 		return err
 	}
 	if len(identities.Items) == 0 || identities.Items[0].Status.KubeconfigSecretRef == nil {
@@ -73,7 +75,10 @@ func (s *Slices) made(ctx context.Context, slice *authv1beta1.ResourceSlice, sta
 	}
 	var list offv1beta1.VirtualNodeList
 	err := s.Reader.List(ctx, &list, client.InNamespace(slice.Namespace))
-	return slices.ContainsFunc(list.Items, func(n offv1beta1.VirtualNode) bool { return n.Name == slice.Name && n.DeletionTimestamp == nil }), err
+	return slices.ContainsFunc(list.Items, func(n offv1beta1.VirtualNode) bool {
+		return n.Name == slice.Name &&
+			n.DeletionTimestamp == nil
+	}), err
 }
 
 // newNode returns the VirtualNode that Liqo would make for a slice. If it differed, Liqo would
@@ -136,8 +141,10 @@ func (s *Slices) prepared(ctx context.Context, reflect api.Reflect) (string, err
 // options makes the VkOptionsTemplate for a reflection from the cluster's default one and returns its name.
 func (s *Slices) options(ctx context.Context, reflect api.Reflect) (string, error) {
 	var from offv1beta1.VkOptionsTemplate
-	if err := s.Reader.Get(ctx, client.ObjectKey{Namespace: s.LiqoNamespace, Name: defaultOptions}, &from); apierrors.IsNotFound(err) {
-		return "", api.Errorf(api.CodeUnavailable, "Liqo has no VkOptionsTemplate %s/%s", s.LiqoNamespace, defaultOptions).Fix("install Liqo with its chart")
+	if err := s.Reader.Get(ctx, client.ObjectKey{Namespace: s.LiqoNamespace, Name: defaultOptions},
+		&from); apierrors.IsNotFound(err) {
+		return "", api.Errorf(api.CodeUnavailable, "Liqo has no VkOptionsTemplate %s/%s", s.LiqoNamespace, defaultOptions).
+			Fix("install Liqo with its chart")
 	} else if err != nil {
 		return "", err
 	}
@@ -145,7 +152,8 @@ func (s *Slices) options(ctx context.Context, reflect api.Reflect) (string, erro
 	name := strings.ToLower(fmt.Sprintf("bourse-%s-%s-%s", reflect.Secrets, reflect.ConfigMaps, reflect.Services))
 	want := from.Spec.DeepCopy()
 	want.ReflectorsConfig = reflectors(from.Spec.ReflectorsConfig, reflect)
-	want.ExtraArgs = append(slices.DeleteFunc(want.ExtraArgs, func(a string) bool { return strings.HasPrefix(a, "--enable-apiserver-support") }),
+	want.ExtraArgs = append(slices.DeleteFunc(want.ExtraArgs,
+		func(a string) bool { return strings.HasPrefix(a, "--enable-apiserver-support") }),
 		"--enable-apiserver-support=false") // pods at the provider must not reach the consumer's API server
 	have := &offv1beta1.VkOptionsTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: s.LiqoNamespace, Name: name}}
 	err := s.Reader.Get(ctx, client.ObjectKeyFromObject(have), have)
@@ -216,7 +224,8 @@ func Strictest(all []api.Reflect) (r api.Reflect) {
 			r = one
 			continue
 		}
-		r = api.Reflect{Secrets: stricter(r.Secrets, one.Secrets), ConfigMaps: stricter(r.ConfigMaps, one.ConfigMaps), Services: stricter(r.Services, one.Services)}
+		r = api.Reflect{Secrets: stricter(r.Secrets, one.Secrets),
+			ConfigMaps: stricter(r.ConfigMaps, one.ConfigMaps), Services: stricter(r.Services, one.Services)}
 	}
 	return r
 }

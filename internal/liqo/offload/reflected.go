@@ -21,14 +21,17 @@ const (
 	failed    = "FailedReflection"
 	disabled  = "ReflectionDisabled"
 
-	// retriesWithin is how soon Liqo tries again at the latest: an older failure is of an object that is gone.
+	// retriesWithin is how soon Liqo tries again at the latest: an older failure is of an object
+	// that is gone.
 	retriesWithin = 20 * time.Minute
-	// eventsRead is how many Events of one reason are read, failuresRead how many objects are looked at that failed.
+	// eventsRead is how many Events of one reason are read, failuresRead how many objects are
+	// looked at that failed.
 	eventsRead, failuresRead = 500, 20
 )
 
-// NotReflected lists the objects of a namespace that do not reach a provider: those that Liqo fails to copy, with its
-// reason, and those that the request leaves out. Liqo reports the latter for an hour.
+// NotReflected lists the objects of a namespace that do not reach a provider: those that Liqo fails
+// to copy, with its reason, and those that the request leaves out. Liqo reports the latter for an
+// hour.
 func NotReflected(
 	ctx context.Context, r client.Reader, namespace, provider string, now time.Time,
 ) (fails, leftOut []string, err error) {

@@ -37,39 +37,48 @@ func (e eventsOf) List(_ context.Context, list client.ObjectList, options ...cli
 	return nil
 }
 
-// What Liqo fails to copy to a provider, and what it leaves out, is read from its Events. The newest Event of an object counts.
+// What Liqo fails to copy to a provider, and what it leaves out, is read from its Events. The
+// newest Event of an object counts.
 func TestNotReflected(t *testing.T) {
 	now := time.Now()
 	event := func(ago time.Duration, name, reason, message string) corev1.Event {
 		return corev1.Event{
-			InvolvedObject: corev1.ObjectReference{Kind: "Secret", Name: name, UID: types.UID(name)}, Reason: reason, Message: message,
+			InvolvedObject: corev1.ObjectReference{Kind: "Secret", Name: name,
+				UID: types.UID(name)}, Reason: reason, Message: message,
 			LastTimestamp: metav1.NewTime(now.Add(-ago)),
 		}
 	}
 	const refused, done = `Error reflecting object to cluster "milan": refused`, `Successfully reflected object to cluster "milan"`
 	fails, leftOut, err := NotReflected(t.Context(), eventsOf{
-		event(time.Minute, "fails", failed, `Error reflecting object to cluster "milan": too old`), event(time.Second, "fails", failed, refused),
+		event(time.Minute, "fails", failed, `Error reflecting object to cluster "milan": too old`), event(time.Second,
+			"fails", failed, refused),
 		event(time.Minute, "fails", reflected, done),
 		event(time.Minute, "mended", failed, refused), event(time.Second, "mended", reflected, done),
-		event(time.Minute, "status", failed, refused), event(time.Second, "status", reflected, `Successfully reflected object status back from cluster "milan"`),
+		event(time.Minute, "status", failed, refused), event(time.Second,
+			"status", reflected, `Successfully reflected object status back from cluster "milan"`),
 		event(time.Second, "back", failed, `Error reflecting object status back from cluster "milan": refused`),
 		event(time.Hour, "gone", failed, refused),
 		event(time.Second, "elsewhere", failed, `Error reflecting object to cluster "paris": refused`),
-		event(time.Minute, "off", disabled, `Reflection to cluster "milan" disabled for the current object (policy: "AllowList")`),
-		event(time.Second, "off", disabled, `Reflection to cluster "milan" disabled for the current object (policy: "AllowList")`),
+		event(time.Minute, "off", disabled,
+			`Reflection to cluster "milan" disabled for the current object (policy: "AllowList")`),
+		event(time.Second, "off", disabled,
+			`Reflection to cluster "milan" disabled for the current object (policy: "AllowList")`),
 		event(time.Second, "pod", disabled, `Reflection to cluster "milan" disabled for namespace "db".`),
 	}, "db", "milan", now)
-	if err != nil || !slices.Equal(fails, []string{"Secret db/fails: refused", "Secret db/status: refused"}) || !slices.Equal(leftOut, []string{"Secret db/off"}) {
+	if err != nil || !slices.Equal(fails, []string{"Secret db/fails: refused", "Secret db/status: refused"}) ||
+		!slices.Equal(leftOut, []string{"Secret db/off"}) {
 		t.Errorf("it fails for %q, leaves out %q, %v", fails, leftOut, err)
 	}
 	var many eventsOf
 	for i := range 300 {
 		many = append(many, event(time.Second, fmt.Sprint("secret-", i), failed, refused+strings.Repeat("!", 1000)))
 	}
-	if fails, _, _ := NotReflected(t.Context(), many, "db", "milan", now); len(fails) != failuresRead || len(fails[0]) > 400 {
+	if fails, _, _ := NotReflected(t.Context(), many, "db", "milan", now); len(fails) != failuresRead ||
+		len(fails[0]) > 400 {
 		t.Errorf("of 300 failures it lists %d, the first with %d characters", len(fails), len(fails[0]))
 	}
-	if text := DescribeReflect(api.Reflect{ConfigMaps: api.ReflectNone}); !strings.Contains(text, "Secrets: AllowList, ConfigMaps: None, Services: All") {
+	if text := DescribeReflect(api.Reflect{ConfigMaps: api.ReflectNone}); !strings.Contains(text,
+		"Secrets: AllowList, ConfigMaps: None, Services: All") {
 		t.Error(text)
 	}
 }

@@ -28,18 +28,23 @@ func TestSelects(t *testing.T) {
 		o    *offv1beta1.NamespaceOffloading
 		want bool
 	}{
-		"no selector":           {of(), true},
-		"every virtual node":    {of(in("liqo.io/type", "virtual-node")), true},
-		"this provider":         {of(in("liqo.io/remote-cluster-id", "milan")), true},
-		"another provider":      {of(in("liqo.io/remote-cluster-id", "oslo")), false},
-		"another, or this":      {of(in("liqo.io/remote-cluster-id", "oslo"), in("liqo.io/remote-cluster-id", "milan")), true},
-		"by a label of ours":    {of(in("bourse.dev/pool", "general")), true},
-		"by a label it lacks":   {of(in("topology.kubernetes.io/region", "mars")), false},
-		"what cannot be read":   {of(corev1.NodeSelectorRequirement{Key: "x", Operator: "Sometimes"}), true},
-		"everyone but somebody": {of(corev1.NodeSelectorRequirement{Key: "liqo.io/remote-cluster-id", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"oslo"}}), true},
-		"everyone but this":     {of(corev1.NodeSelectorRequirement{Key: "liqo.io/remote-cluster-id", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"milan"}}), false},
-		"with that label":       {of(corev1.NodeSelectorRequirement{Key: "bourse.dev/pool", Operator: corev1.NodeSelectorOpExists}), true},
-		"without that label":    {of(corev1.NodeSelectorRequirement{Key: "bourse.dev/pool", Operator: corev1.NodeSelectorOpDoesNotExist}), false},
+		"no selector":        {of(), true},
+		"every virtual node": {of(in("liqo.io/type", "virtual-node")), true},
+		"this provider":      {of(in("liqo.io/remote-cluster-id", "milan")), true},
+		"another provider":   {of(in("liqo.io/remote-cluster-id", "oslo")), false},
+		"another, or this": {of(in("liqo.io/remote-cluster-id", "oslo"),
+			in("liqo.io/remote-cluster-id", "milan")), true},
+		"by a label of ours":  {of(in("bourse.dev/pool", "general")), true},
+		"by a label it lacks": {of(in("topology.kubernetes.io/region", "mars")), false},
+		"what cannot be read": {of(corev1.NodeSelectorRequirement{Key: "x", Operator: "Sometimes"}), true},
+		"everyone but somebody": {of(corev1.NodeSelectorRequirement{Key: "liqo.io/remote-cluster-id",
+			Operator: corev1.NodeSelectorOpNotIn, Values: []string{"oslo"}}), true},
+		"everyone but this": {of(corev1.NodeSelectorRequirement{Key: "liqo.io/remote-cluster-id",
+			Operator: corev1.NodeSelectorOpNotIn, Values: []string{"milan"}}), false},
+		"with that label": {of(corev1.NodeSelectorRequirement{Key: "bourse.dev/pool",
+			Operator: corev1.NodeSelectorOpExists}), true},
+		"without that label": {of(corev1.NodeSelectorRequirement{Key: "bourse.dev/pool",
+			Operator: corev1.NodeSelectorOpDoesNotExist}), false},
 	} {
 		if got := selects(c.o, "milan", map[string]string{"bourse.dev/pool": "general"}); got != c.want {
 			t.Errorf("%s: %t", name, got)
@@ -47,15 +52,16 @@ func TestSelects(t *testing.T) {
 	}
 }
 
-// The label of a namespace with the longest name is valid. A provider chooses labels of its virtual node, but not the
-// namespaces that may run there, nor whose node it is.
+// The label of a namespace with the longest name is valid. A provider chooses labels of its virtual
+// node, but not the namespaces that may run there, nor whose node it is.
 func TestLabelsOfAVirtualNode(t *testing.T) {
 	long := strings.Repeat("n", 63)
 	slice := &authv1beta1.ResourceSlice{Status: authv1beta1.ResourceSliceStatus{NodeLabels: map[string]string{
 		"zone": "a", Label("payroll"): "true", "liqo.io/remote-cluster-id": "oslo",
 	}}}
 	got := newNode(slice, "milan", []string{"demo", long}).Spec.Labels
-	want := map[string]string{"zone": "a", "liqo.io/remote-cluster-id": "milan", "offload.bourse.dev/demo": "true", "offload.bourse.dev/" + long: "true"}
+	want := map[string]string{"zone": "a", "liqo.io/remote-cluster-id": "milan",
+		"offload.bourse.dev/demo": "true", "offload.bourse.dev/" + long: "true"}
 	if !maps.Equal(got, want) {
 		t.Errorf("the labels are %v, want %v", got, want)
 	}

@@ -198,7 +198,8 @@ func (s *Slices) Names(ctx context.Context, provider string) ([]string, error) {
 	}
 	var names []string
 	for i := range list.Items {
-		if slice := &list.Items[i]; liqo.Ours(slice) && slice.Labels[consts.ReplicationRequestedLabel] == consts.ReplicationRequestedLabelValue {
+		if slice := &list.Items[i]; liqo.Ours(slice) &&
+			slice.Labels[consts.ReplicationRequestedLabel] == consts.ReplicationRequestedLabelValue {
 			names = append(names, slice.Name)
 		}
 	}

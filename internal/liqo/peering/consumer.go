@@ -156,7 +156,8 @@ func checkNonce(nonce []byte) error {
 // opening signs the nonce with our Liqo's key and makes the request for the provider: the public key
 // and a certificate request. The private key stays in its Secret. The result is kept for two seconds.
 func (c *Consumer) opening(ctx context.Context, namespace, provider string, nonce []byte) (o opening, err error) {
-	if o, known := c.openings.of(provider, now(c.Clock)); known && bytes.Equal(o.signed.Data[consts.NonceSecretField], nonce) {
+	if o, known := c.openings.of(provider, now(c.Clock)); known &&
+		bytes.Equal(o.signed.Data[consts.NonceSecretField], nonce) {
 		return o, nil
 	}
 	key, public, err := Keys(ctx, c.Client, c.LiqoNamespace)

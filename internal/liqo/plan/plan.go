@@ -46,14 +46,17 @@ func Objects(r Reservation) []Step {
 	if r.Network == api.NetworkWireGuard {
 		steps = append(steps, connection(r, there.Name, here.Name)...)
 	}
-	steps = append(steps, Step{r.Consumer, agent(r.Consumer), offload.NewSlice(here.Name, r.Provider, r.Slice, r.Resources)})
+	steps = append(steps, Step{r.Consumer, agent(r.Consumer),
+		offload.NewSlice(here.Name, r.Provider, r.Slice, r.Resources)})
 	if r.Offload == nil {
 		return steps
 	}
 	for _, name := range r.Offload.Namespaces {
-		mapped := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name + "-" + r.Consumer, Labels: map[string]string{guard.Label: "true"}}}
+		mapped := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name + "-" + r.Consumer,
+			Labels: map[string]string{guard.Label: "true"}}}
 		steps = append(steps,
-			Step{r.Consumer, agent(r.Consumer), offload.NewOffloading(offload.Use{Namespace: name, Providers: []string{r.Provider}, Strategy: r.Offload.Strategy})},
+			Step{r.Consumer, agent(r.Consumer),
+				offload.NewOffloading(offload.Use{Namespace: name, Providers: []string{r.Provider}, Strategy: r.Offload.Strategy})},
 			Step{r.Provider, "by Liqo; its guards by the agent of " + r.Provider, mapped},
 		)
 		for _, o := range guard.Objects(mapped, nil) {
@@ -70,7 +73,8 @@ func connection(r Reservation, there, here string) []Step {
 	return []Step{
 		{r.Provider, "by the agent of " + r.Provider, network.NewConfiguration(there, r.Consumer, nothing)},
 		{r.Consumer, "by the agent of " + r.Consumer, network.NewConfiguration(here, r.Provider, nothing)},
-		{r.Provider, "by the agent of " + r.Provider, network.NewServer(there, r.Consumer, "liqo", network.GatewayLoadBalancer)},
+		{r.Provider, "by the agent of " + r.Provider,
+			network.NewServer(there, r.Consumer, "liqo", network.GatewayLoadBalancer)},
 		{r.Consumer, "by the agent of " + r.Consumer, network.NewClient(here, r.Provider, "liqo", &api.HandshakeEndpoint{})},
 	}
 }

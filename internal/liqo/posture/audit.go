@@ -79,7 +79,8 @@ func certificates(ctx context.Context, r client.Reader, a *api.Audit, namespace 
 		if err != nil {
 			return err
 		}
-		a.Certificates = append(a.Certificates, api.AuditCertificate{User: certificate.Subject.CommonName, Until: metav1.NewTime(certificate.NotAfter)})
+		a.Certificates = append(a.Certificates, api.AuditCertificate{User: certificate.Subject.CommonName,
+			Until: metav1.NewTime(certificate.NotAfter)})
 	}
 	return nil
 }

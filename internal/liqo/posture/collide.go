@@ -14,10 +14,12 @@ import (
 )
 
 // liqoRoles are those that Liqo binds to the users and groups that it names after consumers.
-var liqoRoles = []string{"liqo-remote-controlplane", "liqo-virtual-kubelet-remote", "liqo-virtual-kubelet-remote-clusterwide"}
+var liqoRoles = []string{"liqo-remote-controlplane", "liqo-virtual-kubelet-remote",
+	"liqo-virtual-kubelet-remote-clusterwide"}
 
-// wellKnown are namespaces that Kubernetes and what is installed beside it make for themselves, with what others must not read. Liqo would make one
-// of these, where it is not there yet, for a consumer whose ID ends its name.
+// wellKnown are namespaces that Kubernetes and what is installed beside it make for themselves,
+// with what others must not read. Liqo would make one of these, where it is not there yet, for a
+// consumer whose ID ends its name.
 var wellKnown = []string{
 	"kube-system", "kube-public", "kube-node-lease", "kube-flannel", "local-path-storage", "liqo-storage", "bourse-placeholders",
 	"cert-manager", "ingress-nginx", "istio-ingress", "istio-egress", "external-dns", "external-secrets", "sealed-secrets", "trust-manager",
@@ -43,23 +45,26 @@ func ReadBindings(ctx context.Context, r client.Reader) (all Bindings, err error
 	return all, err
 }
 
-// Colliding are those of the consumers whose IDs already mean something here, and what: Liqo makes a Kubernetes user, and a group, of each, and
-// names namespaces NAMESPACE-CONSUMER.
+// Colliding are those of the consumers whose IDs already mean something here, and what: Liqo makes
+// a Kubernetes user, and a group, of each, and names namespaces NAMESPACE-CONSUMER.
 func (all Bindings) Colliding(consumers ...string) (found []api.Problem) {
 	for _, consumer := range consumers {
 		if i := slices.IndexFunc(wellKnown, func(name string) bool { return strings.HasSuffix(name, "-"+consumer) }); i >= 0 {
-			found = append(found, health.ClusterIDCollides.Of("cluster "+consumer, "do not lend to that cluster, or have its admin choose another cluster ID",
+			found = append(found, health.ClusterIDCollides.Of("cluster "+consumer,
+				"do not lend to that cluster, or have its admin choose another cluster ID",
 				"a namespace of its could get the name of a well-known namespace of this cluster: %s", wellKnown[i]))
 		}
 		if by := all.of(consumer); len(by) > 0 {
-			found = append(found, health.ClusterIDCollides.Of("cluster "+consumer, "rename the user or group, or do not lend to that cluster",
+			found = append(found, health.ClusterIDCollides.Of("cluster "+consumer,
+				"rename the user or group, or do not lend to that cluster",
 				"%s is also a user or group that has rights here (%s): Liqo would give that cluster the same rights", consumer, by[0]))
 		}
 	}
 	return found
 }
 
-// of names the bindings that give a user or group rights, in the order of their names, without those that Liqo makes.
+// of names the bindings that give a user or group rights, in the order of their names, without
+// those that Liqo makes.
 func (all Bindings) of(consumer string) (found []string) {
 	for _, b := range all.cluster.Items {
 		if names(b.Subjects, consumer) && !slices.Contains(liqoRoles, b.RoleRef.Name) {

@@ -15,8 +15,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
 
-// What the policies are told of a consumer: what nobody says any more stays as it was, what it no longer has goes, and
-// nothing of another consumer's is touched.
+// What the policies are told of a consumer: what nobody says any more stays as it was, what it no
+// longer has goes, and nothing of another consumer's is touched.
 func TestConsumers(t *testing.T) {
 	c, err := client.New(kubeapi.New(kubeapi.Options{}).Config(), client.Options{Scheme: clientgoscheme.Scheme})
 	if err != nil {
@@ -46,7 +46,8 @@ func TestConsumers(t *testing.T) {
 	says(p.List(t.Context(), "rome", yes, nil), map[string]string{"rome.at": "milan", "rome": "brokered, limits"})
 	says(p.List(t.Context(), "rome", nil, nil), map[string]string{"rome.at": "milan", "rome": "brokered, limits"})
 
-	fast := Slice{Name: "fast", CSR: 7, User: "user-f", Places: &Places{Nodes: map[string]string{"y": "2", "x": "1"}, Tolerates: []string{"gpu"}, StorageClasses: []string{"disk", "ssd"}, RuntimeClasses: []string{"nvidia"}}}
+	fast := Slice{Name: "fast", CSR: 7, User: "user-f", Places: &Places{Nodes: map[string]string{"y": "2", "x": "1"},
+		Tolerates: []string{"gpu"}, StorageClasses: []string{"disk", "ssd"}, RuntimeClasses: []string{"nvidia"}}}
 	slow := Slice{Name: "slow", CSR: 8, User: "user-s", Places: &Places{}}
 	all := map[string]string{
 		"rome.at": "milan", "rome": "brokered, limits", "rome.slices": "fast=7,slow=8", "user-f.of": "rome", "user-f.nodes": "x=1,y=2", "user-f.tolerates": "gpu", "user-f.storage": "disk,ssd", "user-f.runtimes": "nvidia", "user-s.of": "rome",
@@ -54,8 +55,10 @@ func TestConsumers(t *testing.T) {
 	says(p.List(t.Context(), "rome", nil, []Slice{fast, slow}), maps.Clone(all))
 	fast.Places, slow.Places = nil, nil // the SharingPolicy is gone, or not valid
 	says(p.List(t.Context(), "rome", nil, []Slice{fast, slow}), all)
-	says(p.List(t.Context(), "rome", nil, []Slice{slow}), map[string]string{"rome.at": "milan", "rome": "brokered, limits", "rome.slices": "slow=8", "user-s.of": "rome"})
-	says(p.List(t.Context(), "rome", no, []Slice{slow}), map[string]string{"rome.at": "milan", "rome": "brokered", "rome.annotations": "a.example/x,b.example/y", "rome.slices": "slow=8", "user-s.of": "rome"})
+	says(p.List(t.Context(), "rome", nil, []Slice{slow}),
+		map[string]string{"rome.at": "milan", "rome": "brokered, limits", "rome.slices": "slow=8", "user-s.of": "rome"})
+	says(p.List(t.Context(), "rome", no, []Slice{slow}), map[string]string{"rome.at": "milan",
+		"rome": "brokered", "rome.annotations": "a.example/x,b.example/y", "rome.slices": "slow=8", "user-s.of": "rome"})
 	says(p.Unlist(t.Context(), "rome"), map[string]string{})
 }
 
@@ -72,7 +75,8 @@ func TestOthersThatEndLikeIt(t *testing.T) {
 		maps.DeleteFunc(all, func(key, _ string) bool { return !strings.HasSuffix(key, others) })
 		return all
 	}
-	if got, want := ofOthers(), map[string]string{"rome.others": "-x-rome,-y-x-rome", "x-rome.others": "-y-x-rome"}; !maps.Equal(got, want) {
+	if got, want := ofOthers(), map[string]string{"rome.others": "-x-rome,-y-x-rome",
+		"x-rome.others": "-y-x-rome"}; !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	if err := p.Unlist(t.Context(), "y-x-rome"); err != nil {
@@ -98,7 +102,8 @@ func TestTheListIsFull(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := p.List(t.Context(), "d", nil, []Slice{{Name: "s", User: "user-d", Places: places}}); api.CodeOf(err) != api.CodeCapReached || data()["d"] != "" {
+	if err := p.List(t.Context(), "d", nil,
+		[]Slice{{Name: "s", User: "user-d", Places: places}}); api.CodeOf(err) != api.CodeCapReached || data()["d"] != "" {
 		t.Errorf("%v", err)
 	}
 	if err := p.List(t.Context(), "a", nil, []Slice{{Name: "s", User: "user-a", Places: &Places{}}}); err != nil {
@@ -116,7 +121,8 @@ func TestTheListIsFull(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if found, err := (&Inspection{Reader: p.Reader, Lends: true, Namespace: "bourse"}).list(t.Context()); err != nil || len(found) > 0 {
+	if found, err := (&Inspection{Reader: p.Reader, Lends: true, Namespace: "bourse"}).list(t.Context()); err != nil ||
+		len(found) > 0 {
 		t.Errorf("%v %v", found, err)
 	}
 }

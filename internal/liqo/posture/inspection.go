@@ -59,7 +59,8 @@ func (i *Inspection) Problems(ctx context.Context) []api.Problem {
 		if there, err := i.Installed(); err != nil {
 			return []api.Problem{health.NotChecked.Of("Liqo", "", "%s", err)}
 		} else if !there {
-			return []api.Problem{health.LiqoMissing.Of("", "install Liqo v"+liqo.Tested+": https://docs.liqo.io", "the API server has no Liqo CRDs")}
+			return []api.Problem{health.LiqoMissing.Of("", "install Liqo v"+liqo.Tested+": https://docs.liqo.io",
+				"the API server has no Liqo CRDs")}
 		}
 	}
 	var all []api.Problem
@@ -67,13 +68,16 @@ func (i *Inspection) Problems(ctx context.Context) []api.Problem {
 		of string
 		do func(context.Context) ([]api.Problem, error)
 	}{
-		{"Liqo's installation", i.installation}, {"Liqo's key", i.key}, {"the admission policies", i.policies}, {"the list of consumers", i.list},
+		{"Liqo's installation", i.installation}, {"Liqo's key", i.key}, {"the admission policies",
+			i.policies}, {"the list of consumers", i.list},
 		{"Secrets of consumers", i.secrets}, {"Liqo's webhook", i.webhook},
-		{"namespaces that are offloaded", i.namespaces}, {"pods on virtual nodes", i.tolerations}, {"Services named like pods", i.services}, {"the peerings", i.peerings},
+		{"namespaces that are offloaded", i.namespaces}, {"pods on virtual nodes",
+			i.tolerations}, {"Services named like pods", i.services}, {"the peerings", i.peerings},
 	} {
 		found, err := check.do(ctx)
 		if apierrors.IsForbidden(err) {
-			found = append(found, health.RightsMissing.Of(check.of, "apply config/rbac and config/liqo, or use an admin's kubeconfig", "%s", err))
+			found = append(found, health.RightsMissing.Of(check.of,
+				"apply config/rbac and config/liqo, or use an admin's kubeconfig", "%s", err))
 		} else if err != nil {
 			found = append(found, health.NotChecked.Of(check.of, "", "%s", err))
 		}
@@ -90,20 +94,25 @@ func (i *Inspection) installation(ctx context.Context) (found []api.Problem, err
 	}
 	switch minor := liqo.Minor(have.Version); {
 	case minor == "":
-		found = append(found, health.LiqoUnknown.Of("", "give the Deployment the label app.kubernetes.io/version", "Deployment %s/liqo-controller-manager has no version label", i.LiqoNamespace))
+		found = append(found, health.LiqoUnknown.Of("", "give the Deployment the label app.kubernetes.io/version",
+			"Deployment %s/liqo-controller-manager has no version label", i.LiqoNamespace))
 	case minor != liqo.Tested && !i.AllowUntested:
-		found = append(found, health.LiqoUntested.Of("", "install Liqo v"+liqo.Tested+", or start the agent with --allow-untested-liqo", "the cluster runs Liqo %s; tested is %s", have.Version, liqo.Tested))
+		found = append(found, health.LiqoUntested.Of("",
+			"install Liqo v"+liqo.Tested+", or start the agent with --allow-untested-liqo", "the cluster runs Liqo %s; tested is %s", have.Version, liqo.Tested))
 	}
 	for _, module := range strings.Fields(have.Off) {
-		found = append(found, health.LiqoModuleOff.Of("", "helm upgrade liqo ... --set "+module+".enabled=true, and restart the agent", "Liqo's module %s is disabled", module))
+		found = append(found, health.LiqoModuleOff.Of("",
+			"helm upgrade liqo ... --set "+module+".enabled=true, and restart the agent", "Liqo's module %s is disabled", module))
 	}
 	if !i.Lends {
 		return found, nil
 	}
 	if have.LimitsEnforcement != "Hard" {
-		found = append(found, health.LimitsNotEnforced.Of("", "helm upgrade liqo ... --set controllerManager.config.defaultLimitsEnforcement=Hard", "defaultLimitsEnforcement is %q", have.LimitsEnforcement))
+		found = append(found, health.LimitsNotEnforced.Of("",
+			"helm upgrade liqo ... --set controllerManager.config.defaultLimitsEnforcement=Hard", "defaultLimitsEnforcement is %q", have.LimitsEnforcement))
 	}
-	found = append(found, health.DefaultClassOpen.Of("", "peer by hand only with clusters that you trust with this whole cluster", "Liqo v1.2 grants what the class is asked for, without a limit"))
+	found = append(found, health.DefaultClassOpen.Of("",
+		"peer by hand only with clusters that you trust with this whole cluster", "Liqo v1.2 grants what the class is asked for, without a limit"))
 	if i.APIServer != "" {
 		have.APIServer = i.APIServer
 	}
@@ -129,7 +138,8 @@ func (i *Inspection) apiServer(ctx context.Context, server string) []api.Problem
 	if err != nil {
 		return []api.Problem{health.APIServerUnknown.Of(server, fix, "%s", err)}
 	}
-	if ip := net.ParseIP(u.Hostname()); ip != nil && (ip.IsLoopback() || ip.IsUnspecified()) || u.Hostname() == "localhost" {
+	if ip := net.ParseIP(u.Hostname()); ip != nil && (ip.IsLoopback() || ip.IsUnspecified()) ||
+		u.Hostname() == "localhost" {
 		return []api.Problem{health.APIServerLocal.Of(server, fix, "the address is local: consumers would reach themselves")}
 	}
 	if i.Dial == nil {
@@ -148,7 +158,8 @@ func (i *Inspection) policies(ctx context.Context) (found []api.Problem, err err
 	if i.Before {
 		err := i.Reader.List(ctx, &admissionv1.ValidatingAdmissionPolicyList{}, client.Limit(1))
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-			return []api.Problem{health.PoliciesMissing.Of("", "upgrade to Kubernetes 1.30 or later, or only borrow", "the API server has no ValidatingAdmissionPolicy")}, nil
+			return []api.Problem{health.PoliciesMissing.Of("", "upgrade to Kubernetes 1.30 or later, or only borrow",
+				"the API server has no ValidatingAdmissionPolicy")}, nil
 		}
 		return nil, err
 	}
@@ -174,7 +185,8 @@ func (i *Inspection) list(ctx context.Context) ([]api.Problem, error) {
 		return nil, client.IgnoreNotFound(err) // the policies say that it is missing
 	}
 	if size := sizeOf(m.Data); size > MaxList*6/10 {
-		return []api.Problem{health.ConsumersCrowded.Of("ConfigMap "+consumers, "lend to fewer clusters, or close peerings that nobody needs", "it has %d of at most %d bytes", size, MaxList)}, nil
+		return []api.Problem{health.ConsumersCrowded.Of("ConfigMap "+consumers,
+			"lend to fewer clusters, or close peerings that nobody needs", "it has %d of at most %d bytes", size, MaxList)}, nil
 	}
 	return nil, nil
 }
@@ -200,7 +212,8 @@ func (i *Inspection) secrets(ctx context.Context) (found []api.Problem, err erro
 		}
 		for _, s := range all.Items {
 			if acted := labelsOfLiqo(s.Labels); len(acted) > 0 {
-				found = append(found, health.SecretOfLiqo.Of("Secret "+s.Namespace+"/"+s.Name, fmt.Sprintf("find out who made it, then delete it: kubectl -n %s delete secret %s", s.Namespace, s.Name),
+				found = append(found, health.SecretOfLiqo.Of("Secret "+s.Namespace+"/"+s.Name,
+					fmt.Sprintf("find out who made it, then delete it: kubectl -n %s delete secret %s", s.Namespace, s.Name),
 					"cluster %s may have written it, and Liqo acts on its labels: %s", liqo.Peer(&ns), strings.Join(acted, ", ")))
 			}
 		}
@@ -209,7 +222,8 @@ func (i *Inspection) secrets(ctx context.Context) (found []api.Problem, err erro
 }
 
 // ownLabels are those that Liqo's virtual kubelet sets on Secrets, as policy bourse-reflected has them.
-var ownLabels = []string{"offloading.liqo.io/origin", "offloading.liqo.io/destination", "offloading.liqo.io/nodename", "offloading.liqo.io/service-account-name"}
+var ownLabels = []string{"offloading.liqo.io/origin", "offloading.liqo.io/destination",
+	"offloading.liqo.io/nodename", "offloading.liqo.io/service-account-name"}
 
 // labelsOfLiqo are those of a Secret beyond these.
 func labelsOfLiqo(all map[string]string) (found []string) {
@@ -231,7 +245,9 @@ func (i *Inspection) webhook(ctx context.Context) ([]api.Problem, error) {
 	}
 	err := i.Writer.Create(ctx, slice, client.DryRunAll)
 	if err != nil && strings.Contains(err.Error(), "failed calling webhook") {
-		return []api.Problem{health.LiqoWebhookDown.Of("", fmt.Sprintf("look at its pods: kubectl -n %s get pods -l app.kubernetes.io/component=webhook", i.LiqoNamespace), "%s", err)}, nil
+		return []api.Problem{health.LiqoWebhookDown.Of("",
+			fmt.Sprintf("look at its pods: kubectl -n %s get pods -l app.kubernetes.io/component=webhook",
+				i.LiqoNamespace), "%s", err)}, nil
 	}
 	if apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 		return nil, nil // somebody answered
@@ -248,7 +264,8 @@ func (i *Inspection) namespaces(ctx context.Context) (found []api.Problem, err e
 	for _, o := range list.Items {
 		if !liqo.Ours(&o) && offload.SelectsAny(&o) {
 			found = append(found, health.WouldOffloadOthers.Of("namespace "+o.Namespace,
-				fmt.Sprintf("kubectl -n %s edit namespaceoffloading %s: name the intended providers in clusterSelector, by %s", o.Namespace, o.Name, consts.RemoteClusterID),
+				fmt.Sprintf("kubectl -n %s edit namespaceoffloading %s: name the intended providers in clusterSelector, by %s",
+					o.Namespace, o.Name, consts.RemoteClusterID),
 				"its NamespaceOffloading selects every virtual node, also future ones: requests that would add a virtual node stop"))
 		}
 	}
@@ -278,7 +295,8 @@ func (i *Inspection) tolerations(ctx context.Context) (found []api.Problem, err 
 			}
 		}
 		if longest >= 0 {
-			found = append(found, health.TolerationSeconds.Of("namespace "+o.Namespace, "give the pods a toleration of "+corev1.TaintNodeNotReady+" with shorter tolerationSeconds",
+			found = append(found, health.TolerationSeconds.Of("namespace "+o.Namespace,
+				"give the pods a toleration of "+corev1.TaintNodeNotReady+" with shorter tolerationSeconds",
 				"its pods stay on a virtual node that is not Ready for up to %d s", longest))
 		}
 	}

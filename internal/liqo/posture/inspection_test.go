@@ -38,9 +38,11 @@ func cluster(t *testing.T) map[string]client.Object {
 	}
 	labels := map[string]string{"app.kubernetes.io/version": "v1.2.0"}
 	all := map[string]client.Object{
-		"liqo": &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-controller-manager", Labels: labels}, Spec: appsv1.DeploymentSpec{
+		"liqo": &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo",
+			Name: "liqo-controller-manager", Labels: labels}, Spec: appsv1.DeploymentSpec{
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
-				Image: "localhost/liqo-controller-manager", Args: []string{"--default-limits-enforcement=Hard", "--api-server-address-override=https://rome.example:6443"},
+				Image: "localhost/liqo-controller-manager", Args: []string{"--default-limits-enforcement=Hard",
+					"--api-server-address-override=https://rome.example:6443"},
 			}}}},
 		}},
 		"key": keys(t, key),
@@ -64,9 +66,10 @@ func keys(t *testing.T, key any) *corev1.Secret {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: consts.AuthKeysSecretName}, Data: map[string][]byte{
-		consts.PrivateKeyField: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
-	}}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: consts.AuthKeysSecretName},
+		Data: map[string][]byte{
+			consts.PrivateKeyField: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
+		}}
 }
 
 // What is wrong with a cluster is found, and nothing else.
@@ -83,22 +86,28 @@ func TestInspection(t *testing.T) {
 		}
 	}
 	offloaded := func(all map[string]client.Object, by map[string]string) {
-		all["offloading"] = &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "offloading", Labels: by}}
+		all["offloading"] = &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "shop",
+			Name: "offloading", Labels: by}}
 	}
 	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	identity := func(all map[string]client.Object, of authv1beta1.IdentityType, by map[string]string) {
-		all["identity "+string(of)] = &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: strings.ToLower(string(of)), Labels: by},
+		all["identity "+string(of)] = &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan",
+			Name: strings.ToLower(string(of)), Labels: by},
 			Spec: authv1beta1.IdentitySpec{ClusterID: "milan", Type: of}}
 	}
 	for name, c := range map[string]struct {
 		change func(*Inspection, map[string]client.Object)
 		want   string // besides DefaultClassOpen, which every lender is told
 	}{
-		"nothing":                 {func(*Inspection, map[string]client.Object) {}, ""},
-		"who only borrows":        {func(i *Inspection, all map[string]client.Object) { i.Lends = false; maps.DeleteFunc(all, isPolicy) }, "-DefaultClassOpen"},
+		"nothing": {func(*Inspection, map[string]client.Object) {}, ""},
+		"who only borrows": {func(i *Inspection,
+			all map[string]client.Object) {
+			i.Lends = false
+			maps.DeleteFunc(all, isPolicy)
+		}, "-DefaultClassOpen"},
 		"a version nobody tested": {version("v1.3.1"), "LiqoUntested"},
 		"which is admitted": {func(i *Inspection, all map[string]client.Object) {
 			i.AllowUntested = true
@@ -107,27 +116,38 @@ func TestInspection(t *testing.T) {
 		"no module": {func(_ *Inspection, all map[string]client.Object) {
 			flag(all, "--default-limits-enforcement=Hard", "--offloading-enabled=false")
 		}, "LiqoModuleOff LimitsNotEnforced"},
-		"no version":      {version("latest"), "LiqoUnknown"},
-		"no limits":       {func(_ *Inspection, all map[string]client.Object) { flag(all, "=Hard", "=None") }, "LimitsNotEnforced"},
-		"no address":      {func(_ *Inspection, all map[string]client.Object) { flag(all, "https://rome.example:6443", "") }, "ApiServerUnknown"},
-		"a local address": {func(_ *Inspection, all map[string]client.Object) { flag(all, "rome.example", "127.0.0.1") }, "ApiServerLocal"},
+		"no version": {version("latest"), "LiqoUnknown"},
+		"no limits": {func(_ *Inspection, all map[string]client.Object) { flag(all, "=Hard", "=None") },
+			"LimitsNotEnforced"},
+		"no address": {func(_ *Inspection, all map[string]client.Object) { flag(all, "https://rome.example:6443", "") },
+			"ApiServerUnknown"},
+		"a local address": {func(_ *Inspection, all map[string]client.Object) { flag(all, "rome.example", "127.0.0.1") },
+			"ApiServerLocal"},
 		"a silent address": {func(i *Inspection, _ map[string]client.Object) {
 			i.Dial = func(context.Context, string) error { return errors.New("no route") }
 		}, "ApiServerUnreachable"},
 		"another key": {func(_ *Inspection, all map[string]client.Object) { all["key"] = keys(t, curve) }, "LiqoKeyUnusable"},
-		"no policy":   {func(_ *Inspection, all map[string]client.Object) { delete(all, "policy bourse-pods") }, "PoliciesMissing"},
-		"no binding":  {func(_ *Inspection, all map[string]client.Object) { delete(all, "binding bourse-pods") }, "PoliciesMissing"},
+		"no policy": {func(_ *Inspection, all map[string]client.Object) { delete(all, "policy bourse-pods") },
+			"PoliciesMissing"},
+		"no binding": {func(_ *Inspection, all map[string]client.Object) { delete(all, "binding bourse-pods") },
+			"PoliciesMissing"},
 		"a policy that was changed": {func(_ *Inspection, all map[string]client.Object) {
 			all["policy bourse-pods"].(*admissionv1.ValidatingAdmissionPolicy).Spec.Validations = nil
 		}, "PoliciesMissing"},
 		"policies that do not deny": {func(i *Inspection, _ map[string]client.Object) { i.Prove = true }, "PoliciesMissing"},
-		"a namespace that is open":  {func(_ *Inspection, all map[string]client.Object) { offloaded(all, nil) }, "WouldOffloadOthers"},
-		"one of ours":               {func(_ *Inspection, all map[string]client.Object) { offloaded(all, liqo.Managed()) }, ""},
+		"a namespace that is open": {func(_ *Inspection, all map[string]client.Object) { offloaded(all, nil) },
+			"WouldOffloadOthers"},
+		"one of ours": {func(_ *Inspection,
+			all map[string]client.Object) {
+			offloaded(all, liqo.Managed())
+		}, ""},
 		"pods that wait": {func(_ *Inspection, all map[string]client.Object) {
 			offloaded(all, liqo.Managed())
 			seconds := int64(300)
-			all["pod"] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p", Labels: map[string]string{consts.LocalPodLabelKey: consts.LocalPodLabelValue}},
-				Spec: corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: corev1.TaintNodeNotReady, TolerationSeconds: &seconds}}}}
+			all["pod"] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop",
+				Name: "p", Labels: map[string]string{consts.LocalPodLabelKey: consts.LocalPodLabelValue}},
+				Spec: corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: corev1.TaintNodeNotReady,
+					TolerationSeconds: &seconds}}}}
 		}, "TolerationSeconds"},
 		"a Service with the name of a pod": {func(_ *Inspection, all map[string]client.Object) {
 			offloaded(all, liqo.Managed())
@@ -149,11 +169,13 @@ func TestInspection(t *testing.T) {
 			all["pod"] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}}
 			all["service"] = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}}
 			d := all["liqo"].(*appsv1.Deployment)
-			d.Spec.Template.Spec.Containers[0].Args = append(d.Spec.Template.Spec.Containers[0].Args, "--networking-enabled=false")
+			d.Spec.Template.Spec.Containers[0].Args = append(d.Spec.Template.Spec.Containers[0].Args,
+				"--networking-enabled=false")
 		}, ""},
 		"a peering by hand beside ours": {func(_ *Inspection, all map[string]client.Object) {
 			identity(all, authv1beta1.ControlPlaneIdentityType, liqo.Managed())
-			all["tenant"] = &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}, Spec: authv1beta1.TenantSpec{ClusterID: "milan"}}
+			all["tenant"] = &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"},
+				Spec: authv1beta1.TenantSpec{ClusterID: "milan"}}
 		}, "MixedPeering"},
 		"what Liqo makes of our slices": {func(_ *Inspection, all map[string]client.Object) {
 			identity(all, authv1beta1.ControlPlaneIdentityType, liqo.Managed())
@@ -181,7 +203,8 @@ func TestInspection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
-			for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, authv1beta1.AddToScheme, offv1beta1.AddToScheme} {
+			for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme,
+				authv1beta1.AddToScheme, offv1beta1.AddToScheme} {
 				if err := add(scheme); err != nil {
 					t.Fatal(err)
 				}

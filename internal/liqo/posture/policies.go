@@ -124,7 +124,8 @@ func unchanged(what string, have, want any) error {
 func missing(what, name string, err error) error {
 	switch {
 	case apierrors.IsNotFound(err):
-		return api.Errorf(api.CodeUnavailable, "the admission %s %s is missing: a consumer could grant itself anything", what, name).Fix(apply)
+		return api.Errorf(api.CodeUnavailable, "the admission %s %s is missing: a consumer could grant itself anything",
+			what, name).Fix(apply)
 	case apierrors.IsTimeout(err): // the watch did not start
 		return api.Errorf(api.CodeUnavailable, "the admission %s %s cannot be watched: %s", what, name, err).
 			Fix("apply config/liqo of this version of Bourse: it allows the agent to list and watch policies")
@@ -140,8 +141,9 @@ func (p *Policies) deny(ctx context.Context) error {
 	held := proof
 	held.Finalizers = []string{api.Group + "/proof"}
 	for says, slice := range map[string]*authv1beta1.ResourceSlice{
-		"of class bourse": {ObjectMeta: proof, Spec: authv1beta1.ResourceSliceSpec{Class: authv1beta1.ResourceSliceClassDefault}},
-		"finalizers":      {ObjectMeta: held, Spec: authv1beta1.ResourceSliceSpec{Class: liqo.Class}},
+		"of class bourse": {ObjectMeta: proof,
+			Spec: authv1beta1.ResourceSliceSpec{Class: authv1beta1.ResourceSliceClassDefault}},
+		"finalizers": {ObjectMeta: held, Spec: authv1beta1.ResourceSliceSpec{Class: liqo.Class}},
 	} {
 		switch err := p.Create(ctx, slice, client.DryRunAll); {
 		case err == nil:
@@ -250,7 +252,8 @@ func (p *Policies) List(ctx context.Context, consumer string, demands *Demands, 
 
 // say returns the value of the i-th key of places.
 func (p *Places) say(i int) string {
-	return []string{p.selector(), strings.Join(p.Tolerates, ","), strings.Join(p.StorageClasses, ","), strings.Join(p.RuntimeClasses, ",")}[i]
+	return []string{p.selector(), strings.Join(p.Tolerates, ","),
+		strings.Join(p.StorageClasses, ","), strings.Join(p.RuntimeClasses, ",")}[i]
 }
 
 // selector returns the labels in the form that the policies read.
@@ -308,8 +311,10 @@ func (p *Policies) change(ctx context.Context, change func(map[string]string)) e
 	change(m.Data)
 	listOthers(m.Data)
 	if size := sizeOf(m.Data); size > MaxList && size > sizeOf(before.Data) {
-		return api.Errorf(api.CodeCapReached, "ConfigMap %s, which lists the brokered consumers, would take %d bytes of at most %d", consumers, size, MaxList).
-			Fix("lend to fewer clusters, or in fewer pools; close peerings that are not needed: kubectl -n %s get peerings", p.Namespace)
+		return api.Errorf(api.CodeCapReached,
+			"ConfigMap %s, which lists the brokered consumers, would take %d bytes of at most %d", consumers, size, MaxList).
+			Fix("lend to fewer clusters, or in fewer pools; close peerings that are not needed: kubectl -n %s get peerings",
+				p.Namespace)
 	}
 	if equality.Semantic.DeepEqual(before.Data, m.Data) {
 		return nil

@@ -15,7 +15,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 )
 
-// Each policy is bound, to the list of consumers unless it is about ourselves, and denies; none is left out of what is compared.
+// Each policy is bound, to the list of consumers unless it is about ourselves, and denies; none is
+// left out of what is compared.
 func TestPoliciesAreBound(t *testing.T) {
 	ours, err := wanted()
 	if err != nil || len(ours.policies) != 10 || len(ours.bindings) != len(ours.policies) {
@@ -26,7 +27,9 @@ func TestPoliciesAreBound(t *testing.T) {
 		if b.Name == "bourse-deletions" { // without the list, nobody is kept from deleting
 			missing = admissionv1.AllowAction
 		}
-		if b.Name != ours.policies[i].Name || b.Spec.PolicyName != b.Name || b.Name != "bourse-agent" && b.Name != "bourse-namespacemap" && b.Name != "bourse-virtualnodes" && (b.Spec.ParamRef.Name != consumers || *b.Spec.ParamRef.ParameterNotFoundAction != missing) {
+		if b.Name != ours.policies[i].Name || b.Spec.PolicyName != b.Name || b.Name != "bourse-agent" &&
+			b.Name != "bourse-namespacemap" && b.Name != "bourse-virtualnodes" &&
+			(b.Spec.ParamRef.Name != consumers || *b.Spec.ParamRef.ParameterNotFoundAction != missing) {
 			t.Errorf("binding %s is %+v", b.Name, b.Spec)
 		}
 		if p := ours.policies[i].Spec; *p.FailurePolicy != "Fail" || len(p.Validations) == 0 {
@@ -35,9 +38,11 @@ func TestPoliciesAreBound(t *testing.T) {
 	}
 }
 
-// An agent that may not watch the policies, because its rights are of an older version, says so and how to mend it.
+// An agent that may not watch the policies, because its rights are of an older version, says so and
+// how to mend it.
 func TestPoliciesThatCannotBeWatched(t *testing.T) {
-	cache := interceptor.NewClient(nil, interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+	cache := interceptor.NewClient(nil, interceptor.Funcs{Get: func(context.Context,
+		client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 		return apierrors.NewTimeoutError("failed waiting for the informer to sync", 0)
 	}})
 	err := (&Policies{Known: cache}).Stand(t.Context())

@@ -14,9 +14,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
-// services finds Services that have the name of a pod, in namespaces that are offloaded. With networking, Liqo
-// v1.2 deletes such a Service when the pod is offloaded. A Service that selects one pod of a StatefulSet by its
-// name is found before that pod exists.
+// services finds Services that have the name of a pod, in namespaces that are offloaded. With
+// networking, Liqo v1.2 deletes such a Service when the pod is offloaded. A Service that selects
+// one pod of a StatefulSet by its name is found before that pod exists.
 func (i *Inspection) services(ctx context.Context) (found []api.Problem, err error) {
 	have, err := liqo.ReadInstallation(ctx, i.Reader, i.LiqoNamespace)
 	if err != nil || !have.Networking {

@@ -10,8 +10,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// A purchase goes to the seller's connector, also while the broker is reached: the broker has no part in it. Where
-// the buyer says so, or where the two have not met, it goes to the broker.
+// A purchase goes to the seller's connector, also while the broker is reached: the broker has no
+// part in it. Where the buyer says so, or where the two have not met, it goes to the broker.
 func TestPurchasesGoToTheSeller(t *testing.T) {
 	f := newFair(t)
 	digest := must(f.rome.People.Offer(t.Context(), "milan", "web"))(t).Payload.Digest
@@ -40,7 +40,8 @@ func TestPurchasesGoToTheSeller(t *testing.T) {
 		t.Error("what the buyer sends to the broker is not there")
 	}
 	if atBroker(direct.Reservation) || !atBroker(brokered.Reservation) {
-		t.Errorf("the broker has the direct one: %t, the other: %t", atBroker(direct.Reservation), atBroker(brokered.Reservation))
+		t.Errorf("the broker has the direct one: %t, the other: %t",
+			atBroker(direct.Reservation), atBroker(brokered.Reservation))
 	}
 	f.until("rome lists both", func() bool {
 		listed := map[string]bool{}

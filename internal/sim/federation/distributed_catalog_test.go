@@ -185,18 +185,21 @@ func TestOldClientsBuyOnce(t *testing.T) {
 func (f *fair) certified(m *federation.Member) *http.Client {
 	f.t.Helper()
 	var identity map[string]string
-	if err := json.Unmarshal(must(os.ReadFile(filepath.Join(f.Dir, m.Name, "identity.json")))(f.t), &identity); err != nil {
+	if err := json.Unmarshal(must(os.ReadFile(filepath.Join(f.Dir, m.Name, "identity.json")))(f.t),
+		&identity); err != nil {
 		f.t.Fatal(err)
 	}
 	certificate := must(tls.X509KeyPair([]byte(identity["tls.crt"]), []byte(identity["tls.key"])))(f.t)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(identity["ca.crt"]))
-	transport := &http.Transport{TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, RootCAs: roots}}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{certificate},
+		RootCAs: roots}}
 	f.t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
 
-// What an old client takes off sale at the broker, the agent shows as off sale there. Its admin publishes it again.
+// What an old client takes off sale at the broker, the agent shows as off sale there. Its admin
+// publishes it again.
 func TestOldClientsTakeOffersOffSale(t *testing.T) {
 	f := newFair(t, catalogs)
 	milan := f.certified(f.milan)

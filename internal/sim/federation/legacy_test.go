@@ -307,7 +307,8 @@ func TestForeignClusters(t *testing.T) {
 		}
 		var all []string
 		for _, c := range list {
-			all = append(all, c.Kind+" "+c.Spec.ClusterIdentity.ClusterID+" "+c.Spec.OutgoingPeeringEnabled+" "+c.Spec.NetworkingEnabled)
+			all = append(all,
+				c.Kind+" "+c.Spec.ClusterIdentity.ClusterID+" "+c.Spec.OutgoingPeeringEnabled+" "+c.Spec.NetworkingEnabled)
 		}
 		return strings.Join(all, ", ")
 	}

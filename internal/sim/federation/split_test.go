@@ -70,7 +70,8 @@ func TestSplit(t *testing.T) {
 		t.Errorf("%v have %s", on, sum.String())
 	}
 	f.makes(f.rome, "no-room", one, api.Rejected)
-	if err := f.rome.People.ReleaseLocally(t.Context(), got.Payload.Group[1], api.Release{}); err != nil { // any part stands for all
+	// any part stands for all
+	if err := f.rome.People.ReleaseLocally(t.Context(), got.Payload.Group[1], api.Release{}); err != nil {
 		t.Fatal(err)
 	}
 	f.until("all are free again", all)

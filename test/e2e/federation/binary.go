@@ -24,7 +24,8 @@ func Source() (string, error) {
 	}
 }
 
-// Build builds the binary in a folder as `make build` does, so that what that compiled is used, and returns its path.
+// Build builds the binary in a folder as `make build` does, so that what that compiled is used, and
+// returns its path.
 func Build(ctx context.Context, dir string) (string, error) {
 	source, err := Source()
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Eventually asks until there is no error any more, and fails the test when that takes longer than its patience.
+// Eventually asks until there is no error any more, and fails the test when that takes longer than
+// its patience.
 func Eventually(t testing.TB, patience time.Duration, what string, ask func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience) // cleanups wait too: t's own is over by then

@@ -41,8 +41,9 @@ type Federation struct {
 	crashes     chan error
 }
 
-// Start builds the binary, starts the clusters, the broker and one agent in each cluster, and returns when all agents
-// have joined and the broker has heard from each. On an error the caller stops what runs, with Stop.
+// Start builds the binary, starts the clusters, the broker and one agent in each cluster, and
+// returns when all agents have joined and the broker has heard from each. On an error the caller
+// stops what runs, with Stop.
 func Start(ctx context.Context, o Options) (*Federation, error) {
 	if o.Progress == nil {
 		o.Progress = io.Discard
@@ -90,7 +91,8 @@ func Start(ctx context.Context, o Options) (*Federation, error) {
 	return f, nil
 }
 
-// StartBroker starts the broker with the folder and the address that it had before, and returns when it serves.
+// StartBroker starts the broker with the folder and the address that it had before, and returns
+// when it serves.
 func (f *Federation) StartBroker(ctx context.Context) (err error) {
 	f.Broker, err = run("broker", f.dir, f.Binary, []string{
 		"broker", "--dir", "broker", "--listen", f.address, "--socket", f.BrokerSocket,

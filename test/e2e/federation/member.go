@@ -73,7 +73,8 @@ func (m *Member) start(ctx context.Context, f *Federation, l *lab.Lab) (err erro
 	return m.writeKubeconfig(ctx)
 }
 
-// writeKubeconfig makes the agent's way into its cluster: its ServiceAccount's token, which lasts as long as a lab may.
+// writeKubeconfig makes the agent's way into its cluster: its ServiceAccount's token, which lasts
+// as long as a lab may.
 func (m *Member) writeKubeconfig(ctx context.Context) error {
 	lasts := int64((30 * 24 * time.Hour).Seconds())
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &lasts}}
@@ -81,7 +82,8 @@ func (m *Member) writeKubeconfig(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	answer, err := clients.CoreV1().ServiceAccounts(api.Namespace).CreateToken(ctx, "bourse-agent", request, metav1.CreateOptions{})
+	answer, err := clients.CoreV1().ServiceAccounts(api.Namespace).CreateToken(ctx,
+		"bourse-agent", request, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
@@ -103,8 +105,8 @@ func (m *Member) join(ctx context.Context) error {
 	return err
 }
 
-// JoinAnew makes a cluster a member again that was removed: its agent keeps the keys that others have pinned, and gets another
-// certificate.
+// JoinAnew makes a cluster a member again that was removed: its agent keeps the keys that others
+// have pinned, and gets another certificate.
 func (m *Member) JoinAnew(ctx context.Context) error {
 	m.agents[0].Kill()
 	var identity corev1.Secret
@@ -121,8 +123,9 @@ func (m *Member) JoinAnew(ctx context.Context) error {
 	return m.AwaitConnected(ctx)
 }
 
-// StartAgent starts an agent of the cluster, always with the token that it joined with, as a Deployment would. Replicas
-// count from 0; each has a socket of its own, which only the leader serves.
+// StartAgent starts an agent of the cluster, always with the token that it joined with, as a
+// Deployment would. Replicas count from 0; each has a socket of its own, which only the leader
+// serves.
 func (m *Member) StartAgent(replica int) (*Process, error) {
 	name := "agent"
 	if replica > 0 {
@@ -171,7 +174,8 @@ func (m *Member) People(replica int) *client.Client {
 	return client.New("unix://"+m.Socket(replica), nil)
 }
 
-// AwaitConnected returns when the first agent is connected to the broker, and the broker has its advertisement.
+// AwaitConnected returns when the first agent is connected to the broker, and the broker has its
+// advertisement.
 func (m *Member) AwaitConnected(ctx context.Context) error {
 	return await(ctx, m.agents[0], "the agent of "+m.Name, func(ctx context.Context) error {
 		status, err := m.People(0).Status(ctx)

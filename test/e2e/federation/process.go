@@ -21,7 +21,8 @@ type Process struct {
 	err       error
 }
 
-// run starts a program in dir, its output appended to NAME.log there. It calls crashed when the program ends untold.
+// run starts a program in dir, its output appended to NAME.log there. It calls crashed when the
+// program ends untold.
 func run(name, dir, path string, args []string, crashed func(error)) (*Process, error) {
 	p := &Process{name: name, log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

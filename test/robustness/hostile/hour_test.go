@@ -51,23 +51,28 @@ type foe struct {
 	served map[api.Code]int
 }
 
-// Twenty members that send the largest of everything, with accomplices among themselves, take no more than 1 GiB of memory and 2 GiB of
-// disk in an hour. A member that behaves is served all the time.
+// Twenty members that send the largest of everything, with accomplices among themselves, take no
+// more than 1 GiB of memory and 2 GiB of disk in an hour. A member that behaves is served all the
+// time.
 //
-// The hour is simulated. First all members fill what they may have, as fast as this machine lets them: what the server makes of a call
-// goes to the market at once, without the rate limit. Then every third minute has a burst of calls through the server.
+// The hour is simulated. First all members fill what they may have, as fast as this machine lets
+// them: what the server makes of a call goes to the market at once, without the rate limit. Then
+// every third minute has a burst of calls through the server.
 func TestHostileMembersAreBounded(t *testing.T) {
 	const minutes = 60
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(mostMemory * 3 / 4))
 	dir, clock := t.TempDir(), transporttest.NewClock()
-	caps := market.Caps{Reservations: broker.DefaultReservations, Pending: broker.DefaultPending, Bytes: broker.DefaultBytes}
-	f := servertest.Start(t, servertest.Options{Clock: clock, Journal: sqlite.New(filepath.Join(dir, broker.JournalFile)), Caps: caps})
+	caps := market.Caps{Reservations: broker.DefaultReservations,
+		Pending: broker.DefaultPending, Bytes: broker.DefaultBytes}
+	f := servertest.Start(t, servertest.Options{Clock: clock,
+		Journal: sqlite.New(filepath.Join(dir, broker.JournalFile)), Caps: caps})
 	now := func() time.Time { return f.Exchange.Now().Go() }
 	honest, lender := f.Join("honest"), f.Join("lender")
 	lender.Advertise("1000")
 	foes := make([]*foe, hostileMembers)
 	for i := range foes {
-		foes[i] = &foe{Member: f.Join(fmt.Sprintf("foe-%02d", i)), t: t, url: f.URL, caps: caps, now: now, served: map[api.Code]int{}}
+		foes[i] = &foe{Member: f.Join(fmt.Sprintf("foe-%02d", i)),
+			t: t, url: f.URL, caps: caps, now: now, served: map[api.Code]int{}}
 	}
 	for i, one := range foes {
 		one.friend = foes[(i+1)%len(foes)]
@@ -117,11 +122,13 @@ func TestHostileMembersAreBounded(t *testing.T) {
 	if foes[0].last.Number == 0 {
 		t.Error("what a foe lists was not taken")
 	}
-	if served[api.CodeCapReached] == 0 || served[""] == 0 || served[api.CodeTooLarge] == 0 || served[api.CodeInvalid] == 0 {
+	if served[api.CodeCapReached] == 0 || served[""] == 0 || served[api.CodeTooLarge] == 0 ||
+		served[api.CodeInvalid] == 0 {
 		t.Errorf("not all bounds were reached: %v", served)
 	}
 	if err := f.Exchange.Read(t.Context(), func(s *market.State) {
-		if kept := s.Kept(); kept.Largest > broker.DefaultBytes || kept.Largest < broker.DefaultBytes/2 || kept.Early == 0 || s.Imbalance() != 0 {
+		if kept := s.Kept(); kept.Largest > broker.DefaultBytes ||
+			kept.Largest < broker.DefaultBytes/2 || kept.Early == 0 || s.Imbalance() != 0 {
 			t.Errorf("%+v, imbalance %d", kept, s.Imbalance())
 		}
 	}); err != nil {
@@ -132,7 +139,8 @@ func TestHostileMembersAreBounded(t *testing.T) {
 // names are names of resources as long as one request may have together.
 func names() (all []corev1.ResourceName) {
 	for i := range 15 {
-		all = append(all, corev1.ResourceName(fmt.Sprintf("%s.example.com/%s-%02d", strings.Repeat(strings.Repeat("d", 60)+".", 2)+"d", strings.Repeat("n", 59), i)))
+		all = append(all, corev1.ResourceName(fmt.Sprintf("%s.example.com/%s-%02d",
+			strings.Repeat(strings.Repeat("d", 60)+".", 2)+"d", strings.Repeat("n", 59), i)))
 	}
 	return all
 }
@@ -153,7 +161,8 @@ func (x *foe) said(err error) {
 // largest is a large request that only the accomplice can serve.
 func (x *foe) largest(of int64) api.Request {
 	x.n++
-	r := api.Request{Resources: api.Resources{}, Target: x.friend.ID, Properties: map[string]string{}, Pool: api.GeneralPool}
+	r := api.Request{Resources: api.Resources{}, Target: x.friend.ID,
+		Properties: map[string]string{}, Pool: api.GeneralPool}
 	for _, name := range names() {
 		r.Resources[name] = *resource.NewQuantity(of, resource.DecimalSI)
 	}
@@ -179,7 +188,8 @@ func (x *foe) measurement() api.Measurement {
 	return m
 }
 
-// list advertises so many commitments. They are written as they are sent, because what the foes keep counts in this process, too.
+// list advertises so many commitments. They are written as they are sent, because what the foes
+// keep counts in this process, too.
 func (x *foe) list(commitments int) {
 	const consumers = 1000
 	m := x.measurement()
@@ -250,7 +260,8 @@ func (x *foe) renew() {
 	}
 }
 
-// bind makes so many reservations that both sides are bound by, as the server does with what both send: their documents are as long.
+// bind makes so many reservations that both sides are bound by, as the server does with what both
+// send: their documents are as long.
 func (x *foe) bind(books *exchange.Exchange, n int) {
 	ctx := context.Background()
 	for range n {
@@ -261,7 +272,8 @@ func (x *foe) bind(books *exchange.Exchange, n int) {
 			_, err = books.Do(ctx, market.Confirm{ID: hold.ID, Consumer: x.ID, Generation: 1, Document: document})
 		}
 		if err == nil {
-			_, err = books.Do(ctx, market.Accept{ID: hold.ID, Provider: x.friend.ID, Generation: 1, Document: strings.Repeat("a", 800)})
+			_, err = books.Do(ctx, market.Accept{ID: hold.ID, Provider: x.friend.ID,
+				Generation: 1, Document: strings.Repeat("a", 800)})
 		}
 		if x.said(err); err != nil {
 			return
@@ -278,7 +290,8 @@ func (x *foe) hold(of int64) *market.Hold {
 		x.t.Error(err)
 	}
 	return &market.Hold{
-		ID: fmt.Sprintf("%s-%d", x.ID, x.n), Key: fmt.Sprint("key-", x.n), Digest: "d", Consumer: x.ID, Request: &asked, Pool: asked.Pool,
+		ID: fmt.Sprintf("%s-%d", x.ID, x.n), Key: fmt.Sprint("key-",
+			x.n), Digest: "d", Consumer: x.ID, Request: &asked, Pool: asked.Pool,
 		Size: size, Duration: 8000 * time.Hour, Candidates: []string{x.friend.ID},
 		Decision: &api.Decision{Considered: 20, Candidates: 1}, Caps: x.caps,
 	}
@@ -301,7 +314,8 @@ func (x *foe) free(books *exchange.Exchange, n int) {
 	for ; n > 0 && len(x.bound) > 0; n-- {
 		id := x.bound[0]
 		x.bound = x.bound[1:]
-		_, err := books.Do(context.Background(), market.Release{ID: id, By: x.ID, Generation: 1, Reason: api.ReasonReleased, Document: strings.Repeat("e", 700)})
+		_, err := books.Do(context.Background(), market.Release{ID: id,
+			By: x.ID, Generation: 1, Reason: api.ReasonReleased, Document: strings.Repeat("e", 700)})
 		x.said(err)
 		_, err = books.Do(context.Background(), market.Free{ID: id, Provider: x.friend.ID})
 		x.said(err)

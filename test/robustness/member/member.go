@@ -30,7 +30,8 @@ type Member struct {
 	accepted map[string]client.Reservation
 }
 
-// Join makes a cluster's keys and joins with a token, over TLS that the token pins. now is what its clock shows.
+// Join makes a cluster's keys and joins with a token, over TLS that the token pins. now is what its
+// clock shows.
 func Join(t testing.TB, id, text string, now time.Time) (*Member, error) {
 	t.Helper()
 	token, err := join.ParseToken(text)
@@ -46,7 +47,8 @@ func Join(t testing.TB, id, text string, now time.Time) (*Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	submission, err := join.Submit(token, party.Key, join.Request{Protocol: api.Protocol, Cluster: id, CSR: csr, Time: now})
+	submission, err := join.Submit(token, party.Key,
+		join.Request{Protocol: api.Protocol, Cluster: id, CSR: csr, Time: now})
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +88,8 @@ func (m *Member) RenewCertificate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	renewal, err := join.Renew(m.Key, m.Rotations, join.RenewalRequest{Protocol: api.Protocol, Federation: m.federation, Cluster: m.ID, CSR: csr, Time: time.Now()})
+	renewal, err := join.Renew(m.Key, m.Rotations,
+		join.RenewalRequest{Protocol: api.Protocol, Federation: m.federation, Cluster: m.ID, CSR: csr, Time: time.Now()})
 	if err == nil {
 		_, err = m.Renew(ctx, renewal)
 	}

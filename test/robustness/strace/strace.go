@@ -1,5 +1,5 @@
-// Package strace reads what `strace -f -yy` writes: which system calls ran, when each began and when it ended, and
-// on which file or connection.
+// Package strace reads what `strace -f -yy` writes: which system calls ran, when each began and
+// when it ended, and on which file or connection.
 package strace
 
 import (
@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// Call is one system call, or a signal by its name (SIGTERM). Begin and End number the lines of the trace: what ended before another began happened
-// before it.
+// Call is one system call, or a signal by its name (SIGTERM). Begin and End number the lines of the
+// trace: what ended before another began happened before it.
 type Call struct {
 	Name string
 	// File is what the first argument refers to: a path, or for TCP "TCP:[LOCAL->REMOTE]".

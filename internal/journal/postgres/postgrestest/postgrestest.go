@@ -42,7 +42,8 @@ func Start(settings ...string) (*Server, error) {
 	}
 	s := &Server{dir: dir, bin: bin}
 	if err = own(dir); err == nil {
-		err = s.run("initdb", "--pgdata="+filepath.Join(dir, "data"), "--username=postgres", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C")
+		err = s.run("initdb", "--pgdata="+filepath.Join(dir, "data"),
+			"--username=postgres", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C")
 	}
 	if err == nil {
 		err = s.Launch(settings...)
@@ -59,7 +60,8 @@ func Start(settings ...string) (*Server, error) {
 
 // find looks where Debian's packages are, and in PATH.
 func find() (string, error) {
-	for _, pattern := range []string{"/usr/lib/postgresql/*/bin/initdb", "/usr/local/pgsql/bin/initdb", "/opt/homebrew/opt/postgresql*/bin/initdb"} {
+	for _, pattern := range []string{"/usr/lib/postgresql/*/bin/initdb",
+		"/usr/local/pgsql/bin/initdb", "/opt/homebrew/opt/postgresql*/bin/initdb"} {
 		if found, _ := filepath.Glob(pattern); len(found) > 0 {
 			return filepath.Dir(found[len(found)-1]), nil
 		}
@@ -85,7 +87,8 @@ func (s *Server) run(name string, args ...string) error {
 
 // Launch starts the server, also again after Kill, and waits until it answers.
 func (s *Server) Launch(settings ...string) error {
-	args := []string{"-D", filepath.Join(s.dir, "data"), "-k", s.dir, "-c", "listen_addresses=", "-c", "max_connections=200", "-c", "shared_buffers=16MB"}
+	args := []string{"-D", filepath.Join(s.dir, "data"), "-k", s.dir,
+		"-c", "listen_addresses=", "-c", "max_connections=200", "-c", "shared_buffers=16MB"}
 	for _, setting := range settings {
 		args = append(args, "-c", setting)
 	}
@@ -161,7 +164,8 @@ func (s *Server) Recover(t testing.TB) {
 	if err == nil {
 		err = s.Launch("restore_command=false")
 	}
-	for deadline := time.Now().Add(time.Minute); err == nil && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); err == nil &&
+		time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if s.exec("postgres", "SELECT 1/(NOT pg_is_in_recovery())::int") == nil { // which cannot be divided by before
 			return
 		}

@@ -1,9 +1,10 @@
-// Command lab runs a federation on three real Kubernetes clusters until it is interrupted, for people to use: rome, which
-// borrows, and milan and paris, which lend. Each has the real Liqo, and pods of rome run on milan's nodes before you
-// have a look; "lab --without-liqo" is lighter, and ends reservations at Reserved. It prints how. `make lab` runs it.
+// Command lab runs a federation on three real Kubernetes clusters until it is interrupted, for
+// people to use: rome, which borrows, and milan and paris, which lend. Each has the real Liqo, and
+// pods of rome run on milan's nodes before you have a look; "lab --without-liqo" is lighter, and
+// ends reservations at Reserved. It prints how. `make lab` runs it.
 //
-// "lab build" only builds the daemons of the clusters, and fetches the packages of the machine in which packets
-// flow, once, so that no test's time limit has to cover that.
+// "lab build" only builds the daemons of the clusters, and fetches the packages of the machine in
+// which packets flow, once, so that no test's time limit has to cover that.
 package main
 
 import (

@@ -11,11 +11,12 @@ import (
 	"github.com/bourse-dev/bourse/test/lab"
 )
 
-// members are rome, which only borrows; milan, which lends most of what it has; and paris, which is smaller, has GPUs,
-// and lends at most 8 CPU to one reservation.
+// members are rome, which only borrows; milan, which lends most of what it has; and paris, which is
+// smaller, has GPUs, and lends at most 8 CPU to one reservation.
 func members(liqo bool) []*federation.Member {
 	share := func(percentage int32, tier string, most string) *api.Sharing {
-		s := &api.Sharing{Labels: map[string]string{"tier": tier}, Pools: []api.PoolPolicy{{Name: api.GeneralPool, Percentage: &percentage}}}
+		s := &api.Sharing{Labels: map[string]string{"tier": tier},
+			Pools: []api.PoolPolicy{{Name: api.GeneralPool, Percentage: &percentage}}}
 		if most != "" {
 			s.MaxPerReservation = api.Resources{corev1.ResourceCPU: resource.MustParse(most)}
 		}
@@ -29,8 +30,9 @@ func members(liqo bool) []*federation.Member {
 			Sharing:        share(80, "gold", ""),
 		},
 		{
-			ClusterOptions: lab.ClusterOptions{Name: "paris", Liqo: liqo, Nodes: nodes("paris", "fr", 2, "16", "128Gi", "4", gpu)},
-			Sharing:        share(100, "silver", "8"),
+			ClusterOptions: lab.ClusterOptions{Name: "paris", Liqo: liqo,
+				Nodes: nodes("paris", "fr", 2, "16", "128Gi", "4", gpu)},
+			Sharing: share(100, "silver", "8"),
 		},
 	}
 }
@@ -44,7 +46,8 @@ func nodes(cluster, region string, count int, cpu, memory, gpus string, labels m
 			Labels: map[string]string{
 				corev1.LabelTopologyRegion: region, corev1.LabelTopologyZone: fmt.Sprintf("%s-%c", region, 'a'+i%3),
 			},
-			Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)},
+			Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
+				corev1.ResourceMemory: resource.MustParse(memory)},
 		}
 		if gpus != "" {
 			n.Resources["nvidia.com/gpu"] = resource.MustParse(gpus)

@@ -9,8 +9,8 @@ import (
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// asking is a request of rome, work the pods that run on whatever it is lent. They come later: Liqo lets pods on virtual nodes
-// that are made in a namespace that is offloaded already.
+// asking is a request of rome, work the pods that run on whatever it is lent. They come later: Liqo
+// lets pods on virtual nodes that are made in a namespace that is offloaded already.
 const asking = `apiVersion: v1
 kind: Namespace
 metadata: {name: demo}
@@ -50,8 +50,10 @@ func show(ctx context.Context, f *federation.Federation, kubectl string) error {
 		at   *federation.Member
 		args []string
 	}{
-		{rome, []string{"wait", "-n", "demo", "resourcerequest/demo", "--for=jsonpath={.status.state}=Active", "--timeout=120s"}},
-		{rome, []string{"wait", "-n", "demo", "reservationinstructions", "--all", "--for=condition=Offloaded", "--timeout=120s"}},
+		{rome, []string{"wait", "-n", "demo", "resourcerequest/demo",
+			"--for=jsonpath={.status.state}=Active", "--timeout=120s"}},
+		{rome, []string{"wait", "-n", "demo", "reservationinstructions",
+			"--all", "--for=condition=Offloaded", "--timeout=120s"}},
 		{rome, []string{"rollout", "status", "-n", "demo", "deployment/work", "--timeout=120s"}},
 		{rome, []string{"get", "resourcerequests,reservationinstructions", "-n", "demo"}},
 		{rome, []string{"get", "nodes,pods", "-n", "demo", "-o", "wide"}},
@@ -68,7 +70,8 @@ func show(ctx context.Context, f *federation.Federation, kubectl string) error {
 			fmt.Printf(" %s", a)
 		}
 		fmt.Println()
-		cmd := exec.CommandContext(ctx, kubectl, append([]string{"--kubeconfig", look.at.Cluster.Kubeconfig()}, look.args...)...)
+		cmd := exec.CommandContext(ctx, kubectl, append([]string{"--kubeconfig", look.at.Cluster.Kubeconfig()},
+			look.args...)...)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("kubectl %v: %w", look.args, err)
