@@ -30,6 +30,7 @@ const (
 // as a member may call, because many members can share it. Each known cluster key has its own rate.
 type limits struct {
 	rate      float64
+	now       func() time.Time
 	mu        sync.Mutex
 	members   callers
 	strangers callers
@@ -56,7 +57,7 @@ func (l *limits) allow(c Caller, r *http.Request) bool {
 	if r.URL.Path == api.Prefix+"/watch" {
 		cost = min(watchCost, limiter.Burst())
 	}
-	return limiter.AllowN(time.Now(), cost)
+	return limiter.AllowN(l.now(), cost)
 }
 
 // allowRefused reports whether to answer one more refused call of an address. These count apart, so that
@@ -64,7 +65,7 @@ func (l *limits) allow(c Caller, r *http.Request) bool {
 func (l *limits) allowRefused(r *http.Request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := time.Now()
+	now := l.now()
 	return l.strangers.limiter("refused "+network(r.RemoteAddr), l.rate*strangers, now).AllowN(now, 1)
 }
 
@@ -72,36 +73,38 @@ func (l *limits) allowRefused(r *http.Request) bool {
 func (l *limits) allowRenewal(key string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := time.Now()
+	now := l.now()
 	return l.keys.limiter(key, l.rate*strangers, now).AllowN(now, 1)
 }
 
 // charge makes a caller pay for the bytes that it sent: its next call must wait longer.
 func (l *limits) charge(c Caller, r *http.Request, bytes int64) {
 	if calls := int(bytes / inOneCall); calls > 0 {
-		pay(l.limiter(c, r), calls)
+		l.pay(l.limiter(c, r), calls)
 	}
 }
 
 // chargeWork makes a caller with a certificate pay for the records that the market searched for its call.
 func (l *limits) chargeWork(c Caller, records int) {
 	if calls := records / inOneLook; calls > 0 && c.Role != "" {
-		pay(l.limiter(c, nil), calls)
+		l.pay(l.limiter(c, nil), calls)
 	}
 }
 
-func pay(limiter *rate.Limiter, calls int) { limiter.ReserveN(time.Now(), min(calls, limiter.Burst())) }
+func (l *limits) pay(limiter *rate.Limiter, calls int) {
+	limiter.ReserveN(l.now(), min(calls, limiter.Burst()))
+}
 
 func (l *limits) limiter(c Caller, r *http.Request) *rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.Role != "" {
-		return l.members.limiter(c.String(), l.rate, time.Now())
+		return l.members.limiter(c.String(), l.rate, l.now())
 	}
 	if r.URL.Path == renewPath {
-		return l.renewals.limiter(network(r.RemoteAddr), l.rate, time.Now())
+		return l.renewals.limiter(network(r.RemoteAddr), l.rate, l.now())
 	}
-	return l.strangers.limiter(network(r.RemoteAddr), l.rate*strangers, time.Now())
+	return l.strangers.limiter(network(r.RemoteAddr), l.rate*strangers, l.now())
 }
 
 // network returns the key for counting a stranger: its IPv4 address, or the /64 of its IPv6 address, all

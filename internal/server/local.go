@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -19,7 +20,7 @@ func Local(broker BrokerAPI, cluster ClusterAPI, rate float64, log *slog.Logger)
 	a := newAPI(mux)
 	l.routes(a)
 	describe(a, toAgent)
-	return &Server{Options: Options{Rate: rate, Log: log}, api: a, limits: limits{rate: rate},
+	return &Server{Options: Options{Rate: rate, Log: log}, api: a, limits: limits{rate: rate, now: time.Now},
 		calls: callLimiter{bounds: Bounds{Large: wholeLists}.orDefault()}, handler: routed(mux)}
 }
 

@@ -78,7 +78,7 @@ func New(o Options) *Server {
 		o.Log = slog.Default()
 	}
 	o.BodyMemory = cmp.Or(o.BodyMemory, bodyMemory)
-	s := &Server{Options: o, limits: limits{rate: o.Rate}, calls: callLimiter{bounds: o.Bounds.orDefault()},
+	s := &Server{Options: o, limits: limits{rate: o.Rate, now: time.Now}, calls: callLimiter{bounds: o.Bounds.orDefault()},
 		bodies: semaphore.NewWeighted(o.BodyMemory), lineage: o.Exchange.Lineage(), started: o.Exchange.Now()}
 	mux := http.NewServeMux()
 	s.mux, s.api = mux, newAPI(mux)
