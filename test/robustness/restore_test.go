@@ -241,7 +241,7 @@ func TestRestoredTokensAreVoid(t *testing.T) {
 func (b *process) backedUp() string {
 	b.t.Helper()
 	backup := filepath.Join(b.dir, "backup")
-	if out, err := b.bourse("broker", "backup", backup); err != nil {
+	if out, err := b.bourse("broker", "backup", backup, "--force"); err != nil {
 		b.t.Fatalf("backup: %v: %s", err, out)
 	}
 	return backup
