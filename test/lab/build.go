@@ -206,7 +206,7 @@ func (b *builder) build(ctx context.Context) error {
 // linkerFlags tell Kubernetes its version, which its sources from the module proxy do not know.
 func (b *builder) linkerFlags(ctx context.Context) (string, error) {
 	version, err := b.goTool(ctx, "list", "-m", "-f", "{{.Version}}", b.module.versioned)
-	if err != nil || b.module != kubernetesModule {
+	if err != nil || b.module.versioned != kubernetesModule.versioned {
 		return "-s -w", err
 	}
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)

@@ -2,7 +2,9 @@ package lab
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -105,9 +107,12 @@ func (c *chart) functions() template.FuncMap {
 // chartFiles are the files of a chart that its templates read.
 type chartFiles string
 
-// Get returns the content of a file.
+// Get returns the content of a file; nothing, as Helm does, if there is none.
 func (f chartFiles) Get(name string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(string(f), name))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
 	return string(text), err
 }
 

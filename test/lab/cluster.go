@@ -60,6 +60,7 @@ type Cluster struct {
 
 	mu      sync.Mutex
 	running map[Daemon]*process
+	real    map[string]*Machine // by the name of the real node
 }
 
 // Cluster starts a cluster and returns when it serves: roles bootstrapped, controllers and
@@ -69,7 +70,7 @@ func (l *Lab) Cluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
 	begin := time.Now()
 	c := &Cluster{
 		name: o.Name, light: o.Light, dir: filepath.Join(l.dir,
-			o.Name), lab: l, extra: o.Flags, running: map[Daemon]*process{},
+			o.Name), lab: l, extra: o.Flags, running: map[Daemon]*process{}, real: map[string]*Machine{},
 		machine: o.Machine,
 	}
 	var err error

@@ -106,8 +106,9 @@ func (c *Cluster) flags(d Daemon) []string {
 			"--leader-elect=false",
 			"--root-ca-file=ca.crt",
 			"--controllers=" + strings.Join(controllers, ","),
-			"--cluster-signing-cert-file=ca.crt",
-			"--cluster-signing-key-file=ca.key",
+			// The signer that Liqo uses. Each other one takes an inotify instance. A user has 128 of them.
+			"--cluster-signing-kube-apiserver-client-cert-file=ca.crt",
+			"--cluster-signing-kube-apiserver-client-key-file=ca.key",
 		}
 	case Scheduler:
 		flags = []string{"--kubeconfig=kubeconfig", "--secure-port=0", "--leader-elect=false"}
@@ -134,6 +135,8 @@ var controllers = []string{
 	"deployment-controller",
 	"daemonset-controller",
 	"replicaset-controller",
+	"statefulset-controller",
+	"disruption-controller",
 	"job-controller",
 	"endpointslice-controller",
 	"node-lifecycle-controller",

@@ -11,10 +11,12 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/liqotech/liqo/pkg/consts"
 )
 
 // kubelets runs the virtual kubelets that Liqo makes Deployments for: one process for each, as its
@@ -59,8 +61,11 @@ func (c *Cluster) runKubelets(ctx context.Context) {
 	}
 }
 
-// run makes the process of a Deployment what its template says.
+// run makes the process of a Deployment what its template says. One with replicas has pods of its own.
 func (k *kubelets) run(d *appsv1.Deployment) {
+	if *d.Spec.Replicas > 0 {
+		return
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	id, old := d.Namespace+"/"+d.Name, k.running[d.Namespace+"/"+d.Name]
@@ -133,8 +138,18 @@ func (k *kubelets) end(o any) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	id := d.Namespace + "/" + d.Name
-	if one := k.running[id]; one != nil {
-		delete(k.running, id)
-		one.process.kill()
+	one := k.running[id]
+	if one == nil {
+		return
+	}
+	delete(k.running, id)
+	one.process.kill()
+	// Liqo deletes the Node once no pod of the virtual kubelet is left. Here it has none, so that it may have made
+	// the Node again while it still ran.
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	err := k.client.CoreV1().Nodes().Delete(ctx, d.Labels[consts.VirtualNodeLabel], metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		k.lab.say("cluster %s: the node of %s: %v", k.name, d.Name, err)
 	}
 }

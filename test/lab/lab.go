@@ -4,7 +4,8 @@
 // A cluster is etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK, which plays
 // the kubelets: its nodes are objects without machines, its pods become Running without images. All
 // else is the real thing: admission, RBAC, scheduling, watches, garbage collection. The daemons are
-// built once from the versions pinned in tools/kubernetes, into a cached folder ([Build]).
+// built once from the versions pinned in tools/kubernetes, into a cached folder ([Build]). A node may
+// be real instead: an emulated machine with containerd, kubelet and kube-proxy ([Node.Real]).
 //
 //	func TestSomething(t *testing.T) {
 //		l := lab.Test(t)                              // skips under -short; everything is gone when the test ends

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,7 @@ func TestCluster(t *testing.T) {
 	client := kubernetes.NewForConfigOrDie(c.Config())
 
 	t.Run("a pod runs where the scheduler puts it, and ends as Failed", func(t *testing.T) { podRuns(t, client) })
+	t.Run("a pod that ignores SIGTERM is killed after its grace period", func(t *testing.T) { podIgnores(t, client) })
 	t.Run("nodes get ready and silent", func(t *testing.T) { nodesChange(t, c, client) })
 	t.Run("kinds and policies are applied", func(t *testing.T) { manifestsApply(t, c) })
 	t.Run("a ServiceAccount may what RBAC says", func(t *testing.T) { accountIsLimited(t, c, client) })
@@ -77,7 +79,8 @@ func TestCluster(t *testing.T) {
 }
 
 func podRuns(t *testing.T, client kubernetes.Interface) {
-	pod := createPod(t, client, "runs")
+	made := createPod(t, client, "runs")
+	pod := made
 	eventually(t, "the pod runs", func() bool {
 		pod = get(t, client, pod.Name)
 		return pod.Status.Phase == corev1.PodRunning
@@ -85,32 +88,62 @@ func podRuns(t *testing.T, client kubernetes.Interface) {
 	if pod.Spec.NodeName != "node-1" || !strings.HasPrefix(pod.Status.PodIP, "10.0.") {
 		t.Errorf("pod is on %q with address %q, want node-1 and 10.0.x.y", pod.Spec.NodeName, pod.Status.PodIP)
 	}
-	until, seconds := metav1.SingleObject(pod.ObjectMeta), int64(30)
-	until.TimeoutSeconds = &seconds
+	podEnds(t, client, made)
+}
+
+// podIgnores is a pod that ends after its grace period of a second.
+func podIgnores(t *testing.T, client kubernetes.Interface) {
+	pod := createPod(t, client, "stays", "lab.bourse.dev/ignores", "SIGTERM")
+	killed := podEnds(t, client, pod)
+	end := killed.Status.ContainerStatuses[0].State.Terminated
+	if end.FinishedAt.Before(killed.DeletionTimestamp) {
+		t.Errorf("it was killed at %s, before its grace period ended at %s", end.FinishedAt, killed.DeletionTimestamp)
+	}
+}
+
+// podEnds deletes a pod when it runs, and returns it as it was last. What a kubelet writes is in package real.
+func podEnds(t *testing.T, client kubernetes.Interface, pod *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	until, patience := metav1.SingleObject(metav1.ObjectMeta{Name: pod.Name}), int64(60)
+	until.ResourceVersion, until.TimeoutSeconds = pod.ResourceVersion, &patience
 	w, err := client.CoreV1().Pods("default").Watch(t.Context(), until)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Stop()
-	if err := client.CoreV1().Pods("default").Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	failed := false
+	grace, deleted := int64(1), false
+	seen := []string{string(pod.Status.Phase)}
 	for event := range w.ResultChan() {
-		p, is := event.Object.(*corev1.Pod)
-		if !is {
+		p, ok := event.Object.(*corev1.Pod)
+		if !ok {
 			t.Fatalf("the watch says %+v", event.Object)
 		}
-		failed = failed || event.Type == watch.Modified && p.DeletionTimestamp != nil && p.Status.Phase == corev1.PodFailed
-		if event.Type != watch.Deleted {
-			continue
+		if event.Type == watch.Deleted {
+			if want := []string{"Pending", "ContainerCreating", "Running", "Failed"}; !slices.Equal(seen, want) {
+				t.Errorf("the pod was %v, and was to be %v", seen, want)
+			}
+			return pod
 		}
-		if !failed {
-			t.Error("the pod went without being Failed first, as a kubelet has it")
+		pod = p
+		is := string(p.Status.Phase)
+		for _, c := range p.Status.ContainerStatuses {
+			if c.State.Waiting != nil {
+				is = c.State.Waiting.Reason
+			}
 		}
-		return
+		if is != seen[len(seen)-1] {
+			seen = append(seen, is)
+		}
+		if p.Status.Phase == corev1.PodRunning && !deleted {
+			deleted = true
+			if err := client.CoreV1().Pods("default").Delete(t.Context(), pod.Name,
+				metav1.DeleteOptions{GracePeriodSeconds: &grace}); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	t.Error("the watch ended before the pod")
+	t.Fatal("the watch ended before the pod")
+	return nil
 }
 
 func nodesChange(t *testing.T, c *lab.Cluster, client kubernetes.Interface) {
@@ -291,9 +324,14 @@ func etcdIsRestored(t *testing.T, c *lab.Cluster, client kubernetes.Interface) {
 	})
 }
 
-func createPod(t *testing.T, client kubernetes.Interface, name string) *corev1.Pod {
+func createPod(t *testing.T, client kubernetes.Interface, name string, annotation ...string) *corev1.Pod {
+	t.Helper()
+	annotations := map[string]string{}
+	for i := 0; i < len(annotation); i += 2 {
+		annotations[annotation[i]] = annotation[i+1]
+	}
 	pod, err := client.CoreV1().Pods("default").Create(t.Context(), &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "none"}}},
 	}, metav1.CreateOptions{})
 	if err != nil {

@@ -9,9 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
@@ -146,7 +143,7 @@ spec:
   replicas: 0
   createNode: true
   disableNetworkCheck: %t
-  containerImage: localhost/liqo/virtual-kubelet:v1.2.0
+  containerImage: localhost/liqo/liqo-virtual-kubelet:v1.2.0
   metricsEnabled: false
   reflectorsConfig:
     pod: {workers: 4}
@@ -160,24 +157,6 @@ spec:
     event: {workers: 1, type: DenyList}
   extraArgs: ["--certificate-type=self-signed", "--enable-apiserver-support=false"]
 `
-
-// liqoDeployment is what Liqo's chart makes of the flags that the controller manager here is started with.
-func (c *Cluster) liqoDeployment() ([]byte, error) {
-	replicas, labels := int32(0), map[string]string{"app.kubernetes.io/name": "controller-manager",
-		"app.kubernetes.io/component": "controller-manager", "app.kubernetes.io/version": LiqoVersion}
-	return json.Marshal(&appsv1.Deployment{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: LiqoNamespace, Name: string(LiqoControllerManager), Labels: labels},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec: corev1.PodSpec{Containers: []corev1.Container{{
-					Name: "controller-manager", Image: "localhost/liqo/liqo-controller-manager:" +
-						LiqoVersion, Args: c.liqoFlags(LiqoControllerManager),
-				}}}},
-		},
-	})
-}
 
 const liqoNamespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: liqo}\n"
 
@@ -199,12 +178,14 @@ func (c *Cluster) installLiqo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	deployment, err := c.liqoDeployment()
-	if err != nil {
-		return err
+	manifests := append(definitions, []byte(liqoNamespace), fmt.Appendf(nil, liqoObjects, c.name, c.machine == nil))
+	for _, d := range callers {
+		deployment, err := c.liqoDeployment(d)
+		if err != nil {
+			return err
+		}
+		manifests = append(manifests, deployment)
 	}
-	manifests := append(definitions, []byte(liqoNamespace),
-		fmt.Appendf(nil, liqoObjects, c.name, c.machine == nil), deployment)
 	if c.machine != nil {
 		networking, err := c.networking(from)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -25,7 +26,13 @@ var liqoNetworkPrograms = []program{
 }
 
 func buildLiqoNetwork(ctx context.Context, progress io.Writer) (Binaries, error) {
-	return build(ctx, progress, liqoModule, liqoNetworkPrograms)
+	return build(ctx, progress, liqoModule, slices.Concat(liqoNetworkPrograms, liqoPrograms))
+}
+
+// inMachine are the programs that pods of a machine run.
+var inMachine = []Daemon{
+	liqoFabric, liqoGateway, liqoGeneve, liqoTunnel, LiqoProxy,
+	LiqoVirtualKubelet, LiqoControllerManager, LiqoCRDReplicator,
 }
 
 // chartValues are those of Liqo's chart for this cluster. Gateways report a broken tunnel after seconds.
@@ -33,7 +40,8 @@ func (c *Cluster) chartValues() string {
 	return fmt.Sprintf(`
 ipam: {podCIDR: %s, serviceCIDR: 10.100.0.0/16}
 networking: {gatewayTemplates: {ping: {interval: 500ms, updateStatusInterval: 1s}}}
-`, c.podCIDR())
+proxy: {pod: {extraArgs: ["--force-host=%s:%d"]}}
+`, c.podCIDR(), hostFromMachine, c.port.number)
 }
 
 // networking are the objects of Liqo's network, as the chart has them.
@@ -41,7 +49,9 @@ func (c *Cluster) networking(from *chart) ([][]byte, error) {
 	var all [][]byte
 	for _, name := range []string{
 		"liqo-fabric-rbac", "liqo-fabric-daemonset", "liqo-gateway-rbac", "liqo-gw-mssclamp-firewallconfiguration",
-		"liqo-ipam-networks", "liqo-proxy-service", "liqo-wireguard-gateway-client-template", "liqo-wireguard-gateway-server-template",
+		"liqo-ipam-networks", "liqo-proxy-service", "liqo-proxy-deployment",
+		"liqo-controller-manager-rbac", "liqo-crd-replicator-rbac", "liqo-remote-controlplane-rbac",
+		"liqo-wireguard-gateway-client-template", "liqo-wireguard-gateway-server-template",
 	} {
 		text, err := from.render(name + ".yaml")
 		if err != nil {

@@ -14,7 +14,8 @@ import (
 
 // machineModules are the kernel's modules that Liqo's data plane and the machine need.
 var machineModules = []string{
-	"virtio_pci", "virtio_net", "veth", "bridge", "wireguard", "geneve", "nf_tables", "nft_chain_nat", "nft_nat",
+	"virtio_pci", "virtio_net", "virtio_blk", "veth", "bridge", "br_netfilter", "wireguard", "geneve",
+	"nf_tables", "nft_chain_nat", "nft_nat",
 	"nft_masq", "nft_ct", "nft_numgen", "nft_hash", "nft_redir", "nft_reject_inet", "nft_reject_ipv4", "nft_limit",
 	"nft_log", "nft_fib_inet", "nft_fib_ipv4", "nft_objref", "nf_conntrack_netlink", "af_packet",
 }
@@ -29,25 +30,24 @@ type image struct {
 	err     error
 }
 
-// writeImage writes the file system: tools and modules out of a tree of packages, the guest
-// program, and images of containers, each a single static program.
-func writeImage(out io.Writer, tree, guest string, containers map[string]string) error {
-	i := &image{out: out, tree: tree, has: map[string]bool{}}
+// writeTo writes the file system: tools and modules out of the packages, the guest program, and
+// what the machine is for.
+func (s machineSpec) writeTo(out io.Writer, guest string) error {
+	i := &image{out: out, tree: s.tree, has: map[string]bool{}}
 	i.copy("/bin/busybox", "bin/busybox")
 	for _, tool := range []string{"bin/ip", "usr/sbin/nft", "usr/bin/wg", "usr/sbin/conntrack"} {
 		i.tool(tool)
 	}
 	i.copy("/bin/guest", guest)
 	i.add("/bin/get", fs.ModeSymlink|0o777, []byte("/bin/guest"))
-	i.add("/images/web", fs.ModeSymlink|0o777, []byte("/bin/guest"))
-	for name, file := range containers {
-		i.copy("/images/"+name, file)
+	if err := s.fill(i); err != nil {
+		return err
 	}
-	kernel, err := fs.Glob(os.DirFS(tree), "lib/modules/*")
+	kernel, err := fs.Glob(os.DirFS(s.tree), "lib/modules/*")
 	if err != nil || len(kernel) != 1 {
-		return fmt.Errorf("%s has %d kernels, %w", tree, len(kernel), err)
+		return fmt.Errorf("%s has %d kernels, %w", s.tree, len(kernel), err)
 	}
-	i.load(filepath.Join(tree, kernel[0]), machineModules)
+	i.load(filepath.Join(s.tree, kernel[0]), s.modules)
 	i.add("/modules/order", 0o644, []byte(strings.Join(i.modules, "\n")+"\n"))
 	i.add("/init", 0o755, machineInit)
 	i.add("TRAILER!!!", 0, nil)

@@ -69,6 +69,7 @@ func (n *machineNode) prepare(ctx context.Context) error {
 /bin/ip link set up-%[1]s up
 /bin/ip link add lan-%[1]s type veth peer name lan0 netns node-%[1]s
 /bin/ip link set lan-%[1]s master lan up
+nft insert rule ip machine forward iifname up-%[1]s ip daddr %[7]s tcp dport '{ %[8]d, %[9]d }' accept
 nsenter --net=/run/netns/node-%[1]s sh -e <<'END'
 /bin/ip link set lo up
 /bin/ip address add 192.168.76.%[3]d/30 dev up0
@@ -77,11 +78,13 @@ nsenter --net=/run/netns/node-%[1]s sh -e <<'END'
 /bin/ip address add %[4]s/24 dev lan0
 /bin/ip link set lan0 up
 /bin/ip link add cni0 type bridge
+/bin/ip link set cni0 address 02:00:00:00:00:01 # else it changes with its ports, and pods send to the old one
 /bin/ip address add %[5]s1/16 dev cni0
 /bin/ip link set cni0 up
 sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0
 nft 'table ip cni { chain post { type nat hook postrouting priority 100; ip saddr %[6]s oifname { "up0", "lan0" } masquerade; }; }'
-END`, n.name, link+1, link+2, n.NodeAddress(), n.podNet(), n.podCIDR()))
+END`, n.name, link+1, link+2, n.NodeAddress(), n.podNet(), n.podCIDR(),
+		hostFromMachine, n.port.number, n.liqo.ipam))
 	if err != nil {
 		return err
 	}

@@ -23,13 +23,18 @@ var machinePackages = []string{
 
 // FetchMachine downloads the packages of a machine and all that they depend on, about 80 MB, and
 // unpacks them into a cached folder, which it returns. Nothing is installed, so it needs no root.
-// It uses the machine's own apt sources. Errors: ErrNoPackages.
+// It uses the system's own apt sources. Errors: ErrNoPackages.
 func FetchMachine(ctx context.Context, progress io.Writer) (string, error) {
+	return fetchTree(ctx, progress, "80 MB", machinePackages)
+}
+
+// fetchTree does so with any packages.
+func fetchTree(ctx context.Context, progress io.Writer, size string, packages []string) (string, error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return "", err
 	}
-	list := sha256.Sum256([]byte(strings.Join(machinePackages, " ")))
+	list := sha256.Sum256([]byte(strings.Join(packages, " ")))
 	tree := filepath.Join(cache, "machine", fmt.Sprintf("tree-%x", list[:6]))
 	if _, err := os.Stat(tree); err == nil {
 		return tree, nil
@@ -48,8 +53,8 @@ func FetchMachine(ctx context.Context, progress io.Writer) (string, error) {
 	if _, err := os.Stat(tree); err == nil {
 		return tree, nil
 	}
-	fmt.Fprintln(progress, "fetching Debian packages for the machine, 80 MB, once")
-	if err := fetch(ctx, dir); err != nil {
+	fmt.Fprintf(progress, "fetching Debian packages for the machine, %s, once\n", size)
+	if err := fetch(ctx, dir, packages); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrNoPackages, err)
 	}
 	return tree, os.Rename(filepath.Join(dir, "partial"), tree)
@@ -57,7 +62,7 @@ func FetchMachine(ctx context.Context, progress io.Writer) (string, error) {
 
 // fetch fills the folder partial in dir. An empty list of installed packages makes apt download every
 // dependency, so that the tree does not depend on the system.
-func fetch(ctx context.Context, dir string) error {
+func fetch(ctx context.Context, dir string, packages []string) error {
 	state := filepath.Join(dir, "apt")
 	for _, sub := range []string{"lists/partial", "cache/archives/partial"} {
 		if err := os.MkdirAll(filepath.Join(state, sub), 0o755); err != nil {
@@ -81,10 +86,10 @@ func fetch(ctx context.Context, dir string) error {
 		return err
 	}
 	install := []string{"install", "--no-install-recommends", "--download-only"}
-	if err := apt(append(install, machinePackages...)...); err != nil {
+	if err := apt(append(install, packages...)...); err != nil {
 		return err
 	}
-	packages, err := filepath.Glob(filepath.Join(state, "cache", "archives", "*.deb"))
+	archives, err := filepath.Glob(filepath.Join(state, "cache", "archives", "*.deb"))
 	if err != nil {
 		return err
 	}
@@ -92,7 +97,7 @@ func fetch(ctx context.Context, dir string) error {
 	if err := os.RemoveAll(partial); err != nil {
 		return err
 	}
-	for _, p := range slices.Sorted(slices.Values(packages)) {
+	for _, p := range slices.Sorted(slices.Values(archives)) {
 		if err := command(ctx, "dpkg-deb", "--extract", p, partial); err != nil {
 			return err
 		}

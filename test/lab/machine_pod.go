@@ -3,6 +3,7 @@ package lab
 import (
 	"encoding/base64"
 	"fmt"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -44,7 +45,7 @@ END
 		return err
 	}
 	for _, c := range p.Spec.Containers {
-		n.container(&script, p, c, namespace)
+		n.container(&script, p, c, namespace, address)
 	}
 	if _, err := n.Machine.Run(n.ctx, script.String()); err != nil {
 		return err
@@ -81,8 +82,8 @@ func (n *machineNode) volumes(script *strings.Builder, p *corev1.Pod) error {
 	}
 	config, err := clientcmd.Write(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{"": {
-			Server: fmt.Sprintf("https://10.0.2.2:%d",
-				n.port.number), CertificateAuthorityData: n.admin.CAData, TLSServerName: "127.0.0.1",
+			Server: fmt.Sprintf("https://%s:%d",
+				hostFromMachine, n.port.number), CertificateAuthorityData: n.admin.CAData, TLSServerName: "127.0.0.1",
 		}},
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{"": {Token: account.Status.Token}},
 		Contexts:  map[string]*clientcmdapi.Context{"": {}},
@@ -93,27 +94,42 @@ func (n *machineNode) volumes(script *strings.Builder, p *corev1.Pod) error {
 
 // container starts one: the program named like its image, in the pod's network, with its volumes, again and
 // again as a kubelet does.
-func (n *machineNode) container(script *strings.Builder, p *corev1.Pod, c corev1.Container, namespace string) {
+func (n *machineNode) container(script *strings.Builder, p *corev1.Pod, c corev1.Container, namespace, address string) {
 	var inner strings.Builder
 	for _, mount := range c.VolumeMounts {
 		if at := filepath.Join(podDir(p), mount.Name); !strings.HasPrefix(mount.MountPath, "/var/run/secrets/") {
 			fmt.Fprintf(&inner, "mkdir -p %s; mount --bind %s %s\n", mount.MountPath, at, mount.MountPath)
 		}
 	}
-	fmt.Fprintf(&inner, "export POD_NAME=%s NODE_NAME=%s KUBECONFIG=%s/kubeconfig\n", p.Name, n.name, podDir(p))
-	image := strings.TrimPrefix(c.Image, "ghcr.io/liqotech/")
-	image, _, _ = strings.Cut(image, ":")
-	fmt.Fprintf(&inner, "while :; do /images/%s", strings.ReplaceAll(image, "/", "-"))
+	fmt.Fprintf(&inner, "export POD_NAME=%s POD_NAMESPACE=%s POD_IP=%s NODE_NAME=%s KUBECONFIG=%s/kubeconfig\n",
+		p.Name, p.Namespace, address, n.name, podDir(p))
+	for _, e := range c.Env {
+		if e.Value != "" {
+			fmt.Fprintf(&inner, "export %s='%s'\n", e.Name, e.Value)
+		}
+	}
+	fmt.Fprintf(&inner, "while :; do /images/%s", imageOf(c))
 	for _, arg := range c.Args {
-		arg = strings.NewReplacer("$(POD_NAME)", p.Name, "$(NODE_NAME)", n.name, "'", `'\''`).Replace(arg)
+		arg = strings.NewReplacer("$(POD_NAME)", p.Name, "$(POD_IP)", address, "$(NODE_NAME)", n.name,
+			"'", `'\''`).Replace(arg)
 		fmt.Fprintf(&inner, " '%s'", arg)
 	}
 	inner.WriteString("; echo ended, and started again; sleep 1; done\n")
+	script.WriteString(pull(imageOf(c)))
 	fmt.Fprintf(script, `cat > %[1]s/%[2]s.sh <<'END'
 echo $$ > /sys/fs/cgroup/%[3]s/cgroup.procs
 %[4]sEND
 setsid nsenter --net=/run/netns/%[5]s unshare -m sh %[1]s/%[2]s.sh > /run/log/%[6]s_%[7]s_%[2]s.log 2>&1 < /dev/null &
 `, podDir(p), c.Name, p.UID, inner.String(), namespace, p.Namespace, p.Name)
+}
+
+// imageOf is the name of a container's program: its image without registry and version.
+func imageOf(c corev1.Container) string {
+	image, _, _ := strings.Cut(c.Image, ":")
+	if name, is := strings.CutPrefix(image, "ghcr.io/liqotech/"); is {
+		return "liqo-" + strings.ReplaceAll(name, "/", "-")
+	}
+	return path.Base(image)
 }
 
 // kill is the script that ends a pod's processes and removes its network.

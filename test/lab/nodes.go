@@ -16,7 +16,7 @@ import (
 // fakeNode is the annotation of the nodes that KWOK simulates.
 const fakeNode = "kwok.x-k8s.io/node"
 
-// Node is a node without a machine.
+// Node is a node without a machine, except a Real one.
 type Node struct {
 	Name string
 	// Labels besides kubernetes.io/hostname, /os (linux) and /arch (amd64), which they may override.
@@ -29,6 +29,10 @@ type Node struct {
 	Unschedulable bool
 	// NotReady makes it a node whose kubelet is silent, until SetReady.
 	NotReady bool
+	// Real gives it a machine of its own with the real containerd, kubelet and kube-proxy, 2 CPU and
+	// 2 GiB. It has one image, Image, and no way to get others. Pods of different nodes do not reach
+	// each other. Of the fields above, only Name and Labels count.
+	Real bool
 }
 
 // AddNodes creates nodes. Where there are controllers it returns when these have made them schedulable.
@@ -40,6 +44,9 @@ func (c *Cluster) AddNodes(ctx context.Context, nodes ...Node) error {
 	group.SetLimit(16)
 	for _, n := range nodes {
 		group.Go(func() error {
+			if n.Real {
+				return c.startRealNode(groupCtx, n)
+			}
 			_, err := c.client.CoreV1().Nodes().Create(groupCtx, n.object(), metav1.CreateOptions{})
 			return err
 		})

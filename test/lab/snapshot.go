@@ -26,7 +26,7 @@ func (c *Cluster) Snapshot(ctx context.Context) (Snapshot, error) {
 }
 
 // Restore puts a state back, as an admin does after a disaster: every daemon restarts, and resource
-// versions run backwards for whoever saw what came after the snapshot. A snapshot can be restored
+// versions run backwards for clients that saw what came after the snapshot. A snapshot can be restored
 // many times, but only to the cluster it is of.
 func (c *Cluster) Restore(ctx context.Context, s Snapshot) error {
 	c.Kill(stopOrder(c.light)...)

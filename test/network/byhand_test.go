@@ -84,7 +84,8 @@ func (w *world) trusts(
 	})
 }
 
-// usesAHandMadeNetwork makes a network by hand, and demands that a reservation uses it and leaves it alone.
+// usesAHandMadeNetwork makes a network by hand, and demands that a reservation uses it and leaves it alone. Then
+// it removes the network.
 func (w *world) usesAHandMadeNetwork(t *testing.T) {
 	t.Helper()
 	made := w.byHand(t)
@@ -111,7 +112,11 @@ func (w *world) usesAHandMadeNetwork(t *testing.T) {
 				t.Errorf("%T %s of %s was written by %s", o, o.GetName(), at.Name, by.Manager)
 			}
 		}
+		if err := at.Objects.Delete(t.Context(), o); err != nil {
+			t.Error(err)
+		}
 	}
+	w.nothingLeft(t)
 }
 
 // answersTunnel demands that the tunnel stands.

@@ -34,16 +34,21 @@ type world struct {
 	rome, milan *federation.Member
 }
 
-func start(t *testing.T) *world {
+// start starts both, and clusters with other names whose gateways can be dialled.
+func start(t *testing.T, others ...string) *world {
 	t.Helper()
 	klog.SetLogger(logr.Discard())
 	ctrllog.SetLogger(logr.Discard())
 	l := lab.Test(t)
 	w := &world{machine: lab.MachineFor(t, l)}
 	w.rome, w.milan = w.member("rome", "outbound"), w.member("milan", "NodePort")
+	members := []*federation.Member{w.rome, w.milan}
+	for _, name := range others {
+		members = append(members, w.member(name, "NodePort"))
+	}
 	var err error
 	w.Federation, err = federation.Start(t.Context(), federation.Options{
-		Lab: l, Progress: os.Stderr, Members: []*federation.Member{w.rome, w.milan},
+		Lab: l, Progress: os.Stderr, Members: members,
 	})
 	t.Cleanup(func() {
 		if t.Failed() {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -73,6 +74,9 @@ func TestPacketsFlow(t *testing.T) {
 	local := w.serve(t, w.rome, "second", "beside", false)
 	other := w.serve(t, w.rome, "second", "other", true)
 	w.answers(t, local, other.Status.PodIP+":8080", "other")
+	twins := [2]*corev1.Pod{twin, {ObjectMeta: metav1.ObjectMeta{Namespace: "second-rome", Name: "other"}}}
+	w.ready(t, w.milan, twins[1])
+	w.isolates(t, twins[0], twins[1], seen)
 	if now := w.networks(t); now != networks {
 		t.Errorf("with the second reservation the networks are %s, before they were %s", now, networks)
 	}
@@ -81,6 +85,7 @@ func TestPacketsFlow(t *testing.T) {
 	w.end(t, second, "other")
 	w.nothingLeft(t)
 	w.usesAHandMadeNetwork(t)
+	w.through(t)
 }
 
 // throughAService demands that a pod reaches a Service of rome whose only endpoint runs at milan.
@@ -245,7 +250,7 @@ func (w *world) end(t *testing.T, r *api.ResourceRequest, pod string) {
 	})
 }
 
-// nothingLeft waits until neither cluster has an object of a network, and neither node a rule of
+// nothingLeft waits until neither cluster has an object of a network or of the peering, and neither node a rule of
 // it. Interfaces of Geneve may be left: Liqo's fabric looks for those every half hour.
 func (w *world) nothingLeft(t *testing.T) {
 	t.Helper()
@@ -254,6 +259,7 @@ func (w *world) nothingLeft(t *testing.T) {
 			for _, list := range []kube.ObjectList{
 				&networkingv1beta1.ConfigurationList{}, &networkingv1beta1.ConnectionList{}, &networkingv1beta1.GatewayServerList{},
 				&networkingv1beta1.GatewayClientList{}, &networkingv1beta1.PublicKeyList{}, &networkingv1beta1.GeneveTunnelList{},
+				&authv1beta1.TenantList{}, &authv1beta1.IdentityList{},
 			} {
 				if err := m.Objects.List(ctx, list); err != nil {
 					return err

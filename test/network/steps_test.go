@@ -26,7 +26,7 @@ func (w *world) borrow(t *testing.T, name string) *api.ResourceRequest {
 	}
 	amounts := api.Resources{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")}
 	r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}, Spec: api.ResourceRequestSpec{
-		Request: api.Request{Resources: amounts, Target: "milan", Network: api.NetworkWireGuard},
+		Request: api.Request{Resources: amounts, Target: w.milan.Name, Network: api.NetworkWireGuard},
 		Offload: &api.Offload{Namespaces: []string{name}},
 	}}
 	if err := w.rome.Objects.Create(t.Context(), r); err != nil {

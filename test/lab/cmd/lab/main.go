@@ -1,7 +1,10 @@
 // Command lab runs a federation on three real Kubernetes clusters until it is interrupted, for
 // people to use: rome, which borrows, and milan and paris, which lend. Each has the real Liqo, and
-// pods of rome run on milan's nodes before you have a look; "lab --without-liqo" is lighter, and
+// pods of rome run on milan's and paris's nodes before you have a look; "lab --without-liqo" is lighter, and
 // ends reservations at Reserved. It prints how. `make lab` runs it.
+//
+// With "lab --real" milan has one node, in an emulated machine, where pods really run: it shows what
+// they log and answer. `make lab REAL=1` runs that.
 //
 // "lab build" only builds the daemons of the clusters, and fetches the packages of the machine in
 // which packets flow, once, so that no test's time limit has to cover that.
@@ -36,9 +39,11 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	switch {
 	case len(args) == 0:
-		return serve(ctx, true)
+		return serve(ctx, true, false)
 	case len(args) == 1 && args[0] == "--without-liqo":
-		return serve(ctx, false)
+		return serve(ctx, false, false)
+	case len(args) == 1 && args[0] == "--real":
+		return serve(ctx, true, true)
 	case len(args) == 1 && args[0] == "build":
 		if _, err := lab.Build(ctx, os.Stderr); err != nil {
 			return err
@@ -53,12 +58,12 @@ func run(ctx context.Context, args []string) error {
 		}
 		return err
 	default:
-		return errors.New(`say "lab", "lab --without-liqo", or "lab build" to build only what the clusters consist of`)
+		return errors.New(`say "lab", "lab --without-liqo", "lab --real", or "lab build" to build only what the clusters consist of`)
 	}
 }
 
 // serve runs the lab until ctx ends, or a part of it does.
-func serve(ctx context.Context, liqo bool) (err error) {
+func serve(ctx context.Context, liqo, real bool) (err error) {
 	l, err := lab.Start(ctx, lab.Options{Progress: os.Stderr})
 	if err != nil {
 		return err
@@ -69,17 +74,17 @@ func serve(ctx context.Context, liqo bool) (err error) {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "starting three clusters ...")
-	f, err := federation.Start(ctx, federation.Options{Lab: l, Progress: os.Stderr, Members: members(liqo)})
+	f, err := federation.Start(ctx, federation.Options{Lab: l, Progress: os.Stderr, Members: members(liqo, real)})
 	defer f.Stop()
 	if err != nil {
 		return err
 	}
 	if liqo {
-		if err := show(ctx, f, kubectl); err != nil {
+		if err := show(ctx, f, kubectl, real); err != nil {
 			return err
 		}
 	}
-	if err := welcome(os.Stdout, l.Dir(), f, kubectl); err != nil {
+	if err := welcome(os.Stdout, l.Dir(), f, kubectl, real); err != nil {
 		return err
 	}
 	select {

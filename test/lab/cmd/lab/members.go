@@ -12,8 +12,8 @@ import (
 )
 
 // members are rome, which only borrows; milan, which lends most of what it has; and paris, which is
-// smaller, has GPUs, and lends at most 8 CPU to one reservation.
-func members(liqo bool) []*federation.Member {
+// smaller, has GPUs, and lends at most 8 CPU to one reservation. If milan is real it has one small node.
+func members(liqo, real bool) []*federation.Member {
 	share := func(percentage int32, tier string, most string) *api.Sharing {
 		s := &api.Sharing{Labels: map[string]string{"tier": tier},
 			Pools: []api.PoolPolicy{{Name: api.GeneralPool, Percentage: &percentage}}}
@@ -22,11 +22,16 @@ func members(liqo bool) []*federation.Member {
 		}
 		return s
 	}
+	milan := nodes("milan", "it", 4, "16", "64Gi", "", nil)
+	if real {
+		milan = milan[:1]
+		milan[0].Real = true
+	}
 	gpu := map[string]string{"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
 	return []*federation.Member{
 		{ClusterOptions: lab.ClusterOptions{Name: "rome", Liqo: liqo, Nodes: nodes("rome", "it", 2, "8", "32Gi", "", nil)}},
 		{
-			ClusterOptions: lab.ClusterOptions{Name: "milan", Liqo: liqo, Nodes: nodes("milan", "it", 4, "16", "64Gi", "", nil)},
+			ClusterOptions: lab.ClusterOptions{Name: "milan", Liqo: liqo, Nodes: milan},
 			Sharing:        share(80, "gold", ""),
 		},
 		{

@@ -28,7 +28,7 @@ const text = `
 Three clusters are up, with a broker and an agent in each:
 
   rome    16 CPU   region it   borrows
-  milan   64 CPU   region it   lends 80 %%
+  milan   %[3]s CPU   region it   lends 80 %%
   paris   32 CPU   region fr   lends all, at most 8 CPU to a reservation; 8 GPUs
 
 In another terminal, as the people of rome:
@@ -36,7 +36,7 @@ In another terminal, as the people of rome:
   source %[1]s/env
 
   bourse clusters
-  bourse reserve --cpu 4 --memory 8Gi --where 'region == "it"' --for 1h
+  bourse reserve --cpu %[4]s --memory 512Mi --where 'region == "it"' --for 1h
   bourse reserve --cpu 40 --memory 8Gi --dry-run
   bourse reservations
 
@@ -48,7 +48,16 @@ In another terminal, as the people of rome:
   kubectl --context paris cordon paris-1; bourse clusters
   kubectl delete resourcerequest training
 
-As the operator of the broker: bourse --server unix://%[2]s broker members
+%[5]sAs the operator of the broker: bourse --server unix://%[2]s broker members
+
+`
+
+const realText = `In milan's containers, and how they end:
+
+  kubectl -n demo exec -it deployment/work -- sh
+  kubectl --context milan -n demo-rome get pods --watch &
+  kubectl -n demo delete pod -l app=work
+  BOURSE_SERVER=unix://%[1]s bourse evict rome
 
 `
 
@@ -62,7 +71,7 @@ spec:
 `
 
 // welcome writes the files that people need into dir, and tells how to use them.
-func welcome(out io.Writer, dir string, f *federation.Federation, kubectl string) error {
+func welcome(out io.Writer, dir string, f *federation.Federation, kubectl string, real bool) error {
 	if err := os.Symlink(kubectl, filepath.Join(dir, "bin", "kubectl")); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -77,7 +86,11 @@ func welcome(out io.Writer, dir string, f *federation.Federation, kubectl string
 			return err
 		}
 	}
-	fmt.Fprintf(out, text, dir, f.BrokerSocket)
+	if milan := f.Members[1]; real {
+		fmt.Fprintf(out, text, dir, f.BrokerSocket, " 2", "500m", fmt.Sprintf(realText, milan.Socket(0)))
+	} else {
+		fmt.Fprintf(out, text, dir, f.BrokerSocket, "64", "4", "")
+	}
 	for _, m := range f.Members {
 		fmt.Fprintf(out, "  %-6s KUBECONFIG=%s BOURSE_SERVER=unix://%s\n", m.Name, m.Cluster.Kubeconfig(), m.Socket(0))
 	}
