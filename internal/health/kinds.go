@@ -71,14 +71,47 @@ var (
 		"Liqo fails to copy objects of an offloaded namespace to the provider.",
 		"Pods there lack these objects.",
 		"Change the objects as the message says: most often a policy of the provider refuses them."}
+	NamespacesFull = Kind{"NamespacesFull", warn,
+		"A provider maps no more namespaces of this cluster: `namespaces.max` of its SharingPolicy is reached.",
+		"The namespaces that the message names are not offloaded to it. Their pods do not run there.",
+		"Offload fewer namespaces there, or ask the provider's admin to raise `namespaces.max`."}
 	VolumesAtStake = Kind{"VolumesAtStake", warn,
 		"The end of a request would delete volumes. Its deletion waits for the user, or its time ends within a day.",
 		"When the reservation ends, its provider deletes the namespaces that it offloads, with all volumes in them.",
 		"Copy the data, extend the reservation, or give up the volumes: `docs/borrow.md`."}
 	ServiceNamedLikeAPod = Kind{"ServiceNamedLikeAPod", warn,
 		"A Service in an offloaded namespace has the name of a pod, and Liqo's networking is on.",
-		"When that pod is offloaded, Liqo v1.2 deletes the Service and its EndpointSlices. StatefulSets with a Service per pod are affected.",
+		"When that pod is offloaded, Liqo v1.2 deletes the Service and its EndpointSlices. StatefulSets with a Service " +
+			"per pod are affected.",
 		"Give the Service another name before the pod is offloaded."}
+
+	// VirtualNodePools.
+	PoolInvalid = Kind{"VirtualNodePoolInvalid", bad,
+		"The spec of a VirtualNodePool cannot be.",
+		"The pool reserves nothing more. What it reserved stays to its end.",
+		"Mend the field that the message names."}
+	DemandLimited = Kind{"DemandLimited", warn,
+		"A VirtualNodePool does not serve all of its demand. The reason is `Max`, `MaxPrice`, `AtMost`, " +
+			"`Spread`, `NoCandidate`, " +
+			"`CapReached`, `TooFar`, `BrokerUnavailable` or `PodsKeep`.",
+		"Some pods of its namespaces stay Pending.",
+		"Read `bourse vnp why NAME`. Raise the limit that it names, or admit more providers."}
+	NotExtended = Kind{"NotExtended", warn,
+		"A reservation of a VirtualNodePool was not extended within 5 minutes after half of its time was left.",
+		"When a quarter of its time is left, its provider is replaced. Its pods move within their PodDisruptionBudgets.",
+		"Check the broker and the provider: `bourse vnp why NAME` names it."}
+	AllNotReady = Kind{"AllNotReady", bad,
+		"Most virtual nodes of a VirtualNodePool are not Ready, or none is and no broker answers.",
+		"This cluster is probably cut off. Nothing is replaced, and nothing grows.",
+		"Check the network of this cluster."}
+	VolumesKeep = Kind{"VolumesKeep", warn,
+		"A provider that should leave a VirtualNodePool has bound volumes.",
+		"It stays, and is paid for, because its end would delete them.",
+		"Copy the data and delete the claims, or give the data up with the command in the message."}
+	NamespaceTaken = Kind{"NamespaceTaken", warn,
+		"Two VirtualNodePools name the same namespace.",
+		"The older pool has it. The other ignores its pods.",
+		"Take the namespace out of one of the two."}
 
 	// Lending.
 	PoliciesMissing = Kind{"PoliciesMissing", bad,
@@ -86,7 +119,8 @@ var (
 		"The agent grants nothing until they are.",
 		"Apply `config/liqo`, with Kubernetes 1.30 or later."}
 	ClusterIDCollides = Kind{"ClusterIDCollides", bad,
-		"A consumer's cluster ID is also a user or group with rights here, or matches the end of a well-known namespace name.",
+		"A consumer's cluster ID is also a user or group with rights here, or matches the end of a " +
+			"well-known namespace name.",
 		"Liqo would give that cluster those rights or that namespace. The agent does not peer with it.",
 		"Rename the user or group, have the consumer choose another cluster ID, or do not lend to it."}
 	ConsumersCrowded = Kind{"ConsumersCrowded", warn,
@@ -113,10 +147,22 @@ var (
 		"The cluster's own pods use capacity that other clusters reserved.",
 		"Pods of those clusters may stay Pending.",
 		"Move the cluster's own pods, add nodes, or give the pool nodes of its own: `docs/lend.md`."}
+	HubIDTooLong = Kind{"HubIDTooLong", bad,
+		"The SharingPolicy makes this cluster a hub, and its cluster ID is too long for one.",
+		"No namespace of a customer reaches a provider: its name there would have more than 63 characters.",
+		"Install Liqo with a cluster ID of at most 41 characters."}
+	SoldBelowCost = Kind{"SoldBelowCost", warn,
+		"The customers of this hub pay less in an hour than the hub pays for what they bought.",
+		"The hub loses money.",
+		"Raise the prices of its offers. What is sold keeps its price."}
 	FieldIgnored = Kind{"FieldIgnored", warn,
 		"The SharingPolicy has a field that no longer has an effect.",
 		"The agent ignores the field.",
 		"Remove the field. The message says what to do instead."}
+	UnknownBroker = Kind{"UnknownBroker", warn,
+		"The SharingPolicy names a broker that this cluster has not joined.",
+		"The cluster shares at the other brokers that the policy names, and nowhere else.",
+		"Join the broker with `bourse brokers add`, or remove its name from `spec.brokers`."}
 
 	// Other clusters.
 	KeyChanged = Kind{"KeyChanged", bad,
@@ -135,6 +181,11 @@ var (
 		"The cluster has a hand-made peering and a brokered one with the same cluster.",
 		"Bourse uses the hand-made peering and never changes it.",
 		"Nothing to do."}
+	PlainConsumerRefused = Kind{"PlainConsumerRefused", warn,
+		"A cluster of `plainConsumers` has something here that the admission policies would refuse.",
+		"It is granted nothing by Bourse and is not guarded until then. Its max counts as allocated.",
+		"Ask its admin to end what the message names: slices are of class `bourse`, with a name in `plainConsumers`; " +
+			"namespaces are named NAMESPACE-CLUSTER."}
 	LegacyAccounting = Kind{"LegacyAccounting", info,
 		"A cluster runs an agent of a prototype. That agent counts a reservation and also the pods that use it.",
 		"The cluster offers less than it has. You peer with it by hand.",
@@ -166,7 +217,8 @@ var (
 		"A certificate ended, or the token for the broker's cluster did.",
 		"Without a valid certificate for the broker, nothing new is reserved. " +
 			"Without Liqo's certificate at a provider, running pods stay and cannot change.",
-		"Follow the message. The agent renews its certificate by itself once it reaches the broker. A token needs a replacement."}
+		"Follow the message. The agent renews its certificate by itself once it reaches the broker. A token " +
+			"needs a replacement."}
 	ClockSkew = Kind{"ClockSkew", warn,
 		"The clock of this machine differs from the broker's.",
 		"Signed documents may be refused as expired or not yet valid.",
@@ -187,9 +239,15 @@ var (
 
 // Kinds are all, in the order of the documentation.
 var Kinds = []Kind{
-	LiqoMissing, LiqoUntested, LiqoUnknown, LiqoModuleOff, LiqoKeyUnusable, LiqoWebhookDown, LimitsNotEnforced, DefaultClassOpen, APIServerLocal, APIServerUnknown,
-	APIServerSilent, TolerationSeconds, WouldOffloadOthers, NodeNotReady, NotReflected, VolumesAtStake, ServiceNamedLikeAPod,
-	PoliciesMissing, ClusterIDCollides, ConsumersCrowded, SecretOfLiqo, APIServerProxy, NothingShared, Overcommitted, NotCovered, FieldIgnored,
-	KeyChanged, KeyUnconfirmed, VersionSkew, MixedPeering, LegacyAccounting, PeeringStuck,
-	BrokerUnreachable, WithoutBroker, GoesOn, CertificateExpiring, CertificateExpired, ClockSkew, LedgerCrowded, RightsMissing, NotChecked,
+	LiqoMissing, LiqoUntested, LiqoUnknown, LiqoModuleOff,
+	LiqoKeyUnusable, LiqoWebhookDown, LimitsNotEnforced, DefaultClassOpen, APIServerLocal, APIServerUnknown,
+	APIServerSilent, TolerationSeconds, WouldOffloadOthers,
+	NodeNotReady, NotReflected, NamespacesFull, VolumesAtStake, ServiceNamedLikeAPod,
+	PoolInvalid, DemandLimited, NotExtended, AllNotReady, VolumesKeep, NamespaceTaken,
+	PoliciesMissing, ClusterIDCollides, ConsumersCrowded,
+	SecretOfLiqo, APIServerProxy, NothingShared, Overcommitted, NotCovered,
+	HubIDTooLong, SoldBelowCost, FieldIgnored, UnknownBroker,
+	KeyChanged, KeyUnconfirmed, VersionSkew, MixedPeering, PlainConsumerRefused, LegacyAccounting, PeeringStuck,
+	BrokerUnreachable, WithoutBroker, GoesOn, CertificateExpiring,
+	CertificateExpired, ClockSkew, LedgerCrowded, RightsMissing, NotChecked,
 }

@@ -1,7 +1,6 @@
 // Package kubeobject is how Bourse's controllers deal with the objects of a cluster. [Error] says in
 // the codes of the API what an API server answered. [Status] writes a status, so that several writers
-// of one object do not undo each other. [Trigger] asks a controller to look at an
-// object again.
+// of one object do not undo each other. [Trigger] asks a controller to look at an object again.
 package kubeobject
 
 import (

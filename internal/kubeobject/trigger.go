@@ -3,6 +3,7 @@ package kubeobject
 import (
 	"context"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -19,12 +20,15 @@ type Trigger struct {
 
 // Add asks the controller to look at an object, which need not exist. It does not wait. An object that waits
 // in the queue already is looked at once.
-func (t *Trigger) Add(namespace, name string) {
+func (t *Trigger) Add(namespace, name string) { t.AddAfter(namespace, name, 0) }
+
+// AddAfter is Add after a time, or earlier if another call says so.
+func (t *Trigger) AddAfter(namespace, name string, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	request := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
 	if t.queue != nil {
-		t.queue.Add(request)
+		t.queue.AddAfter(request, wait)
 		return
 	}
 	if t.waiting == nil {

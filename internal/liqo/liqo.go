@@ -39,6 +39,9 @@ import (
 // Class is the class of our ResourceSlices. Liqo leaves slices of other classes than its own to others.
 const Class authv1beta1.ResourceSliceClass = "bourse"
 
+// GuardEvery is how often the agent looks again at a plain consumer that it cannot guard yet.
+const GuardEvery = 5 * time.Second
+
 // Labels of objects that we made. Bourse never changes objects without them.
 const (
 	managedBy = consts.K8sAppManagedByKey
@@ -48,7 +51,8 @@ const (
 // AddToScheme adds Liqo's kinds to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	for _, add := range []func(*runtime.Scheme) error{
-		authv1beta1.AddToScheme, liqov1beta1.AddToScheme, offv1beta1.AddToScheme, networkingv1beta1.AddToScheme, ipamv1alpha1.AddToScheme,
+		authv1beta1.AddToScheme, liqov1beta1.AddToScheme,
+		offv1beta1.AddToScheme, networkingv1beta1.AddToScheme, ipamv1alpha1.AddToScheme,
 	} {
 		if err := add(s); err != nil {
 			return err
@@ -88,9 +92,11 @@ func Managed() labels.Set { return labels.Set{managedBy: bourse} }
 // Lists returns empty lists of Liqo's kinds that we make.
 func Lists() []client.ObjectList {
 	return []client.ObjectList{
-		&authv1beta1.TenantList{}, &authv1beta1.IdentityList{}, &authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{},
+		&authv1beta1.TenantList{}, &authv1beta1.IdentityList{},
+		&authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{},
 		&offv1beta1.NamespaceOffloadingList{}, &offv1beta1.VkOptionsTemplateList{},
-		&networkingv1beta1.ConfigurationList{}, &networkingv1beta1.GatewayServerList{}, &networkingv1beta1.GatewayClientList{}, &networkingv1beta1.PublicKeyList{},
+		&networkingv1beta1.ConfigurationList{}, &networkingv1beta1.GatewayServerList{},
+		&networkingv1beta1.GatewayClientList{}, &networkingv1beta1.PublicKeyList{},
 	}
 }
 

@@ -160,8 +160,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A limit allows what costs no more, to the last fraction, whatever the periods are; and nothing in
-// another currency.
+// A limit allows every price that is not higher, to the last fraction and for all periods, and no price in another
+// currency.
 func TestLimitIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most, p := arbitrary(t), arbitrary(t)

@@ -27,7 +27,8 @@ func more(old, l *market.Listing, now market.Time) bool {
 			p.Tenant != before.Tenant || grew(before.Available, p.Available) {
 			return true
 		}
-		if is, was := l.Measured.Pools[p.Name].Shapes, old.Measured.Pools[p.Name].Shapes; !p.Unfilled.Equal(before.Unfilled) || !reflect.DeepEqual(is, was) {
+		if is, was := l.Measured.Pools[p.Name].Shapes,
+			old.Measured.Pools[p.Name].Shapes; !p.Unfilled.Equal(before.Unfilled) || !reflect.DeepEqual(is, was) {
 			return true
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// An advertisement that says nothing new, or that less is left, wakes nobody; whatever may let a
-// request through does.
+// An advertisement without news, or with less capacity, wakes nobody. Every change that may let a request through
+// does.
 func TestMore(t *testing.T) {
 	now := market.At(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
 	cpu := func(cores string) api.Pool {

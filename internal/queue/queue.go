@@ -23,6 +23,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -52,6 +53,10 @@ type Queue struct {
 	Log    *slog.Logger
 
 	kept atomic.Pointer[kept]
+	last atomic.Int64 // when a cluster last grew
+
+	mu      sync.Mutex
+	onGrown map[string]func() // by cluster, what is called when a cluster next grows
 
 	// Owned by the goroutine of Run.
 	seen   *market.View // the last checked view
@@ -74,28 +79,9 @@ type waiter struct {
 	tried, held bool
 }
 
-// kept is the cluster that is kept for the first request in the queue.
-type kept struct {
-	cluster string
-	slot    int
-	first   *market.Reservation
-}
-
 // New makes the queue of a market. In a nil Queue no request waits.
 func New(x *exchange.Exchange, engine *match.Engine, log *slog.Logger) *Queue {
 	return &Queue{Market: x, Engine: engine, Log: log, known: map[string]*waiter{}, grown: map[int]*market.Reservation{}}
-}
-
-// Kept returns the cluster on which a new request of that priority must not be placed, because it is
-// kept for a waiting one; empty: none.
-func (q *Queue) Kept(priority int32) string {
-	if q == nil {
-		return ""
-	}
-	if k := q.kept.Load(); k != nil && priority <= k.first.Priority() {
-		return k.cluster
-	}
-	return ""
 }
 
 // Run serves until ctx ends or the market stops. Errors: those of the market.
@@ -139,14 +125,24 @@ func (q *Queue) look(ctx context.Context) error {
 // notice records the clusters that have more capacity than at the last check.
 func (q *Queue) notice(view *market.View) {
 	now, seen := q.Market.Now(), q.seen
-	if q.seen = view; seen == nil || view.Waiting == 0 {
-		return // a request that comes later is decided in full
+	q.seen = view
+	if seen == nil { // it is not known what was before
+		q.callGrown(now)
+		return
 	}
+	grown := false
 	view.Changed(seen, func(slot int) {
-		if slot >= seen.Len() || more(seen.At(slot), view.At(slot), now) {
+		if slot < seen.Len() && !more(seen.At(slot), view.At(slot), now) {
+			return
+		}
+		grown = true
+		if view.Waiting > 0 { // a request that comes later is decided in full
 			q.grown[slot] = nil
 		}
 	})
+	if grown {
+		q.callGrown(now)
+	}
 }
 
 // read reads the line again if it changed.
@@ -176,36 +172,6 @@ func (q *Queue) read(ctx context.Context, view *market.View) error {
 	}
 	q.known = known
 	return nil
-}
-
-// keep chooses the cluster that is kept for the first request in the queue that some cluster could
-// serve. It keeps the same cluster while that could serve it, so that the cluster empties.
-func (q *Queue) keep(view *market.View) {
-	now, k := q.Market.Now(), q.kept.Load()
-	if k != nil {
-		w := q.known[k.first.ID]
-		if w == nil || !q.trades(view, w) || !q.Engine.Could(view, w.ask, k.slot, now) {
-			k = nil
-			q.kept.Store(nil)
-		}
-	}
-	if now < q.sought+market.Time(keepEvery.Milliseconds()) {
-		return
-	}
-	q.sought = now
-	for _, w := range q.line[:min(len(q.line), keepTries)] {
-		if k != nil && k.first.ID == w.ID {
-			return
-		}
-		if !q.trades(view, w) {
-			continue
-		}
-		q.left -= view.Len()
-		if cluster := q.Engine.Nearest(view, w.ask, now); cluster != "" {
-			q.kept.Store(&kept{cluster, view.Listing(cluster).Slot, w.Reservation})
-			return
-		}
-	}
 }
 
 // trades reports whether the consumer may trade now.

@@ -68,7 +68,8 @@ func (c *Cluster) startPod(ctx context.Context) error {
 	}
 	c.pods = append(c.pods, p)
 	on.free = on.free.less(want)
-	_, err := pods.Patch(ctx, p.name, types.MergePatchType, []byte(`{"status":{"phase":"Running"}}`), metav1.PatchOptions{}, "status")
+	_, err := pods.Patch(ctx, p.name, types.MergePatchType, []byte(`{"status":{"phase":"Running"}}`),
+		metav1.PatchOptions{}, "status")
 	return err
 }
 

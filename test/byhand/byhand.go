@@ -141,12 +141,18 @@ func request(cluster string, key []byte) ([]byte, error) {
 // Slice asks for a slice of Liqo's own class.
 func (p Peering) Slice(ctx context.Context, name string,
 	resources corev1.ResourceList) (*authv1beta1.ResourceSlice, error) {
+	return p.SliceOf(ctx, authv1beta1.ResourceSliceClassDefault, name, resources)
+}
+
+// SliceOf asks for a slice of a class.
+func (p Peering) SliceOf(ctx context.Context, class authv1beta1.ResourceSliceClass, name string,
+	resources corev1.ResourceList) (*authv1beta1.ResourceSlice, error) {
 	id := liqov1beta1.ClusterID(p.Provider.Name)
 	_, namespace := p.namespaces()
 	s := &authv1beta1.ResourceSlice{
 		ObjectMeta: object(p.Provider.Name, namespace, name, "liqo.io/replication",
 			"true", "liqo.io/remoteID", p.Provider.Name),
-		Spec: authv1beta1.ResourceSliceSpec{Class: authv1beta1.ResourceSliceClassDefault,
+		Spec: authv1beta1.ResourceSliceSpec{Class: class,
 			ProviderClusterID: &id, Resources: resources},
 	}
 	s.Annotations = map[string]string{"liqo.io/create-virtual-node": "true"}
@@ -174,18 +180,24 @@ func (p Peering) Ready(ctx context.Context, name string) error {
 	return fmt.Errorf("virtual node %s is Ready: %w", name, cmp.Or(context.Cause(ctx), errors.New("the watch ended")))
 }
 
+// End takes a slice down, and waits until its copy and its virtual node are gone.
+func (p Peering) End(ctx context.Context, s *authv1beta1.ResourceSlice) error {
+	atProvider, _ := p.namespaces()
+	if err := p.Consumer.Objects.Delete(ctx, s); kube.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if err := gone(ctx, p.Provider,
+		&authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: atProvider, Name: s.Name}}); err != nil {
+		return err
+	}
+	return gone(ctx, p.Consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.Name}})
+}
+
 // Close takes all of it down, slices first, and waits until nothing is left.
 func (p Peering) Close(ctx context.Context, slices ...*authv1beta1.ResourceSlice) error {
 	atProvider, atConsumer := p.namespaces()
 	for _, s := range slices {
-		if err := p.Consumer.Objects.Delete(ctx, s); kube.IgnoreNotFound(err) != nil {
-			return err
-		}
-		if err := gone(ctx, p.Provider,
-			&authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: atProvider, Name: s.Name}}); err != nil {
-			return err
-		}
-		if err := gone(ctx, p.Consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.Name}}); err != nil {
+		if err := p.End(ctx, s); err != nil {
 			return err
 		}
 	}

@@ -29,12 +29,20 @@ func New(broker string, next http.RoundTripper) *Switch {
 	return s
 }
 
+// None returns a switch that stays off, for a cluster without a broker.
+func None() *Switch { return &Switch{} }
+
+// IsNone reports whether there is no broker to switch on.
+func (s *Switch) IsNone() bool { return s != nil && s.broker == "" }
+
 // Set switches it on or off, and reports whether that is a change. Switching off ends all calls that are
 // under way.
 func (s *Switch) Set(on bool) (changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case s.IsNone():
+		return false
 	case on && s.on == nil:
 		s.on, s.stop = context.WithCancel(context.Background())
 	case !on && s.on != nil:
@@ -65,6 +73,10 @@ func (s *Switch) CheckOn() error {
 }
 
 func (s *Switch) refusal() error {
+	if s.IsNone() {
+		return api.Errorf(api.CodeUnavailable, "this cluster has no broker").
+			Fix("join one (bourse brokers add NAME --join TOKEN), or buy by name: bourse buy SELLER/OFFER/PLAN")
+	}
 	return api.Errorf(api.CodeUnavailable, "broker %s is disabled here", s.broker).
 		Fix("bourse brokers enable %s", s.broker)
 }

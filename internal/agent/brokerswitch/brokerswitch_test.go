@@ -60,3 +60,17 @@ func TestSwitch(t *testing.T) {
 		t.Error("a nil switch is off")
 	}
 }
+
+// Where there is no broker, nothing switches its calls on.
+func TestNoBroker(t *testing.T) {
+	s := brokerswitch.None()
+	if s.Set(true) || !s.IsOff() || !s.IsNone() {
+		t.Error("it can be switched on")
+	}
+	if err := s.CheckOn(); api.CodeOf(err) != api.CodeUnavailable || !strings.Contains(err.Error(), "no broker") {
+		t.Error(err)
+	}
+	if brokerswitch.New("eu", http.DefaultTransport).IsNone() || (*brokerswitch.Switch)(nil).IsNone() {
+		t.Error("a broker is none")
+	}
+}

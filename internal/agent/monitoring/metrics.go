@@ -34,7 +34,8 @@ var (
 	ledgerUse = prometheus.NewDesc("bourse_agent_ledger_use_ratio",
 		"How much of its space each Ledger takes. From 0.6 on it takes nothing new in.", []string{"ledger"}, nil)
 	ledgerWaits = prometheus.NewDesc("bourse_agent_ledger_waits_total",
-		"Writes of each Ledger that waited, because the agent had written so much to the API server.", []string{"ledger"}, nil)
+		"Writes of each Ledger that waited, because the agent had written so much to the API server.",
+		[]string{"ledger"}, nil)
 	problems = prometheus.NewDesc("bourse_agent_problems",
 		"What the doctor found when it last looked, by code and severity.", []string{"code", "severity"}, nil)
 	overstayed = prometheus.NewDesc("bourse_agent_overstaying",

@@ -31,8 +31,9 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// dialWithin bounds how long a connection, or the lookup of a name, may take.
-const dialWithin = 3 * time.Second
+// dialWithin bounds how long a connection, or the lookup of a name, may take. A lost packet, or an API server that
+// is busy for some seconds, must not end a request.
+const dialWithin = 10 * time.Second
 
 // Options say what a Checker allows and refuses.
 type Options struct {
@@ -80,9 +81,11 @@ func ParseRanges(texts []string) (ranges []netip.Prefix, err error) {
 // metadata are the addresses, besides link-local ones, at which clouds serve machines their metadata:
 // Alibaba, Azure, Oracle, AWS, Google, Scaleway.
 var metadata = []netip.Prefix{
-	netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("168.63.129.16/32"), netip.MustParsePrefix("192.0.0.192/32"),
+	netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("168.63.129.16/32"),
+	netip.MustParsePrefix("192.0.0.192/32"),
 	netip.MustParsePrefix("fd00:ec2::254/128"), netip.MustParsePrefix("fd20:ce::254/128"),
-	netip.MustParsePrefix("fd00:ec2::23/128"), netip.MustParsePrefix("fd00:c1::a9fe:a9fe/128"), netip.MustParsePrefix("fd00:42::42/128"),
+	netip.MustParsePrefix("fd00:ec2::23/128"), netip.MustParsePrefix("fd00:c1::a9fe:a9fe/128"),
+	netip.MustParsePrefix("fd00:42::42/128"),
 }
 
 var (
@@ -198,7 +201,8 @@ func (c *Checker) CheckHost(ctx context.Context, host string) error {
 	all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
 		return api.Errorf(api.CodeUnreachable, "host %.200q stands for no address here: %s", host, err).
-			Fix("make the agent's DNS resolve it, or allow all addresses: bourse agent --allow-peer-range 0.0.0.0/0 --allow-peer-range ::/0")
+			Fix("make the agent's DNS resolve it, or allow all addresses: bourse agent --allow-peer-range 0.0.0.0/0 " +
+				"--allow-peer-range ::/0")
 	}
 	for _, a := range all {
 		if err := c.CheckAddress(a); err != nil {

@@ -1,5 +1,5 @@
-// Package route names the ways by which this cluster deals with others. A reservation in the Ledger
-// holds the name of the way by which it was made, in its field Via:
+// Package route names the ways on which this cluster deals with others. A reservation in the Ledger
+// holds the name of its way in its field Via:
 //
 //	""             the main broker, with which the agent was started
 //	"broker/NAME"  another broker that the cluster joined
@@ -7,6 +7,7 @@
 package route
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/bourse-dev/bourse/api"
@@ -33,4 +34,10 @@ func BrokerName(via string) string {
 		return api.MainBroker
 	}
 	return strings.TrimPrefix(via, prefix)
+}
+
+// IsShownAt reports whether a SharingPolicy that names these brokers shows what the cluster lends on a route. It
+// names all if it names none. The connector always shows it.
+func IsShownAt(via string, brokers []string) bool {
+	return len(brokers) == 0 || !IsBroker(via) || slices.Contains(brokers, BrokerName(via))
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
-// Broker is a transport.Broker of which a test says what each call comes to. A call for which it
-// says nothing is one to a broker that is away. It remembers what it was asked.
+// Broker is a transport.Broker whose answers a test sets. A call without an answer fails as if the broker were away.
+// It records the calls.
 type Broker struct {
 	OnReservation func() (transport.Reservation, error)
 	OnReserve     func(key string, r api.Request) (transport.Reservation, error)

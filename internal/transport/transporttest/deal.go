@@ -42,7 +42,7 @@ func (d *Deal) ByHand(within time.Duration) *transport.Reservation {
 	})
 }
 
-// From makes it a purchase: of so many units of a plan of an offer, of which the broker shows this document.
+// From makes it a purchase of that many units of a plan. The broker shows this document of the offer.
 func (d *Deal) From(offer, plan string, units int64) *Deal {
 	d.shown.Payload.Offer = offer
 	d.shown.Payload.Sale = &api.Sale{Offer: clusterkey.Digest(offer).String(), Plan: plan, Units: units}

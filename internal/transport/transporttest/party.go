@@ -99,9 +99,8 @@ func (p *Party) SignOffer(name string, version int64, spec api.OfferSpec) string
 		Seller: p.ID, Name: name, Version: version, Offer: spec})
 }
 
-// WebOffer has the plan small, of which a unit is one CPU and costs so much an hour: eight units,
-// of which one contract may have two, four or six, for a day at most; and the plan large, of two
-// CPUs.
+// WebOffer has two plans. small has units of one CPU at a price per hour: eight units, two, four or six in one
+// contract, for a day at most. large has units of two CPUs.
 func WebOffer(price string) api.OfferSpec {
 	per := func(amount string) *api.Price {
 		return &api.Price{Amount: amount, Currency: "EUR", Period: api.PeriodHour}

@@ -32,9 +32,9 @@ func Run(t *testing.T, start func(t *testing.T) Pair) {
 			watchesCatalog}, {"a watch ends with its context", watchEnds},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-			defer cancel()
 			p := start(t)
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+			defer cancel()
 			c.check(t, &suite{Pair: p, start: start, ctx: ctx, rome: p.ConsumersTransport, milan: p.ProvidersTransport})
 		})
 	}
