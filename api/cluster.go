@@ -27,6 +27,9 @@ type Card struct {
 	// ApproveWithin is that of the SharingPolicy: how long a consumer's assignment may wait for an
 	// admin here. Absent: a few minutes.
 	ApproveWithin *metav1.Duration `json:"approveWithin,omitempty"`
+	// MaxNamespaces is namespaces.max of the SharingPolicy: how many namespaces of one consumer can
+	// be mapped here. Absent: it is not known, or nothing is shared.
+	MaxNamespaces int32 `json:"maxNamespaces,omitempty"`
 }
 
 // Properties describe a cluster. Each is a variable of `where` under its JSON name. An empty
@@ -60,6 +63,12 @@ type Properties struct {
 	// empty (directly).
 	// +kubebuilder:validation:MaxLength=16
 	APIServerAccess APIServerAccess `json:"apiServerAccess,omitempty"`
+	// Aggregator says that the cluster is a hub: it lends on what it borrows. Its other properties
+	// are those that all its virtual nodes have in common.
+	Aggregator bool `json:"aggregator,omitempty"`
+	// Unverified says that no provider signed for a part of what the hub lends: an admin peered with
+	// its provider by hand. No offer sells this part.
+	Unverified bool `json:"unverified,omitempty"`
 	// StorageClasses are the names of the storage classes, sorted.
 	StorageClasses []string `json:"storageClasses,omitempty"`
 	// Labels are free. The admin sets them in the SharingPolicy; `properties` of a request matches them.
@@ -87,6 +96,9 @@ type Measurement struct {
 	Terms *Terms `json:"terms,omitempty"`
 	// Pools are the kinds of capacity, at most 16.
 	Pools map[string]Pool `json:"pools,omitempty"`
+	// Brokers are the names of the brokers at which the cluster shares: see Sharing.Brokers. They
+	// never leave the cluster.
+	Brokers []string `json:"-"`
 }
 
 // Pool is one kind of capacity in an advertisement.
@@ -98,11 +110,20 @@ type Pool struct {
 	Allocated Resources `json:"allocated,omitempty"`
 	// Shared is the upper bound for all reservations. It follows from the SharingPolicy and Allocatable.
 	Shared Resources `json:"shared,omitempty"`
-	// Accounts are the commitments to each consumer, and what its pods use.
+	// Accounts are the commitments to each consumer, and what its pods use. A broker gets only those
+	// that were made there.
 	Accounts map[string]AccountUse `json:"accounts,omitempty"`
+	// Elsewhere is the rest. Nil: there is none.
+	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
 	// Shapes are the free amounts of the nodes that count, at most 16 shapes. A node is in at most
 	// one of them. Each shape errs on the low side.
 	Shapes []Shape `json:"shapes,omitempty"`
+	// Sources are the parts of Allocatable by the provider behind a hub's virtual nodes. They never
+	// leave the hub.
+	Sources map[string]Resources `json:"-"`
+	// Unverified is the part of Allocatable that virtual nodes have that no reservation made. It
+	// never leaves the hub.
+	Unverified Resources `json:"-"`
 }
 
 // Shape says that a number of nodes each have at least an amount free: allocatable less what their
@@ -120,6 +141,17 @@ type AccountUse struct {
 	Sold map[string]SoldUnits `json:"sold,omitempty"`
 	// Used is what the consumer's pods request.
 	Used Resources `json:"used,omitempty"`
+}
+
+// Elsewhere is what a cluster lends of a pool without the broker that reads it: through another
+// broker, at its connector, or by hand. It names nobody.
+type Elsewhere struct {
+	// Reserved is the sum of the commitments. Of a consumer that uses more than these, its use counts.
+	Reserved Resources `json:"reserved,omitempty"`
+	// Used is what the pods request.
+	Used Resources `json:"used,omitempty"`
+	// Sold are the units of plans that everybody may buy, each plan once.
+	Sold []SoldUnits `json:"sold,omitempty"`
 }
 
 // SoldUnits are sold units of a plan.
@@ -148,6 +180,7 @@ type PoolDelta struct {
 	Allocated   Resources              `json:"allocated,omitempty"`
 	Shared      Resources              `json:"shared,omitempty"`
 	Accounts    map[string]*AccountUse `json:"accounts,omitempty"`
+	Elsewhere   *Elsewhere             `json:"elsewhere,omitempty"`
 	Shapes      []Shape                `json:"shapes,omitempty"`
 }
 

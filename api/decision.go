@@ -104,7 +104,7 @@ type Fit struct {
 	Score     int64     `json:"score"`
 	Resources Resources `json:"resources"`
 	// Pods are, for each shape that was asked about, how many pods have room on the cluster's
-	// nodes, within Resources.
+	// nodes, within Resources. A hub shows no nodes: there only Resources limit them.
 	Pods []int64 `json:"pods,omitempty"`
 	// Bought is the plan of the purchase. Absent: no purchase.
 	Bought *Bought `json:"bought,omitempty"`

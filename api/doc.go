@@ -8,8 +8,8 @@
 //
 // Start with request.go (what a consumer asks), decision.go (why it got what it
 // got), reservation.go (the life of what it got) and documents.go (what is
-// signed). cluster.go says what a provider shows, sharing.go what its admin
-// allows. errors.go is the closed list of what can go wrong.
+// signed). cluster.go says what a provider shows, sharing.go and
+// pool_policy.go what its admin allows. errors.go is the closed list of what can go wrong.
 //
 // Quantities are Kubernetes quantities ("500m", "8Gi"), durations are Go
 // durations ("1h30m"), times are RFC 3339 in UTC.
@@ -28,9 +28,11 @@ package api
 //	1  2026-11-21  rotations on cards: who does not know them refuses the card of a cluster whose key was rotated
 //	1  2026-11-21  offers, and sales in assignments: who does not know them refuses an assignment that is from a plan
 //	1  2026-11-21  API servers that are reached through a network: who does not know them cannot borrow there
-//	1  2026-11-21  clusters without a key, and terms that accept them: who does not know them takes the broker's key on such a card for theirs
-//	2  2026-11-23  renewals are signed by the cluster key; ends and reclaims name the assignment that they end, and one that names none is
-//	               not believed; assignments say when they were issued; vouches
+//	1  2026-11-21  clusters without a key, and terms that accept them: who does not know them takes the
+//	               broker's key on such a card for theirs
+//	2  2026-11-23  renewals are signed by the cluster key; ends and reclaims name the assignment that
+//	               they end, and one that names none is not believed; assignments say when they were
+//	               issued; vouches
 const Protocol = 2
 
 // OtherProtocol is the error for what a program of another protocol sent: it names both versions

@@ -16,6 +16,7 @@ const (
 	DocumentReclaim    = "reclaim"    // [Reclaim], by the seller
 	DocumentHandshake  = "handshake"  // [Handshake], by either
 	DocumentOffer      = "offer"      // [SignedOffer], by the seller
+	DocumentProposal   = "proposal"   // [Proposal], by the buyer
 	DocumentVouch      = "vouch"      // [Vouch], by either, with the key that it has now
 
 	DocumentEndorsement = "endorsement" // [Endorsement], by a federation's offline root
@@ -61,6 +62,10 @@ type Assignment struct {
 	Sale *Sale `json:"sale,omitempty"`
 	// Begins is, for a sale, the time from which the units are paid for.
 	Begins metav1.Time `json:"begins,omitzero"`
+	// Relend says that the consumer lends on what it reserves.
+	Relend bool `json:"relend,omitempty"`
+	// RelendKey is that of the request. Slice depends on it.
+	RelendKey string `json:"relendKey,omitempty"`
 }
 
 // Acceptance is the provider's yes to one assignment. It binds the provider until Expires, and for
@@ -122,6 +127,7 @@ func (a Assignment) Differs(b Assignment) error {
 		{"resources", equality.Semantic.DeepEqual(a.Resources, b.Resources)},
 		{"until", a.Until.Equal(&b.Until)}, {"expires", a.Expires.Equal(&b.Expires)},
 		{"begins", a.Begins.Equal(&b.Begins)}, {"sale", equality.Semantic.DeepEqual(a.Sale, b.Sale)},
+		{"relend", a.Relend == b.Relend}, {"relendKey", a.RelendKey == b.RelendKey},
 	} {
 		if !f.same {
 			return Invalid("document."+f.name, "the assignment says something else than what is held").

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -36,6 +37,8 @@ const (
 	CodeLedgerFull         Code = "LedgerFull"
 	CodeUnreachable        Code = "ApiServerUnreachable" // a provider's API server does not answer from here
 	CodeNoNetwork          Code = "NoNetwork"            // no network can be made between the two clusters
+	CodeInUse              Code = "InUse"                // the provider serves a VirtualNodePool of this cluster
+	CodeNamespacesFull     Code = "NamespacesFull"       // the provider maps no more namespaces of this cluster
 	CodeVolumesAtStake     Code = "VolumesAtStake"       // it would delete volumes that nobody gave up
 	CodeUnavailable        Code = "Unavailable"          // try again later
 	CodeInternal           Code = "Internal"
@@ -73,6 +76,8 @@ var Codes = map[Code]CodeInfo{
 	CodeLedgerFull:         {http.StatusInsufficientStorage, 5, "The ledger is full"},
 	CodeUnreachable:        {http.StatusServiceUnavailable, 6, "The provider's API server cannot be reached"},
 	CodeNoNetwork:          {http.StatusConflict, 5, "No network can be made between the two clusters"},
+	CodeInUse:              {http.StatusConflict, 5, "The provider serves a VirtualNodePool of this cluster"},
+	CodeNamespacesFull:     {http.StatusConflict, 5, "The provider maps no more namespaces of this cluster"},
 	CodeVolumesAtStake:     {http.StatusConflict, 5, "Volumes would be deleted"},
 	CodeUnavailable:        {http.StatusServiceUnavailable, 6, "Not available now"},
 	CodeInternal:           {http.StatusInternalServerError, 1, "Internal error"},
@@ -98,9 +103,15 @@ type Error struct {
 	Volumes *Volumes `json:"volumes,omitempty"`
 }
 
-// Errorf makes an Error of the code, with a detail.
+// Errorf makes an Error of the code, with a detail. It leaves out the code of an Error in args.
 func Errorf(code Code, format string, args ...any) *Error {
 	info := Codes[code]
+	args = slices.Clone(args)
+	for i, arg := range args {
+		if e, ok := arg.(*Error); ok {
+			args[i] = WithoutCode(e.Error())
+		}
+	}
 	return &Error{Code: code, Title: info.Title, Status: info.Status, Detail: fmt.Sprintf(format, args...)}
 }
 
@@ -146,6 +157,19 @@ func (e *Error) GetStatus() int { return e.Status }
 
 // ContentType says that an Error is an RFC 9457 problem.
 func (e *Error) ContentType(string) string { return "application/problem+json" }
+
+// IsTemporary reports whether the same call may succeed later: the error is Unavailable, TooManyRequests or
+// Internal.
+func IsTemporary(err error) bool {
+	if err == nil {
+		return false
+	}
+	switch CodeOf(err) {
+	case CodeUnavailable, CodeTooManyRequests, CodeInternal:
+		return true
+	}
+	return false
+}
 
 // CodeOf returns the code that an error carries, or Internal.
 func CodeOf(err error) Code {

@@ -7,7 +7,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //
 //	provider ── Nonce ────▶ consumer    something to sign
 //	provider ◀── Tenant ─── consumer    the signed nonce, the public key, a certificate request
-//	provider ── Identity ─▶ consumer    the certificate and the API server's address; the nonce again, if it was lost
+//	provider ── Identity ─▶ consumer    the certificate and the API server's address; the nonce
+//	                                    again, if it was lost
 //
 // The sender's cluster key signs each message. So a relay can drop and delay messages, but it
 // cannot change, swap or invent them. Each message names the session, so that none is mistaken for

@@ -107,3 +107,40 @@ type KnownPeer struct {
 	Spec   PeerSpec   `json:"spec"`
 	Status PeerStatus `json:"status"`
 }
+
+// ProposalCreate proposes other terms to a seller.
+//
+// +kubebuilder:object:generate=false
+type ProposalCreate struct {
+	Seller string `json:"seller" maxLength:"63"`
+	Offer  string `json:"offer" maxLength:"63"`
+	Plan   string `json:"plan" maxLength:"63"`
+	ProposalTerms
+	// Within is for how long the proposal stands: one minute to a week. Default 72 h.
+	Within *metav1.Duration `json:"within,omitempty"`
+}
+
+// KnownProposal is a proposal that this cluster made or received; its ID is the proposal's.
+//
+// +kubebuilder:object:generate=false
+type KnownProposal struct {
+	Proposal Proposal `json:"proposal"`
+	// Document is the proposal as its buyer signed it.
+	Document string `json:"document"`
+	// Answer is the name of the offer with which the seller answered. Empty: it has not.
+	Answer string `json:"answer,omitempty"`
+	// Countered says that this offer has other terms than were proposed.
+	Countered bool `json:"countered,omitempty"`
+	// Declined says that the seller makes no offer. Reason is why, as it says.
+	Declined bool   `json:"declined,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+}
+
+// ProposalAnswer answers a proposal: by an offer with the proposed terms, or with those that are named.
+//
+// +kubebuilder:object:generate=false
+type ProposalAnswer struct {
+	ProposalTerms
+	// Decline makes no offer, and takes back the one that was made. Message is why; the buyer reads it.
+	Decline bool `json:"decline,omitempty"`
+}

@@ -46,6 +46,11 @@ type PeerSpec struct {
 	// +kubebuilder:validation:Pattern=`^(SHA256:[A-Za-z0-9_-]{43})?$`
 	// +optional
 	Fingerprint string `json:"fingerprint,omitempty"`
+	// Address is that of the cluster's connector, HOST:PORT. The agent calls it there, without a
+	// broker, once a key is pinned or a fingerprint named. Default: the address on its card.
+	// +kubebuilder:validation:Pattern=`^(([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[1-9][0-9]{0,4})?$`
+	// +optional
+	Address string `json:"address,omitempty"`
 	// Suspend lends the cluster nothing more, without ending anything, like `bourse suspend`. This
 	// cluster refuses its new reservations, larger sizes and later ends, and Liqo admits none of
 	// its new pods. Running pods stay, and reservations end at their time. Hand-made peerings are

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -28,6 +30,15 @@ const (
 // DefaultDuration is the duration of a reservation whose request gives none.
 const DefaultDuration = "24h"
 
+// DurationOf returns the duration that a request or its template gives, DefaultDuration if it gives none.
+func DurationOf(given *metav1.Duration) time.Duration {
+	if given != nil {
+		return given.Duration
+	}
+	d, _ := time.ParseDuration(DefaultDuration)
+	return d
+}
+
 // Request is what a consumer asks for.
 // +kubebuilder:validation:XValidation:rule="has(self.purchase) || (has(self.resources) && size(self.resources) > 0 && size(self.resources) <= 64)",message="ask for 1 to 64 resources, or for a plan of an offer"
 type Request struct {
@@ -39,6 +50,9 @@ type Request struct {
 	Purchase *Purchase `json:"purchase,omitempty"`
 	// Duration is how long the reservation lasts, from the time of the hold. Default 24h, between
 	// 1m and 8760h.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}([.][0-9]+)?h)?([0-9]{1,7}([.][0-9]+)?m)?([0-9]{1,9}([.][0-9]+)?s)?([0-9]{1,9}ms)?$`
 	// +optional
 	Duration *metav1.Duration `json:"duration,omitempty"`
 	// Pool is the provider's pool. Default "general".
@@ -89,6 +103,9 @@ type Request struct {
 	// Wait is how long the request waits, Pending, if no cluster can serve it now: 1s to 720h. It
 	// is held as soon as a cluster can serve it, and its whole duration counts from then. After
 	// Wait it is Rejected. Default: it does not wait.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}([.][0-9]+)?h)?([0-9]{1,7}([.][0-9]+)?m)?([0-9]{1,9}([.][0-9]+)?s)?([0-9]{1,9}ms)?$`
 	// +optional
 	Wait *metav1.Duration `json:"wait,omitempty"`
 	// Priority orders waiting requests: the highest is served first, and among equal ones the
@@ -105,6 +122,19 @@ type Request struct {
 	// +kubebuilder:validation:Maximum=8
 	// +optional
 	Split int32 `json:"split,omitempty"`
+	// Relend says that this cluster lends on what it reserves: it is a hub. Only providers whose
+	// SharingPolicy allows that (relend) are considered, and no other hub. Default false.
+	// +optional
+	Relend bool `json:"relend,omitempty"`
+	// RelendKey makes the name of the virtual node of a request with Relend one that customers cannot
+	// guess: they see it, and would find the provider by it. The consumer's agent sets it.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	RelendKey string `json:"relendKey,omitempty"`
+	// Aggregated says that hubs are considered, too. A hub lends on what it borrows, and does not
+	// say from which providers. Default: a hub is considered only as target or seller.
+	// +optional
+	Aggregated bool `json:"aggregated,omitempty"`
 	// StickTo names the providers that hold volumes of the offloaded namespaces: no other provider
 	// is considered. The consumer's agent sets it, unless the volumes may stay behind
 	// (offload.data: Move). Default: none.

@@ -64,10 +64,16 @@ const (
 	ReasonUnreachable    Reason = "ApiServerUnreachable" // refusal by the consumer: the API server that the card names
 	// refusal by the consumer: the network that was asked for cannot be made with it
 	ReasonNoNetwork Reason = "NoNetwork"
+	// refusal by the consumer: the provider serves one of its VirtualNodePools
+	ReasonInUse Reason = "InUse"
+	// refusal by the consumer: the provider would have more of its namespaces than the card allows
+	ReasonNamespacesFull Reason = "NamespacesFull"
 	// refusal: nobody at the provider approved it, or somebody said no
 	ReasonNotApproved   Reason = "NotApproved"
 	ReasonPartFailed    Reason = "PartFailed"    // another part of the same request was not accepted
 	ReasonMemberRemoved Reason = "MemberRemoved" // an operator closed the books of a member that is gone
+	// refusal of a change by the broker: the consumer would exceed its cap. No provider refuses with it.
+	ReasonCapReached Reason = "CapReached"
 )
 
 // Reservation is an assignment with a life. Consumer and provider see the same one. Request,

@@ -23,6 +23,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&Offer{}, &OfferList{},
 		&Contract{}, &ContractList{},
 		&Broker{}, &BrokerList{},
+		&VirtualNodePool{}, &VirtualNodePoolList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

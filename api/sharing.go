@@ -1,12 +1,13 @@
 package api
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Sharing says what a provider's admin lends, and to whom. It is the spec of the SharingPolicy
 // named "default". Without that policy the cluster shows and shares nothing.
+//
+// +kubebuilder:validation:XValidation:rule="!self.pools.exists(p, has(p.virtualNodes)) || size(self.pools) == 1 && (!has(self.network) || self.network == 'none') && (!has(self.relend) || !self.relend)",message="a pool with virtualNodes is the only pool, without a network (network: none), and is not lent on again (relend: false)"
 type Sharing struct {
 	// Terms say who may see this cluster and reserve from it.
 	Terms `json:",inline"`
@@ -51,6 +52,16 @@ type Sharing struct {
 	// Namespaces sets the rules for the namespaces that Liqo makes here for consumers.
 	// +optional
 	Namespaces *NamespacePolicy `json:"namespaces,omitempty"`
+	// Brokers are the names of the brokers at which the cluster shares, as `bourse brokers` lists
+	// them. At the others it is only a consumer: it shows no capacity and no offer there, and its
+	// agent accepts nothing new. Reservations that were made there stay to their end. The cluster's
+	// own connector is no broker: it always shows what is shared. Empty: all brokers.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +optional
+	Brokers []string `json:"brokers,omitempty"`
 }
 
 // TrustLevel says which keys of other clusters the agent trusts.
@@ -94,12 +105,19 @@ type Terms struct {
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	Allow string `json:"allow,omitempty"`
+	// Relend says that consumers may lend on what they reserve here: see Request.Relend. The
+	// provider then sees only the hub, and not its customers. Default false.
+	// +optional
+	Relend bool `json:"relend,omitempty"`
 	// OnlyOffers says that this cluster lends only what consumers buy from its offers. Default false.
 	// +optional
 	OnlyOffers bool `json:"onlyOffers,omitempty"`
 	// ApproveWithin says that an admin here approves each reservation without an offer (bourse
 	// approve), and how long a consumer waits for that: one minute to 24 h. The capacity is held
 	// meanwhile. Absent: the agent answers at once. For sales, the Offer has its own field.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}([.][0-9]+)?h)?([0-9]{1,7}([.][0-9]+)?m)?([0-9]{1,9}([.][0-9]+)?s)?([0-9]{1,9}ms)?$`
 	// +optional
 	ApproveWithin *metav1.Duration `json:"approveWithin,omitempty"`
 	// MaxPerReservation is the upper bound for one reservation, for the resources that it names.
@@ -109,6 +127,9 @@ type Terms struct {
 	// +optional
 	MaxPerConsumer Resources `json:"maxPerConsumer,omitempty"`
 	// MaxDuration is the longest duration of a reservation. Default: this provider sets no bound.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}([.][0-9]+)?h)?([0-9]{1,7}([.][0-9]+)?m)?([0-9]{1,9}([.][0-9]+)?s)?([0-9]{1,9}ms)?$`
 	// +optional
 	MaxDuration *metav1.Duration `json:"maxDuration,omitempty"`
 }
@@ -136,6 +157,12 @@ type NamespacePolicy struct {
 	// RequireLimits refuses pods that have a container without limits of cpu and memory. Default false.
 	// +optional
 	RequireLimits bool `json:"requireLimits,omitempty"`
+	// Max is the largest number of namespaces of one consumer. A hub has those of all its customers
+	// here. The card shows it, and consumers stop before they reach it (NamespacesFull). Default 64.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1024
+	// +optional
+	Max int32 `json:"max,omitempty"`
 	// Quota bounds, in each namespace, what no reservation counts: by the keys and units of a
 	// ResourceQuota of Kubernetes, objects as a number, storage in bytes. Default:
 	// "services.loadbalancers", "services.nodeports" and "count/ingresses.networking.k8s.io" 0;
@@ -170,6 +197,9 @@ type NamespacePolicy struct {
 	Annotations []string `json:"annotations,omitempty"`
 }
 
+// DefaultNamespaces is the default of [NamespacePolicy.Max], and MaxNamespaces its upper bound.
+const DefaultNamespaces, MaxNamespaces = 64, 1024
+
 // PodSecurity is one of Kubernetes' Pod Security Standards.
 //
 // +kubebuilder:validation:Enum=baseline;restricted
@@ -193,101 +223,3 @@ const (
 	// NetworkOpen: pods reach everything that the cluster lets pods reach.
 	NetworkOpen NetworkIsolation = "Open"
 )
-
-// PoolPolicy says what the cluster shares of the nodes of one pool. The shared amount is the
-// smallest of Percentage of allocatable, Caps, and allocatable less Headroom.
-type PoolPolicy struct {
-	// Name is the name of the pool in requests. A request without a pool means "general".
-	// +kubebuilder:validation:MaxLength=40
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
-	Name string `json:"name"`
-	// NodeSelector selects the pool's nodes by label, and keeps consumers' pods on them. Empty: all nodes.
-	// +kubebuilder:validation:MaxProperties=32
-	// +optional
-	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// TolerateTaints are keys of NoSchedule and NoExecute taints that do not exclude a node.
-	// Nodes with other such taints do not count. Consumers' pods may tolerate these.
-	// +kubebuilder:validation:MaxItems=32
-	// +kubebuilder:validation:items:MaxLength=316
-	// +optional
-	TolerateTaints []string `json:"tolerateTaints,omitempty"`
-	// Percentage of allocatable, 0 to 100. Default 100.
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=100
-	// +optional
-	Percentage *int32 `json:"percentage,omitempty"`
-	// Caps are absolute upper bounds for the resources they name.
-	// +optional
-	Caps Resources `json:"caps,omitempty"`
-	// Headroom is kept back from allocatable for the cluster's own growth.
-	// +optional
-	Headroom Resources `json:"headroom,omitempty"`
-	// Resources, if not empty, are the only resources that are shared.
-	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:items:MaxLength=316
-	// +optional
-	Resources []string `json:"resources,omitempty"`
-	// Storage is how much volume storage the pool lends, as the resource "storage". Nodes do not
-	// report it, so give the amount beside what this cluster uses itself. A consumer's reserved
-	// storage bounds requests.storage of all its namespaces here together. A consumer without
-	// reserved storage gets none, unless namespaces.quota gives each namespace an amount. Default:
-	// the pool lends none.
-	// +optional
-	Storage *resource.Quantity `json:"storage,omitempty"`
-	// StorageClasses, IngressClasses and LoadBalancerClasses are further classes that consumers'
-	// virtual nodes offer, by their names in this cluster. The first of each is the default. Empty:
-	// none. Consumers' claims may name one of StorageClasses, and no other. The amount is set by
-	// namespaces.quota, which can name a class
-	// ("slow.storageclass.storage.k8s.io/requests.storage": "0").
-	// +kubebuilder:validation:MaxItems=16
-	// +kubebuilder:validation:items:MaxLength=253
-	// +optional
-	StorageClasses []string `json:"storageClasses,omitempty"`
-	// +kubebuilder:validation:MaxItems=16
-	// +kubebuilder:validation:items:MaxLength=253
-	// +optional
-	IngressClasses []string `json:"ingressClasses,omitempty"`
-	// +kubebuilder:validation:MaxItems=16
-	// +kubebuilder:validation:items:MaxLength=253
-	// +optional
-	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
-	// RuntimeClasses are the runtime classes that consumers' pods may choose. A runtime class can
-	// give a pod tolerations, or devices that nothing counts. Empty: none.
-	// +kubebuilder:validation:MaxItems=16
-	// +kubebuilder:validation:items:MaxLength=253
-	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
-	// +optional
-	RuntimeClasses []string `json:"runtimeClasses,omitempty"`
-	// Placeholders has no effect. Deprecated: the agent no longer makes pods that hold reserved
-	// capacity. A policy with this field stays valid, and its condition `IgnoredFields` names the
-	// field. Reserve nodes with a label and a taint (nodeSelector, tolerateTaints).
-	// +optional
-	Placeholders *Placeholders `json:"placeholders,omitempty"`
-}
-
-// Placeholders is what a policy of an earlier version may hold.
-//
-// Deprecated: it has no effect.
-type Placeholders struct {
-	// PriorityClass has no effect.
-	// +kubebuilder:validation:MaxLength=253
-	// +optional
-	PriorityClass string `json:"priorityClass,omitempty"`
-	// Image has no effect.
-	// +kubebuilder:validation:MaxLength=512
-	// +optional
-	Image string `json:"image,omitempty"`
-}
-
-// Pool returns the policy of the pool of a name. It is nil if the cluster does not share that pool.
-func (s *Sharing) Pool(name string) *PoolPolicy {
-	if s == nil {
-		return nil
-	}
-	for i := range s.Pools {
-		if s.Pools[i].Name == name {
-			return &s.Pools[i]
-		}
-	}
-	return nil
-}

@@ -13,6 +13,9 @@ const (
 	WatchReservation WatchType = "RESERVATION"
 	// WatchHandshake carries a message of another cluster to the caller, on the way to a peering.
 	WatchHandshake WatchType = "HANDSHAKE"
+	// WatchChoice carries the providers that the caller chose at the broker (/api/toggle), when that
+	// changes. WatchSnapshot carries them, too.
+	WatchChoice WatchType = "CHOICE"
 	// WatchStanding carries the membership state of another party of the caller's reservations:
 	// once in each watch, and when it changes.
 	WatchStanding WatchType = "STANDING"
@@ -36,10 +39,16 @@ const (
 //
 // +kubebuilder:object:generate=false
 type WatchEvent struct {
-	Type     WatchType              `json:"type"`
-	Complete bool                   `json:"complete,omitempty"`
-	Token    string                 `json:"token,omitempty"`
-	Object   *Envelope[Reservation] `json:"object,omitempty"`
+	Type     WatchType `json:"type"`
+	Complete bool      `json:"complete,omitempty"`
+	// Providers are the only ones that may serve the caller's requests, as it chose. Nil: all may.
+	Providers *[]string `json:"providers,omitempty"`
+	Token     string    `json:"token,omitempty"`
+	// Grown, in a bookmark, is when a cluster last had more capacity than before, in milliseconds
+	// since 1970. While it stays the same, an ask that nobody could serve need not be repeated. A
+	// cluster that asked what fits gets a bookmark as soon as it changes, once for each ask.
+	Grown  int64                  `json:"grown,omitempty"`
+	Object *Envelope[Reservation] `json:"object,omitempty"`
 	// Document is a signed [Handshake].
 	Document string        `json:"document,omitempty"`
 	Standing *Standing     `json:"standing,omitempty"`

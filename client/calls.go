@@ -52,7 +52,8 @@ func (c *Client) PatchAdvertisement(ctx context.Context, cluster string, d api.M
 func (c *Client) Catalog(ctx context.Context, q api.CatalogQuery) ([]api.Envelope[api.Listing], error) {
 	query := url.Values{}
 	for name, value := range map[string]string{
-		"text": q.Text, "seller": q.Seller, "type": q.Type, "region": q.Region, "gpu": q.GPU, "currency": q.Currency,
+		"text": q.Text, "seller": q.Seller, "type": q.Type, "region": q.Region, "gpu": q.GPU,
+		"sellerGpu": q.SellerGPU, "currency": q.Currency,
 	} {
 		if value != "" {
 			query.Set(name, value)
@@ -103,9 +104,7 @@ func (c *Client) Evaluate(ctx context.Context, r api.Request) (api.Evaluation, e
 
 // Fit says how much of a request fits where, in Fits of the evaluation. A broker and an agent answer it.
 func (c *Client) Fit(ctx context.Context, r api.EvaluationCreate) (api.Evaluation, error) {
-	var out api.Evaluation
-	err := c.callFor(ctx, manyParts, http.MethodPost, "/evaluations", nil, r, &out)
-	return out, err
+	return payload[api.Evaluation](ctx, c, manyParts, http.MethodPost, "/evaluations", r)
 }
 
 // Reserve holds capacity for a request. Repeating it with the same key changes nothing and returns the
@@ -161,24 +160,19 @@ func (c *Client) Progress(ctx context.Context, id string, state api.State) (Rese
 
 // Renew sends a request for another certificate, made by package identity/join. It needs no certificate.
 func (c *Client) Renew(ctx context.Context, renewal any) (api.Joined, error) {
-	var out api.Joined
-	err := c.call(ctx, http.MethodPost, "/renew", nil, renewal, &out)
-	return out, err
+	return payload[api.Joined](ctx, c, onePayload, http.MethodPost, "/renew", renewal)
 }
 
 // Join sends a request to join, made by package identity/join.
 func (c *Client) Join(ctx context.Context, submission any) (api.Joined, error) {
-	var out api.Joined
-	err := c.call(ctx, http.MethodPost, "/join", nil, submission, &out)
-	return out, err
+	return payload[api.Joined](ctx, c, onePayload, http.MethodPost, "/join", submission)
 }
 
 // CreateOperator ends all certificates of operators and makes another, by the broker's local
 // socket. csr is DER; empty: none is made.
 func (c *Client) CreateOperator(ctx context.Context, csr []byte, name string) (api.OperatorCertificateCreated, error) {
-	var out api.OperatorCertificateCreated
-	err := c.call(ctx, http.MethodPost, "/operators", nil, api.OperatorCertificateCreate{CSR: csr, Name: name}, &out)
-	return out, err
+	return payload[api.OperatorCertificateCreated](ctx, c, onePayload, http.MethodPost, "/operators",
+		api.OperatorCertificateCreate{CSR: csr, Name: name})
 }
 
 // Members lists the members, for operators.
@@ -213,10 +207,8 @@ func (c *Client) BrokerStatus(ctx context.Context) (s api.BrokerState, err error
 
 // CreateToken makes a join token, for one cluster if that is not empty; ttl 0 is the broker's default.
 func (c *Client) CreateToken(ctx context.Context, cluster string, ttl time.Duration) (api.TokenCreated, error) {
-	var out api.TokenCreated
-	err := c.call(ctx, http.MethodPost, "/tokens", nil,
-		api.TokenCreate{Cluster: cluster, TTL: metav1.Duration{Duration: ttl}}, &out)
-	return out, err
+	return payload[api.TokenCreated](ctx, c, onePayload, http.MethodPost, "/tokens",
+		api.TokenCreate{Cluster: cluster, TTL: metav1.Duration{Duration: ttl}})
 }
 
 // SignCSR makes the certificate of a cluster whose agent is of the prototypes from a certificate
@@ -224,10 +216,9 @@ func (c *Client) CreateToken(ctx context.Context, cluster string, ttl time.Durat
 // broker does not serve such agents, or the cluster has a key of its own.
 func (c *Client) SignCSR(ctx context.Context, cluster, request string,
 	life time.Duration) (api.CertificateCreated, error) {
-	var out api.CertificateCreated
-	err := c.call(ctx, http.MethodPost, "/members/"+url.PathEscape(cluster)+"/certificate",
-		nil, api.CertificateCreate{Request: request, Duration: metav1.Duration{Duration: life}}, &out)
-	return out, err
+	return payload[api.CertificateCreated](ctx, c, onePayload, http.MethodPost,
+		"/members/"+url.PathEscape(cluster)+"/certificate",
+		api.CertificateCreate{Request: request, Duration: metav1.Duration{Duration: life}})
 }
 
 // Backup writes a backup of the broker to w: all that it must not lose, its CA's key among it. Only

@@ -13,9 +13,7 @@ type RequestStatus = api.Envelope[api.RequestStatus]
 
 // Status reads how an agent stands. It and what follows are served by agents only.
 func (c *Client) Status(ctx context.Context) (api.AgentStatus, error) {
-	var out api.AgentStatus
-	err := c.callFor(ctx, manyParts, http.MethodGet, "/status", nil, nil, &out)
-	return out, err
+	return payload[api.AgentStatus](ctx, c, manyParts, http.MethodGet, "/status", nil)
 }
 
 // MakeRequest makes a ResourceRequest in the agent's cluster.
@@ -25,9 +23,7 @@ func (c *Client) MakeRequest(ctx context.Context, r api.RequestCreate) (RequestS
 
 // DryRun decides what a ResourceRequest would get, without making it.
 func (c *Client) DryRun(ctx context.Context, r api.RequestCreate) (api.Evaluation, error) {
-	var out api.Evaluation
-	err := c.callFor(ctx, manyParts, http.MethodPost, "/evaluations", nil, r, &out)
-	return out, err
+	return payload[api.Evaluation](ctx, c, manyParts, http.MethodPost, "/evaluations", r)
 }
 
 // Request reads a ResourceRequest.
@@ -106,6 +102,14 @@ func (c *Client) Trust(ctx context.Context, cluster, fingerprint string) (api.En
 		nil, api.PeerSpec{Fingerprint: fingerprint})
 }
 
+// AddPeer says which key a cluster has, and at which address (HOST:PORT) its connector is; an empty address
+// changes none.
+func (c *Client) AddPeer(ctx context.Context,
+	cluster, fingerprint, address string) (api.Envelope[api.KnownPeer], error) {
+	return one[api.KnownPeer](ctx, c, http.MethodPut, "/peers/"+url.PathEscape(cluster),
+		nil, api.PeerSpec{Fingerprint: fingerprint, Address: address})
+}
+
 // Diagnose returns the problems that the agent finds in its cluster.
 func (c *Client) Diagnose(ctx context.Context) (d api.Diagnosis, err error) {
 	return d, c.callFor(ctx, manyParts, http.MethodGet, "/diagnosis", nil, nil, &d)
@@ -121,8 +125,8 @@ func (c *Client) Evict(ctx context.Context, cluster string) (e api.Eviction, err
 	return e, c.callFor(ctx, manyParts, http.MethodPost, "/peers/"+url.PathEscape(cluster)+"/evict", nil, nil, &e)
 }
 
-// Suspend lets a cluster have nothing more at the agent's; what it has goes on. The reason, which
-// may be empty, is told to it.
+// Suspend lets a cluster have nothing more at the agent's; what it has goes on. That cluster sees the
+// reason, which may be empty.
 func (c *Client) Suspend(ctx context.Context, cluster, reason string) (api.Envelope[api.KnownPeer], error) {
 	return one[api.KnownPeer](ctx, c, http.MethodPost, "/peers/"+url.PathEscape(cluster)+"/suspend",
 		nil, api.Suspension{Reason: reason})
@@ -138,6 +142,36 @@ func (c *Client) RotateKey(ctx context.Context, from string) (r api.KeyRotated, 
 	return r, c.call(ctx, http.MethodPost, "/key/rotate", nil, api.KeyRotation{From: from}, &r)
 }
 
+// VirtualNodePools lists the VirtualNodePools of the cluster, by name.
+func (c *Client) VirtualNodePools(ctx context.Context) ([]api.Envelope[api.KnownVirtualNodePool], error) {
+	return list[api.KnownVirtualNodePool](ctx, c, "/virtual-node-pools", nil)
+}
+
+// PlanVirtualNodePool returns the status that a VirtualNodePool would have. Nothing is written.
+func (c *Client) PlanVirtualNodePool(ctx context.Context, name string,
+	spec api.VirtualNodePoolSpec) (api.VirtualNodePoolStatus, error) {
+	return payload[api.VirtualNodePoolStatus](ctx, c, manyParts, http.MethodPost, poolPath(name)+"/plan", spec)
+}
+
+// AdmitProvider lets a provider serve a VirtualNodePool, or does not.
+func (c *Client) AdmitProvider(ctx context.Context, name, provider string,
+	is api.Admission) (api.Envelope[api.KnownVirtualNodePool], error) {
+	return one[api.KnownVirtualNodePool](ctx, c, http.MethodPut,
+		poolPath(name)+"/providers/"+url.PathEscape(provider), nil, is)
+}
+
+// StopVirtualNodePool deletes a VirtualNodePool, which drains it. volumesDie gives volumes up. Errors:
+// VolumesAtStake, with the digest, if there are volumes that it does not give up.
+func (c *Client) StopVirtualNodePool(ctx context.Context, name, volumesDie string) error {
+	path := poolPath(name)
+	if volumesDie != "" {
+		path += "?volumesDie=" + url.QueryEscape(volumesDie)
+	}
+	return c.call(ctx, http.MethodDelete, path, nil, nil, nil)
+}
+
+func poolPath(name string) string { return "/virtual-node-pools/" + url.PathEscape(name) }
+
 // Brokers lists the brokers that the agent's cluster deals with, the main one first.
 func (c *Client) Brokers(ctx context.Context) ([]api.Envelope[api.KnownBroker], error) {
 	return list[api.KnownBroker](ctx, c, "/brokers", nil)
@@ -152,4 +186,26 @@ func (c *Client) PutBroker(ctx context.Context, name string,
 // DeleteBroker removes one.
 func (c *Client) DeleteBroker(ctx context.Context, name string) error {
 	return c.call(ctx, http.MethodDelete, "/brokers/"+url.PathEscape(name), nil, nil, nil)
+}
+
+// Propose proposes other terms for a plan to its seller.
+func (c *Client) Propose(ctx context.Context, p api.ProposalCreate) (api.Envelope[api.KnownProposal], error) {
+	return one[api.KnownProposal](ctx, c, http.MethodPost, "/proposals", nil, p)
+}
+
+// SendProposal sends a signed proposal to the seller whose connector this is a client of.
+func (c *Client) SendProposal(ctx context.Context, document string) (api.Envelope[api.KnownProposal], error) {
+	return one[api.KnownProposal](ctx, c, http.MethodPost, "/proposals", nil, api.SignedDocument{Document: document})
+}
+
+// Proposals lists the proposals that the agent's cluster made and received; at a connector, those of the caller.
+func (c *Client) Proposals(ctx context.Context) ([]api.Envelope[api.KnownProposal], error) {
+	return list[api.KnownProposal](ctx, c, "/proposals", nil)
+}
+
+// AnswerProposal puts an offer on sale for the buyer of a proposal alone, or declines it. Terms that are absent are
+// as proposed.
+func (c *Client) AnswerProposal(ctx context.Context,
+	id string, t api.ProposalAnswer) (api.Envelope[api.KnownProposal], error) {
+	return one[api.KnownProposal](ctx, c, http.MethodPost, "/proposals/"+url.PathEscape(id), nil, t)
 }
