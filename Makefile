@@ -21,7 +21,7 @@ bin/bourse:
 	@CGO_ENABLED=0 $(GO) build -trimpath -o bin/bourse ./cmd/bourse
 
 .PHONY: demo
-demo: bin/bourse ## Run a federation of five simulated clusters; Ctrl-C ends it
+demo: bin/bourse ## Run a federation of six simulated clusters; Ctrl-C ends it
 	@PATH="$(CURDIR)/bin:$$PATH" bin/bourse demo $(if $(STILL),--still)
 
 .PHONY: daemons
@@ -29,8 +29,8 @@ daemons: ## Build the real Kubernetes daemons for lab and tests into a cached fo
 	@$(GO) run ./test/lab/cmd/lab build
 
 .PHONY: lab
-lab: bin/bourse ## Run three real clusters, a broker and an agent in each; Ctrl-C ends it
-	@$(GO) run ./test/lab/cmd/lab
+lab: bin/bourse ## Run three real clusters, a broker and an agent in each; Ctrl-C ends it. REAL=1: one has real containers
+	@$(GO) run ./test/lab/cmd/lab $(if $(REAL),--real)
 
 .PHONY: test
 test: daemons ## Run every test, also those on real API servers

@@ -37,6 +37,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/monitoring"
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/peers"
+	"github.com/bourse-dev/bourse/internal/agent/pools"
 	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/agent/reservations"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
@@ -52,6 +53,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/journal/kube"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"
+	"github.com/bourse-dev/bourse/internal/liqo/grant"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
@@ -120,24 +122,23 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 	}
 	member, err := enrollment.New(ctx, enrollment.Options{
 		Cluster: cluster, Store: identity, Token: s.Member.Join, BrokerURL: s.Member.BrokerURL, CertDir: s.Member.CertDir,
-		Objects: s.Member.Objects, Clock: now, Log: log,
-	})
+		NoBroker: s.Member.NoBroker, Objects: s.Member.Objects, Clock: now, Log: log})
 	if err != nil {
 		return nil, err
 	}
 	key := member.Key()
 	books, err := ledger.Open(ctx, ledger.Options{
 		Client: c, Reader: reader, Cluster: cluster, Namespace: ns, CheckEvery: s.Times.Advertise,
-		MarketClock: s.Times.Market, Clock: now, Log: log,
-	})
+		MarketClock: s.Times.Market, Clock: now, Log: log})
 	if err != nil {
 		return nil, err
 	}
 	market, ledgers := books.Market(), doctor.Ledgers{ledger.ObjectName: books.Market()}
-	inv := inventory.New(k, inventory.Options{Logger: log, Owner: liqo.Creator, Consumer: usage.ConsumerOf(market)})
+	inv := inventory.New(k, inventory.Options{
+		Logger: log, Owner: liqo.Creator, User: grant.User, Consumer: usage.ConsumerOf(market)})
 	addresses := peeraddress.New(peeraddress.Options{Allow: s.Ranges, Kubernetes: k, Clock: now, Log: log})
 	addresses.ReadRanges(ctx)
-	policy := sharing.NewPolicy(sharing.PolicyOptions{Client: c, Engine: engine})
+	policy := sharing.NewPolicy(sharing.PolicyOptions{Client: c, Engine: engine, Namespace: ns, Offers: &offersChanged})
 	here, err := liqowatch.New(ctx, liqowatch.Options{
 		Reader: reader, Mapper: mgr.GetRESTMapper(), Namespace: s.Liqo.Namespace, APIServer: s.Liqo.APIServer,
 		Gateway: s.Gateway, AllowUntested: s.Liqo.AllowUntested, Addresses: addresses, Changed: policy.AdvertiseAgain,
@@ -154,7 +155,7 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 	})
 	open.Add(main)
 	relay := brokersession.Relay{Broker: main.Broker, Sessions: open, Ledger: market}
-	outlets := brokersession.Outlets{Broker: main.Broker, Sessions: open}
+	outlets := brokersession.Outlets{Broker: main.Broker, Sessions: open, ShownAt: policy.ShownAt}
 	rooms := &lifecycle.Stages{First: []lifecycle.Room{books, member, addresses, inv}, Measured: inv.Synced()}
 	if s.Listen.Connector != "" {
 		own, err := connector.New(ctx, connector.Options{
@@ -166,7 +167,7 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 			return nil, err
 		}
 		rooms.First, ledgers[connector.ObjectName] = append(rooms.First, own), own.Market()
-		outlets.Connector = own.Broker()
+		outlets.Connector = &transport.Outlet{Broker: own.Broker(), Via: cluster}
 		open.Add(brokersession.New(brokersession.Options{
 			Via: cluster, Cluster: cluster, Key: key, Broker: own.Broker(), Lends: true, Clock: now,
 		}))
@@ -178,12 +179,9 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 	catalog.Load(ctx)
 	offers := gate.NewOffers(gate.OffersOptions{
 		Client: c, Cluster: cluster, Namespace: ns, Key: key, Market: market, Engine: engine, Broker: outlets,
-		Shown: brokersession.Outlets{Broker: main.Broker, Sessions: open}.Catalog, Changed: &offersChanged,
+		Shown: outlets.Shown, Changed: &offersChanged,
 	})
 	advertiseAgain := func() { policy.AdvertiseAgain(); offers.LookAgain() }
-	direct := sellers.New(sellers.Options{
-		Cluster: cluster, Key: key, Ledger: market, Sessions: open, Addresses: addresses, Clock: now, Log: log,
-	})
 	all := brokers.New(brokers.Options{
 		Client: c, Namespace: ns, Main: member, Sessions: open, Ledger: market, Catalog: catalog, Changed: &brokersChanged,
 		Joined: advertiseAgain, Log: log,
@@ -199,6 +197,10 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 		Client: c, Namespace: ns, Market: market, Events: events, Sharing: policy.Sharing, Roots: s.Roots,
 		Trigger: &peersChanged, StateChanged: lookAtPeering,
 	})
+	direct := sellers.New(sellers.Options{
+		Cluster: cluster, Key: key, Ledger: market, Sessions: open, Addresses: addresses, Trust: known.Demand(),
+		Contacted: known.RecordContact, Clock: now, Log: log,
+	})
 	messages := handshake.New(handshake.Options{
 		Cluster: cluster, Key: key, Former: member.Former(), Market: market, Relay: relay, Trust: known.Demand(),
 		Received: lookAtPeering, Clock: now, Log: log,
@@ -211,7 +213,7 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 	// What this cluster lends, and what it borrows.
 	advertiser := sharing.New(sharing.Options{
 		Client: c, Object: client.ObjectKey{Namespace: ns, Name: s.AdvertisementName}, Market: market, Inventory: inv,
-		Policy: policy, Brokers: outlets.All, Clock: now, Log: log,
+		Policy: policy, Outlets: outlets.All, Clock: now, Log: log,
 		Schedule: sharing.Schedule{Interval: s.Times.Advertise, Aligned: s.Times.Aligned},
 		Card: sharing.CardOptions{
 			Cluster: cluster, Key: key, Rotations: member.Rotations(), Endorsement: s.Member.Endorsement,
@@ -232,7 +234,7 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 		Offloading: liqos.Offloading,
 		Changed:    &requestsChanged, Passing: debounce.Passing, Borrower: borrows, Choose: direct.Choose,
 	})
-	follows := reservations.New(reservations.Options{
+	follows := reservations.New(ctx, reservations.Options{
 		Cluster: cluster, Namespace: ns, Ledger: market, Sessions: open, Peer: liqos.Follow, Clock: now, Log: log,
 		Contracts: &contract.Objects{Client: c, Cluster: cluster, Key: key, Market: market},
 		Provider: reservations.Provider{
@@ -242,21 +244,20 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 	})
 	watcher := brokersession.NewWatcher(brokersession.WatcherOptions{
 		Sessions: open, Catalog: catalog, Reservation: follows.Look, Complete: follows.LookAtAll, Standing: known.RecordState,
-		Handshake: messages.Receive, Seller: offers.Compare, Connection: all.RecordConnection, Log: log,
+		Handshake: messages.Receive, Seller: offers.Compare, Connection: all.RecordConnection,
+		Choice: direct.RecordChoice, Log: log,
 	})
 
 	// What users see.
 	finds := doctor.New(doctor.Options{
 		Liqo: liqos.Liqo, Show: advertiser.ShowHealth, Clock: now, Checks: append([]doctor.Check{
-			{About: "the main broker", Find: doctor.MainBroker{Cluster: cluster,
-				Membership: member, Brokers: all, Clock: now}.Find},
+			{About: "the main broker", Find: doctor.MainBroker{Cluster: cluster, Membership: member, Brokers: all, Clock: now}.Find},
 			{About: "the other brokers", Find: doctor.OtherBrokers{Brokers: all, Clock: now}.Find},
 			{About: "what works without a broker", Find: doctor.Offline{
 				Cluster: cluster, Ledger: market, Sessions: open, Sharing: policy.Sharing, Copy: catalog,
 				Connector: s.Listen.ConnectorURL, Clock: now,
 			}.Find},
-			{About: "what this cluster shares", Find: doctor.Sharing{Cluster: cluster,
-				Ledger: market, Policy: policy.Sharing}.Find},
+			{About: "what this cluster shares", Find: doctor.Sharing{Cluster: cluster, Ledger: market, Policy: policy}.Find},
 			{About: "peers", Find: doctor.Peers{Client: c, Namespace: ns}.Find},
 			{About: "Ledgers", Find: ledgers.Find},
 		}, liqos.Checks...),
@@ -271,7 +272,9 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 			Requests: struct {
 				*requests.Borrower
 				*requests.Controller
-			}{borrows, asks},
+				*sellers.Sellers
+				*pools.Forecast
+			}{borrows, asks, direct, liqos.Pools},
 			Brokers: all, Doctor: finds,
 		}),
 		Brokers: localapi.Brokers{Relay: relay, Connectors: direct, Copy: catalog, Clock: now},

@@ -3,7 +3,6 @@ package agent_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,7 +35,7 @@ func TestAPeerIsNoMember(t *testing.T) {
 		Spec: api.ResourceRequestSpec{
 			Request: api.Request{Resources: api.Resources{"cpu": resource.MustParse("1")}},
 		}}
-	eventually(t, "rome sees milan", 20*time.Second, func() bool {
+	eventually(t, "rome sees milan", func() bool {
 		c, err := rome.People.Cluster(t.Context(), "milan")
 		return err == nil && len(c.Payload.Pools) > 0
 	})
@@ -47,10 +46,10 @@ func TestAPeerIsNoMember(t *testing.T) {
 		_ = rome.Objects.Get(t.Context(), kube.ObjectKeyFromObject(request), request)
 		return request.Status.State
 	}
-	eventually(t, "the request is Reserved", 20*time.Second, func() bool { return state() == api.Reserved })
+	eventually(t, "the request is Reserved", func() bool { return state() == api.Reserved })
 	shows := func(at *federations.Member, peer string, status metav1.ConditionStatus, reason string) {
 		t.Helper()
-		eventually(t, fmt.Sprintf("%s shows that %s is %s", at.Name, peer, reason), 20*time.Second, func() bool {
+		eventually(t, fmt.Sprintf("%s shows that %s is %s", at.Name, peer, reason), func() bool {
 			var p api.Peer
 			err := at.Objects.Get(t.Context(), kube.ObjectKey{Namespace: api.Namespace, Name: peer}, &p)
 			c := meta.FindStatusCondition(p.Status.Conditions, api.ConditionMember)
@@ -73,7 +72,7 @@ func TestAPeerIsNoMember(t *testing.T) {
 		}
 	}
 	shows(rome, "milan", metav1.ConditionTrue, "Active")
-	eventually(t, "each is told in an Event", 20*time.Second, func() bool {
+	eventually(t, "an Event says each", func() bool {
 		var list eventsv1.EventList
 		if err := milan.Objects.List(t.Context(), &list, kube.InNamespace(api.Namespace)); err != nil {
 			return false
@@ -87,7 +86,7 @@ func TestAPeerIsNoMember(t *testing.T) {
 		return len(told) == 3 && told["MemberSuspended"] == "Warning" &&
 			told["MemberActive"] == "Normal" && told["MemberRevoked"] == "Warning"
 	})
-	eventually(t, "what was bound is so still, on both sides", 20*time.Second, func() bool {
+	eventually(t, "what was bound is so still, on both sides", func() bool {
 		var bound api.ProviderInstruction
 		err := milan.Objects.Get(t.Context(), kube.ObjectKey{Namespace: api.Namespace,
 			Name: request.Status.Reservation}, &bound)
@@ -98,7 +97,7 @@ func TestAPeerIsNoMember(t *testing.T) {
 	if err := rome.Objects.Delete(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "milan is free of it", 20*time.Second, func() bool {
+	eventually(t, "milan is free of it", func() bool {
 		var bound api.ProviderInstruction
 		err := milan.Objects.Get(t.Context(), kube.ObjectKey{Namespace: api.Namespace,
 			Name: request.Status.Reservation}, &bound)

@@ -92,11 +92,11 @@ func BackupStore(ctx context.Context, dir string, store Store) (*Backup, error) 
 	if err != nil {
 		return nil, err
 	}
-	data, err := state.Snapshot()()
-	if err != nil {
+	var encoded bytes.Buffer
+	if err := state.Snapshot()(&encoded); err != nil {
 		return nil, err
 	}
-	return withCA(dir, &Backup{Taken: time.Now().UTC(), Head: head, State: data})
+	return withCA(dir, &Backup{Taken: time.Now().UTC(), Head: head, State: encoded.Bytes()})
 }
 
 // ReadStore verifies a store and folds it into its market. Errors: NotFound without a journal; those of
@@ -142,7 +142,7 @@ func (b *Backup) Restore(ctx context.Context, dir string, store Store) (Resumed,
 	} else if err != nil && api.CodeOf(err) != api.CodeNotFound {
 		return Resumed{}, err
 	}
-	at, state, void := b.Head.Renew(), b.State, unspentTokens(b.market)
+	at, write, void := b.Head.Renew(), journal.State(b.State), unspentTokens(b.market)
 	if len(void) > 0 { // in the snapshot itself, so that no broker can start between the two
 		event, encoded, err := forgetTokens(b.market, void)
 		if err != nil {
@@ -154,9 +154,7 @@ func (b *Backup) Restore(ctx context.Context, dir string, store Store) (Resumed,
 			return Resumed{}, err
 		}
 		at = at.Next(1, batch)
-		if state, err = b.market.Snapshot()(); err != nil {
-			return Resumed{}, err
-		}
+		write = b.market.Snapshot()
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return Resumed{}, err
@@ -168,7 +166,7 @@ func (b *Backup) Restore(ctx context.Context, dir string, store Store) (Resumed,
 			}
 		}
 	}
-	err := store.Begin(ctx, at, state)
+	err := store.Begin(ctx, at, write)
 	if errors.Is(err, journal.ErrConflict) {
 		err = notEmpty(err)
 	}

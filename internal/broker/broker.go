@@ -142,7 +142,8 @@ func demandCA(o Options) error {
 	}
 	return api.Errorf(api.CodeConflict, "the market has members, but %s, which identifies their broker, does not exist",
 		key).At("--dir").
-		Fix("copy the folder ca from the broker's --dir or from where it led before, restore a backup, or give --tls-cert-dir")
+		Fix("copy the folder ca from the broker's --dir or from where it led before, restore a backup, or " +
+			"give --tls-cert-dir")
 }
 
 // identify opens the CA and determines the URL with which members reach the broker.

@@ -30,8 +30,8 @@ func TestGivesBackAtRest(t *testing.T) {
 	}
 }
 
-// A broker collects its garbage before it takes all the memory of its container, of which the
-// machine needs a part for it.
+// A broker collects its garbage before it takes all the memory of its container. The machine needs a part
+// of that memory for the container.
 func TestLeavesMemoryToTheMachine(t *testing.T) {
 	for _, gogc := range []string{"", "100"} {
 		t.Setenv("GOGC", gogc)

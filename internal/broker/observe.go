@@ -40,7 +40,8 @@ func observe(ctx context.Context, l net.Listener, x *exchange.Exchange, s *serve
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), counted,
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "bourse_ended_certificates_total", Help: "Calls with a certificate that had ended before its time: by a newer one, or by an operator.",
+			Name: "bourse_ended_certificates_total",
+			Help: "Calls with a certificate that had ended before its time: by a newer one, or by an operator.",
 		}, func() float64 { return float64(s.EndedCertificates()) }))
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
@@ -97,7 +98,7 @@ type summary struct {
 	standing map[api.MemberState]int
 	waiting  int
 	oldest   market.Time // the start of the longest wait; 0: no request waits
-	kept     market.Kept
+	memory   market.MemoryUse
 }
 
 // refresh makes the market count, unless it did so recently or is busy.
@@ -111,7 +112,7 @@ func (m *metrics) refresh() {
 	ctx, cancel := context.WithTimeout(context.Background(), summaryWait)
 	defer cancel()
 	_ = m.market.Read(ctx, func(s *market.State) {
-		next := &summary{byState: s.Count(), standing: map[api.MemberState]int{}, kept: s.Kept()}
+		next := &summary{byState: s.Count(), standing: map[api.MemberState]int{}, memory: s.MemoryUse()}
 		for _, member := range s.Members() {
 			next.standing[member.State]++
 		}
@@ -162,7 +163,8 @@ var (
 	overcommit = prometheus.NewDesc("bourse_clusters_overcommitted",
 		"Clusters with more reserved than they have.", nil, nil)
 	imbalance = prometheus.NewDesc("bourse_market_imbalance",
-		"Pools whose reserved amount differs from the same recomputed from all reservations, at the last audit. Must be 0.", nil, nil)
+		"Pools whose reserved amount differs from the same recomputed from all reservations, at the last audit. Must be 0.",
+		nil, nil)
 	auditsTotal = prometheus.NewDesc("bourse_market_audits_total",
 		"Audits of the market: one every --audit-every.", nil, nil)
 	busySeconds = prometheus.NewDesc("bourse_market_busy_seconds",
@@ -177,7 +179,8 @@ var (
 	largest = prometheus.NewDesc("bourse_member_largest_bytes",
 		"About how much memory the reservations of the one member take that has most; --max-bytes bounds it.", nil, nil)
 	early = prometheus.NewDesc("bourse_reservations_forgotten_early_total",
-		"Reservations that were over and forgotten before their time, because of their consumer more was over than is kept.", nil, nil)
+		"Reservations that were over and forgotten before their time, because of their consumer more was over "+
+			"than is kept.", nil, nil)
 	jumps = prometheus.NewDesc("bourse_clock_jumps_total",
 		"Jumps of the wall clock that were not followed.", nil, nil)
 )
@@ -203,9 +206,9 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		for state, n := range s.standing {
 			gauge(members, n, string(state))
 		}
-		gauge(remembered, s.kept.Rejected)
-		gauge(largest, int(s.kept.Largest))
-		out <- prometheus.MustNewConstMetric(early, prometheus.CounterValue, float64(s.kept.Early))
+		gauge(remembered, s.memory.Rejected)
+		gauge(largest, int(s.memory.Largest))
+		out <- prometheus.MustNewConstMetric(early, prometheus.CounterValue, float64(s.memory.Early))
 		longest := time.Duration(0)
 		if s.oldest != 0 {
 			longest = m.market.Now().Go().Sub(s.oldest.Go())

@@ -44,8 +44,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Whoever keeps the market busy keeps neither probes nor metrics waiting: they show what was
-// counted before. A market that does not come to the end of a step, or has ended, is not alive.
+// Probes and metrics do not wait for a busy market: they show the last known counts. A market is not alive
+// if it does not finish a step, or has ended.
 func TestProbesDoNotWaitForTheMarket(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -63,10 +63,9 @@ func TestProbesDoNotWaitForTheMarket(t *testing.T) {
 	}
 	scrape := func() string {
 		answer := httptest.NewRecorder()
-		begin := time.Now()
 		promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
-		if took := time.Since(begin); took > time.Second || answer.Code != http.StatusOK {
-			t.Errorf("a scrape took %v: %d", took, answer.Code)
+		if answer.Code != http.StatusOK {
+			t.Errorf("a scrape is answered as %d: %s", answer.Code, answer.Body)
 		}
 		return answer.Body.String()
 	}
@@ -84,12 +83,15 @@ func TestProbesDoNotWaitForTheMarket(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	counted.asked = time.Time{}
-	during := scrape()
+	during := scrape() // which would not end if it waited: the market goes on after it
 	for _, name := range []string{"bourse_reservations{", "bourse_market_imbalance 0",
-		"bourse_market_busy_seconds 0.", "bourse_journal_commits_total"} {
+		"bourse_market_busy_seconds ", "bourse_journal_commits_total"} {
 		if !strings.Contains(during, name) {
 			t.Errorf("no %s in the metrics of a busy market: %s", name, during)
 		}
+	}
+	if strings.Contains(during, "bourse_market_busy_seconds 0\n") {
+		t.Errorf("a busy market is shown as idle: %s", during)
 	}
 	if len(before) < len(during)/2 {
 		t.Errorf("before: %s", before)

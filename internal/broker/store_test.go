@@ -12,8 +12,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Where history may have been lost, join tokens that nobody had used are dropped, whatever the
-// market is kept in; what was used stays known as used. It can be done again.
+// After a possible loss of history, unused join tokens are dropped in any store, and used ones stay used. The
+// command may be repeated.
 func TestLostHistoryVoidsTokens(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a real PostgreSQL")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -32,9 +33,9 @@ func (sh *shell) agentCommand() *cobra.Command {
 	var kubeconfig, identity, endorsement string
 	cmd := &cobra.Command{
 		Use: "agent", GroupID: "run", Short: "Run the agent of a cluster", Args: cobra.NoArgs,
-		Long: "The agent advertises what its cluster shares (SharingPolicy). It makes reservations for the cluster's users\n" +
-			"(ResourceRequest), and accepts those of other clusters as the policy allows. The first time, it joins with a token\n" +
-			"of the broker's operator.",
+		Long: "The agent advertises what its cluster shares (SharingPolicy). It makes reservations for the cluster's\n" +
+			"users (ResourceRequest), and accepts those of other clusters as the policy allows. The first time, it\n" +
+			"joins with a token of the broker's operator. With --without-broker it joins none.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger, err := log.logger(sh.progress)
 			if err != nil {
@@ -45,7 +46,9 @@ func (sh *shell) agentCommand() *cobra.Command {
 			if o.Member.Join == "" {
 				o.Member.Join = os.Getenv("BOURSE_JOIN")
 			}
-			if err := way.read(&o.Member); err != nil {
+			if way.transport == "" && cmd.Flags().Changed("broker-transport") {
+				o.Member = offline(o.Member)
+			} else if err := way.read(&o.Member); err != nil {
 				return err
 			}
 			if err := spaces.read(&o); err != nil {
@@ -77,7 +80,8 @@ func (sh *shell) agentCommand() *cobra.Command {
 	f.StringVar(&o.Liqo.APIServer, "api-server-address-override",
 		"", "URL of this cluster's API server on its card, for peers (default: the one that Liqo knows)")
 	f.StringVar(&o.Liqo.Gateway, "network-gateway", "none",
-		"how this cluster takes part in Liqo's network: none, outbound (its gateway dials the other one), NodePort or LoadBalancer (others can dial its gateway)")
+		"how this cluster takes part in Liqo's network: none, outbound (its gateway dials the other one), NodePort or "+
+			"LoadBalancer (others can dial its gateway)")
 	f.BoolVar(&o.Liqo.AllowUntested, "allow-untested-liqo", false,
 		"peer with a Liqo version that Bourse was not tested with")
 	f.StringVar(&o.Namespace, "namespace", "",
@@ -86,6 +90,8 @@ func (sh *shell) agentCommand() *cobra.Command {
 	f.StringVar(&o.AdvertisementName, "advertisement-name", "cluster", "name of the Advertisement that the agent writes")
 	f.StringVar(&o.Member.Join, "join", "",
 		"join token of a broker; ignored once the cluster has joined (also BOURSE_JOIN, which ps does not show)")
+	f.BoolVar(&o.Member.NoBroker, "without-broker", false,
+		"run without a broker: deal with the clusters that bourse peers add names")
 	f.StringVar(&o.Member.BrokerURL, "broker-url", "",
 		"URL of the broker, https://HOST:PORT (default: the one in the token)")
 	f.StringVar(&o.Member.CertDir, "broker-cert-path", "",
@@ -109,16 +115,20 @@ func (sh *shell) agentCommand() *cobra.Command {
 	f.BoolVar(&o.LeaderElect, "leader-elect", false, "elect a leader among several replicas")
 	f.StringVar(&o.Listen.Socket, "socket", agentSocket(), "socket for users of the cluster")
 	f.StringVar(&o.Listen.Connector, "connector-listen", "",
-		"address of the connector, where clusters that know this one deal with it without a broker, such as 0.0.0.0:7444 (default: off)")
+		"address of the connector, where clusters that know this one deal with it without a broker, such as "+
+			"0.0.0.0:7444 (default: off)")
 	f.StringVar(&o.Listen.ConnectorURL, "connector-url", "",
 		"URL of the connector, shown on the card, such as https://bourse.milan.example:7444")
 	f.StringSliceVar(&o.Peers.Ranges, "allow-peer-range", nil,
-		"CIDR that peers may name as their own, although it is loopback, link-local or used by this cluster's pods or services; may be repeated")
+		"CIDR that peers may name as their own, although it is loopback, link-local or used by this cluster's pods or "+
+			"services; may be repeated")
 	f.StringVar(&o.Listen.Loopback, "listen", "",
-		"address for users who have the token, such as 127.0.0.1:7080, or 0.0.0.0:7080 behind a Service; without TLS (default: off)")
+		"address for users who have the token, such as 127.0.0.1:7080, or 0.0.0.0:7080 behind a Service; "+
+			"without TLS (default: off)")
 	f.StringVar(&o.Listen.TokenFile, "token-file", "", "file for that token; created if it does not exist")
 	f.BoolVar(&o.Listen.DistributedCatalog, "distributed-catalog", false,
-		"at --socket and --listen, also serve the API of the Distributed Catalog's connector, under /api (docs/migrate-catalog.md)")
+		"at --socket and --listen, also serve the API of the Distributed Catalog's connector, under /api "+
+			"(docs/migrate-catalog.md)")
 	f.StringVar(&o.Listen.Health, "health-probe-bind-address", "",
 		"address for /livez and /readyz, such as :8081 (default: off)")
 	f.StringVar(&o.Listen.Metrics, "metrics-bind-address", "", "address for /metrics, such as :8080 (default: off)")
@@ -146,7 +156,8 @@ func (n *namespaceFlags) read(o *settings.Options) error {
 		}
 		if o.Namespace != "" && o.Namespace != said {
 			return api.Invalid(given[0], "%.63q is another namespace than %.63q", said, o.Namespace).
-				Fix("name one: Advertisement and ProviderInstructions are in the agent's namespace, ReservationInstructions beside their ResourceRequest")
+				Fix("name one: Advertisement and ProviderInstructions are in the agent's namespace, ReservationInstructions " +
+					"beside their ResourceRequest")
 		}
 		o.Namespace = said
 	}
@@ -165,8 +176,11 @@ func kubernetes(kubeconfig string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		err = errors.New("there is no kubeconfig")
+	}
 	if err != nil {
-		return nil, api.Invalid("--kubeconfig", "%s", err).Fix("name the kubeconfig of the cluster")
+		return nil, api.Invalid("--kubeconfig", "%s", err).Fix("name the kubeconfig of the cluster, or set KUBECONFIG")
 	}
 	return config, nil
 }
@@ -187,10 +201,12 @@ func (sh *shell) fingerprintCommand() *cobra.Command {
 
 func (sh *shell) rotateKeyCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "rotate-key", Short: "Give this cluster a new key, signed by the old one, and print its fingerprint", Args: cobra.NoArgs,
-		Long: "The old key signs the new one. So the broker, and all clusters that know the old key, trust the new key. Reservations stay.\n" +
-			"The agent restarts with the new key. Give the new fingerprint to the admins who confirmed the old one.\n" +
-			"After a theft, rotate at once: a cluster that has seen the new key no longer trusts the old one.",
+		Use:   "rotate-key",
+		Short: "Give this cluster a new key, signed by the old one, and print its fingerprint", Args: cobra.NoArgs,
+		Long: "The old key signs the new one. So the broker, and all clusters that know the old key, trust the new key.\n" +
+			"Reservations stay. The agent restarts with the new key. Give the new fingerprint to the admins who\n" +
+			"confirmed the old one. After a theft, rotate at once: a cluster that has seen the new key no longer\n" +
+			"trusts the old one.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, s, err := sh.ownStatus(cmd.Context())
 			if err != nil {

@@ -17,28 +17,30 @@ type waiting = api.Envelope[api.Approval]
 
 func (sh *shell) approvalsCommand() *cobra.Command {
 	return sh.watchable(&cobra.Command{
-		Use: "approvals", GroupID: "use", Short: "List the requests of other clusters that wait for your approval", Args: cobra.NoArgs,
-		Long: "An offer or the SharingPolicy can require approval by an admin (approveWithin). A request for it is held and waits here.",
+		Use: "approvals", GroupID: "use",
+		Short: "List the requests of other clusters that wait for your approval", Args: cobra.NoArgs,
+		Long: "An offer or the SharingPolicy can require approval by an admin (approveWithin). A request for it is held\n" +
+			"and waits here.",
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, _ []string) error {
 			items, err := c.Approvals(ctx)
 			if err != nil {
 				return err
 			}
-			return show(sh, items, "Nothing waits for your approval.",
-				column[api.Approval]{"RESERVATION", false, func(w waiting) string { return w.ID }},
-				column[api.Approval]{"CONSUMER", false, func(w waiting) string { return w.Payload.Consumer }},
-				column[api.Approval]{"PLAN", false, func(w waiting) string { return soldAs(w.Payload) }},
-				column[api.Approval]{"UNITS", false, func(w waiting) string {
+			return show(sh, items, "Nothing waits for your approval.", []column[api.Approval]{
+				{"RESERVATION", false, func(w waiting) string { return w.ID }},
+				{"CONSUMER", false, func(w waiting) string { return w.Payload.Consumer }},
+				{"PLAN", false, func(w waiting) string { return soldAs(w.Payload) }},
+				{"UNITS", false, func(w waiting) string {
 					if w.Payload.Units == 0 {
 						return ""
 					}
 					return strconv.FormatInt(w.Payload.Units, 10)
 				}},
-				column[api.Approval]{"RESOURCES", false, func(w waiting) string { return sizes(w.Payload.Resources) }},
-				column[api.Approval]{"ENDS IN", false, func(w waiting) string { return until(w.Payload.Until) }},
-				column[api.Approval]{"WAITS FOR", false, func(w waiting) string { return until(w.Payload.By) }},
-				column[api.Approval]{"POOL", true, func(w waiting) string { return w.Payload.Pool }},
-			)
+				{"RESOURCES", false, func(w waiting) string { return sizes(w.Payload.Resources) }},
+				{"ENDS IN", false, func(w waiting) string { return until(w.Payload.Until) }},
+				{"ANSWER WITHIN", false, func(w waiting) string { return until(w.Payload.By) }},
+				{"POOL", true, func(w waiting) string { return w.Payload.Pool }},
+			})
 		}),
 	})
 }
@@ -58,45 +60,38 @@ func approvalText(within *metav1.Duration) string {
 	return duration.HumanDuration(within.Duration)
 }
 
-func waitingNames(ctx context.Context, c *client.Client) ([]string, error) {
-	items, err := c.Approvals(ctx)
-	return ids(items), err
-}
+var waitingNames = idsOf((*client.Client).Approvals)
 
 func (sh *shell) approveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "approve RESERVATION...", GroupID: "use", Short: "Approve waiting requests: your cluster accepts them",
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.person, waitingNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return sh.answer(cmd.Context(), args, api.Answer{Approve: true}, "is approved")
-		},
+		RunE: sh.answer(&api.Answer{Approve: true}, "is approved"),
 	}
 }
 
 func (sh *shell) refuseCommand() *cobra.Command {
-	word := api.Answer{}
+	word := &api.Answer{}
 	cmd := &cobra.Command{
-		Use: "refuse RESERVATION...", GroupID: "use", Short: "Refuse waiting requests: each moves on to another provider, or fails",
-		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.person, waitingNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return sh.answer(cmd.Context(), args, word, "is refused")
-		},
+		Use: "refuse RESERVATION...", GroupID: "use",
+		Short: "Refuse waiting requests: each moves on to another provider, or fails",
+		Args:  cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.person, waitingNames),
+		RunE: sh.answer(word, "is refused"),
 	}
 	cmd.Flags().StringVar(&word.Reason, "reason", "", "reason that the consumer reads")
 	return cmd
 }
 
-// answer sends an admin's answer for each waiting request. Repeating an answer is harmless.
-func (sh *shell) answer(ctx context.Context, reservations []string, word api.Answer, done string) error {
-	c, err := sh.person()
-	if err != nil {
-		return err
-	}
-	for _, id := range reservations {
-		if err := c.Answer(ctx, id, word); err != nil {
-			return err
+// answer returns what a command runs that sends an admin's answer for each waiting request. Repeating
+// an answer is harmless.
+func (sh *shell) answer(word *api.Answer, done string) func(*cobra.Command, []string) error {
+	return sh.asUser(func(ctx context.Context, c *client.Client, reservations []string) error {
+		for _, id := range reservations {
+			if err := c.Answer(ctx, id, *word); err != nil {
+				return err
+			}
+			fmt.Fprintln(sh.progress, id, done)
 		}
-		fmt.Fprintln(sh.progress, id, done)
-	}
-	return nil
+		return nil
+	})
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -32,10 +31,11 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	maxBytes := resource.QuantityValue{Quantity: *resource.NewQuantity(broker.DefaultBytes, resource.BinarySI)}
 	cmd := &cobra.Command{
 		Use: "broker", GroupID: "run", Short: "Run the broker of a federation, or act as its operator", Args: cobra.NoArgs,
-		Long: "Without a subcommand, bourse broker runs a broker until it is stopped. Its subcommands are for operators. They reach\n" +
-			"the broker through its local socket, or with --server https://HOST:PORT and --operator-cert.\n\n" +
-			"The broker stores its market in a file in --dir, or with --store in PostgreSQL. Further brokers on the same database\n" +
-			"stand by and take over.",
+		Long: "Without a subcommand, bourse broker runs a broker until it is stopped. Its subcommands are for\n" +
+			"operators. They reach the broker through its local socket, or with --server https://HOST:PORT and\n" +
+			"--operator-cert.\n\n" +
+			"The broker stores its market in a file in --dir, or with --store in PostgreSQL. Further brokers on the\n" +
+			"same database stand by and take over.",
 		Example: "  bourse broker --dir /var/lib/bourse --listen 0.0.0.0:7443 --host broker.example.org\n" +
 			"  bourse broker --dir /var/lib/bourse --store postgres://bourse@db.example.org/bourse --host broker.example.org",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,6 +44,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 				return err
 			}
 			o.Log = logger
+			logKubernetes(logger)
 			most, err := caps.caps()
 			if err != nil {
 				return err
@@ -85,9 +86,11 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	interfaces.Add(f)
 	log.add(f)
 	cmd.PersistentFlags().StringVar(&sh.operatorCert, "operator-cert", "",
-		"for the subcommands: folder with an operator's tls.crt, tls.key and ca.crt, such as the folder operator in the broker's --dir")
+		"for the subcommands: folder with an operator's tls.crt, tls.key and ca.crt, such as the folder operator "+
+			"in the broker's --dir")
 	cmd.AddCommand(sh.brokerStatusCommand(), sh.tokenCommand(), sh.membersCommand(), sh.capCommand(), sh.operatorCommand(),
-		sh.signCSRCommand(), sh.kubeconfigCommand(), sh.journalCommand(), sh.backupCommand(), sh.restoreCommand(), sh.verifyCommand())
+		sh.signCSRCommand(), sh.kubeconfigCommand(), sh.journalCommand(),
+		sh.backupCommand(), sh.restoreCommand(), sh.verifyCommand())
 	for _, step := range []struct{ name, short, question string }{
 		{"approve", "Admit a cluster that asked to join; compare its fingerprint first", ""},
 		{"suspend", "Suspend a member: other members do not see it, and it makes no new reservations", ""},
@@ -106,8 +109,8 @@ func (sh *shell) brokerCommand() *cobra.Command {
 // stepCommand changes the state of a member. It asks the question first, if there is one.
 func (sh *shell) stepCommand(step, short, question string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: step + " CLUSTER", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.operator,
-			memberNames),
+		Use: step + " CLUSTER", Short: short, Args: cobra.ExactArgs(1),
+		ValidArgsFunction: sh.complete(sh.operator, memberNames),
 	}
 	run := func(ctx context.Context, c *client.Client, args []string) error {
 		m, err := c.SetMember(ctx, args[0], step)
@@ -123,46 +126,35 @@ func (sh *shell) stepCommand(step, short, question string) *cobra.Command {
 	return sh.askFirst(sh.operator, func(args []string) string { return fmt.Sprintf(question, args[0]) }, cmd, run)
 }
 
-func memberNames(ctx context.Context, c *client.Client) ([]string, error) {
-	members, err := c.Members(ctx)
-	return ids(members), err
-}
+var memberNames = idsOf((*client.Client).Members)
 
 func (sh *shell) membersCommand() *cobra.Command {
 	return sh.watchable(&cobra.Command{
 		Use: "members", Short: "List the clusters that joined or wait for approval", Args: cobra.NoArgs,
-		RunE: sh.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			members, err := c.Members(ctx)
-			if err != nil {
-				return err
-			}
-			return sh.showMembers(members)
-		}),
+		RunE: sh.asOperator(listed((*client.Client).Members, sh.showMembers)),
 	})
 }
 
 func (sh *shell) showMembers(items []api.Envelope[api.Member]) error {
 	type M = api.Envelope[api.Member]
-	return show(sh, items, "No cluster has joined. Create a token for one: bourse broker token create",
-		column[api.Member]{"CLUSTER", false, func(m M) string { return m.ID }},
-		column[api.Member]{"STATE", false, func(m M) string { return string(m.Payload.State) }},
-		column[api.Member]{"FRESH", false, func(m M) string { return fmt.Sprint(m.Payload.Fresh) }},
-		column[api.Member]{"FINGERPRINT", false, func(m M) string {
+	const none = "No cluster has joined. Create a token for one: bourse broker token create"
+	return show(sh, items, none, []column[api.Member]{
+		{"CLUSTER", false, func(m M) string { return m.ID }},
+		{"STATE", false, func(m M) string { return string(m.Payload.State) }},
+		{"FRESH", false, func(m M) string { return fmt.Sprint(m.Payload.Fresh) }},
+		{"FINGERPRINT", false, func(m M) string {
 			if m.Payload.Legacy {
 				return "none (legacy)"
 			}
 			return m.Payload.Fingerprint
 		}},
-		column[api.Member]{"FROM", false, func(m M) string { return m.Payload.Source }},
-		column[api.Member]{"CAP", true, func(m M) string { return capsOf(m.Payload.Caps) }},
-		column[api.Member]{"JOINED", true, func(m M) string { return m.Payload.Joined.Format(time.RFC3339) }},
-	)
+		{"FROM", false, func(m M) string { return m.Payload.Source }},
+		{"CAP", true, func(m M) string { return capsOf(m.Payload.Caps) }},
+		{"JOINED", true, func(m M) string { return m.Payload.Joined.Format(time.RFC3339) }},
+	})
 }
 
-func tokenNames(ctx context.Context, c *client.Client) ([]string, error) {
-	tokens, err := c.Tokens(ctx)
-	return ids(tokens), err
-}
+var tokenNames = idsOf((*client.Client).Tokens)
 
 func (sh *shell) brokerStatusCommand() *cobra.Command {
 	return &cobra.Command{
@@ -172,7 +164,7 @@ func (sh *shell) brokerStatusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if sh.output == "json" || sh.output == "yaml" {
+			if sh.encodes() {
 				return sh.encode(s)
 			}
 			return sh.table([][]string{
@@ -194,79 +186,6 @@ func countsText[S ~string](counts map[S]int) string {
 	return cmp.Or(strings.Join(all, ", "), "none")
 }
 
-// capFlags bound how much a consumer may have.
-type capFlags struct {
-	reservations int64
-	pending      int64
-	priority     int32
-	resources    map[string]string
-}
-
-func (c *capFlags) add(f *pflag.FlagSet, reservations, pending int64, who string) {
-	f.Int64Var(&c.reservations, "max-reservations", reservations,
-		"how many reservations "+who+" may have pending, held and reserved")
-	f.Int64Var(&c.pending, "max-pending", pending, "how many requests of "+who+" may wait for capacity at the same time")
-	f.Int32Var(&c.priority, "max-priority", 0, "highest priority for requests of "+who+" (0: no bound)")
-	f.StringToStringVar(&c.resources, "max-resources", nil,
-		"amounts that "+who+" may have pending, held and reserved: NAME=AMOUNT, may be repeated (default: no bound)")
-}
-
-// caps returns the bounds that the flags give. Errors: Invalid with the flag.
-func (c *capFlags) caps() (api.Caps, error) {
-	resources, err := amounts("--max-resources", c.resources)
-	return api.Caps{Reservations: c.reservations, Pending: c.pending, Priority: c.priority, Resources: resources}, err
-}
-
-func (sh *shell) capCommand() *cobra.Command {
-	var flags capFlags
-	cmd := &cobra.Command{
-		Use: "cap CLUSTER", Short: "Set how much one member may have pending, held and reserved", Args: cobra.ExactArgs(1),
-		Long: "Cap sets bounds for one member, in place of the bounds for all members (flags of bourse broker). It replaces earlier\n" +
-			"bounds of this member. Without flags the member has the bounds of all members. Existing reservations stay.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			caps, err := flags.caps()
-			if err != nil {
-				return err
-			}
-			c, err := sh.operator()
-			if err != nil {
-				return err
-			}
-			m, err := c.SetCaps(cmd.Context(), args[0], caps)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(sh.progress, "%s may have at most: %s\n", m.ID,
-				cmp.Or(capsOf(m.Payload.Caps), "what the broker allows every member"))
-			return sh.showMembers([]api.Envelope[api.Member]{m})
-		},
-	}
-	flags.add(cmd.Flags(), 0, 0, "the member")
-	return cmd
-}
-
-// capsOf returns the bounds of one member as text.
-func capsOf(c *api.Caps) string {
-	if c == nil {
-		return ""
-	}
-	var all []string
-	if c.Reservations > 0 {
-		all = append(all, fmt.Sprintf("%d reservations", c.Reservations))
-	}
-	if c.Pending > 0 {
-		all = append(all, fmt.Sprintf("%d pending", c.Pending))
-	}
-	if c.Priority != 0 {
-		all = append(all, fmt.Sprintf("priority %d", c.Priority))
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
-		q := c.Resources[name]
-		all = append(all, q.String()+" "+string(name))
-	}
-	return strings.Join(all, ", ")
-}
-
 func (sh *shell) tokenCommand() *cobra.Command {
 	var cluster string
 	var ttl time.Duration
@@ -277,7 +196,7 @@ func (sh *shell) tokenCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if sh.output == "json" || sh.output == "yaml" {
+			if sh.encodes() {
 				return sh.encode(t)
 			}
 			fmt.Fprintf(sh.progress,
@@ -297,16 +216,17 @@ func (sh *shell) tokenCommand() *cobra.Command {
 				return err
 			}
 			type T = api.Envelope[api.Token]
-			return show(sh, tokens, "No join token. Create one: bourse broker token create",
-				column[api.Token]{"TOKEN", false, func(t T) string { return t.ID }},
-				column[api.Token]{"FOR", false, func(t T) string { return t.Payload.Cluster }},
-				column[api.Token]{"ENDS IN", false, func(t T) string { return until(t.Payload.Expires) }},
-				column[api.Token]{"USED BY", false, func(t T) string { return t.Payload.UsedBy }},
-			)
+			return show(sh, tokens, "No join token. Create one: bourse broker token create", []column[api.Token]{
+				{"TOKEN", false, func(t T) string { return t.ID }},
+				{"FOR", false, func(t T) string { return t.Payload.Cluster }},
+				{"ENDS IN", false, func(t T) string { return until(t.Payload.Expires) }},
+				{"USED BY", false, func(t T) string { return t.Payload.UsedBy }},
+			})
 		}),
 	}
 	drop := &cobra.Command{
-		Use: "delete TOKEN...", Short: "Make join tokens void that no cluster has used", Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.operator, tokenNames),
+		Use: "delete TOKEN...", Short: "Make join tokens void that no cluster has used",
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.operator, tokenNames),
 		Long: "Delete takes the ID of a token, which bourse broker token list shows, or the token itself.",
 		RunE: sh.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			for _, id := range args {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -19,18 +18,14 @@ type knownBroker = api.Envelope[api.KnownBroker]
 
 func (sh *shell) brokersCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "brokers", GroupID: "use", Short: "List, add, disable and remove the brokers of this cluster", Args: cobra.NoArgs,
-		Long: "Your cluster has one broker, main, which its agent was started with. It may join others. It then lends and sells through each,\n" +
-			"and bourse catalog shows the offers of all, each offer once. A request goes to the first broker that answers, or to --broker NAME.\n" +
-			"The cluster counts what it lends once, across all brokers. It drops no broker because it is away. As an object: kind Broker.",
+		Use: "brokers", GroupID: "use",
+		Short: "List, add, disable and remove the brokers of this cluster", Args: cobra.NoArgs,
+		Long: "Your cluster has one broker, main, which its agent was started with. It may join others. It then lends\n" +
+			"and sells through each, and bourse catalog shows the offers of all, each offer once. A request goes to\n" +
+			"the first broker that answers, or to --broker NAME. The cluster counts what it lends once, across all\n" +
+			"brokers. It drops no broker because it is away. As an object: kind Broker.",
 		Example: "  bourse brokers\n  bourse brokers add north --join TOKEN\n  bourse brokers disable main",
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, _ []string) error {
-			all, err := c.Brokers(ctx)
-			if err != nil {
-				return err
-			}
-			return sh.showBrokers(all)
-		}),
+		RunE:    sh.asUser(listed((*client.Client).Brokers, sh.showBrokers)),
 	}
 	cmd.AddCommand(sh.addBrokerCommand(), sh.switchBrokerCommand("enable", "Use a disabled broker again", false),
 		sh.switchBrokerCommand("disable", "Stop using a broker until it is enabled; existing reservations stay",
@@ -38,21 +33,12 @@ func (sh *shell) brokersCommand() *cobra.Command {
 	return sh.watchable(cmd)
 }
 
-func brokerNames(ctx context.Context, c *client.Client) ([]string, error) {
-	all, err := c.Brokers(ctx)
-	return ids(all), err
-}
+var brokerNames = idsOf((*client.Client).Brokers)
 
 // knownBrokerOf returns the broker of that name. Errors: NotFound.
 func knownBrokerOf(ctx context.Context, c *client.Client, name string) (knownBroker, error) {
-	all, err := c.Brokers(ctx)
-	if err != nil {
-		return knownBroker{}, err
-	}
-	if i := slices.IndexFunc(all, func(b knownBroker) bool { return b.ID == name }); i >= 0 {
-		return all[i], nil
-	}
-	return knownBroker{}, api.Errorf(api.CodeNotFound, "this cluster has no broker %.63q", name).Fix("see: bourse brokers")
+	return find(ctx, c, (*client.Client).Brokers, name,
+		api.Errorf(api.CodeNotFound, "this cluster has no broker %.63q", name).Fix("see: bourse brokers"))
 }
 
 func (sh *shell) showBrokers(all []knownBroker) error {
@@ -68,25 +54,25 @@ func (sh *shell) showBrokers(all []knownBroker) error {
 		}
 		return ago(t.Time)
 	}
-	return show(sh, all, "",
-		column[api.KnownBroker]{"NAME", false, func(b knownBroker) string { return b.ID }},
-		column[api.KnownBroker]{"STATE", false, func(b knownBroker) string { return connected(b).Reason }},
-		column[api.KnownBroker]{"SINCE", false,
-			func(b knownBroker) string { return since(connected(b).LastTransitionTime, "") }},
-		column[api.KnownBroker]{"HEARD", false, func(b knownBroker) string { return since(b.Payload.LastHeard, "never") }},
-		column[api.KnownBroker]{"RESERVATIONS", false,
-			func(b knownBroker) string { return strconv.Itoa(b.Payload.Reservations) }},
-		column[api.KnownBroker]{"URL", false, func(b knownBroker) string { return b.Payload.Status.URL }},
-	)
+	return show(sh, all, "", []column[api.KnownBroker]{
+		{"NAME", false, func(b knownBroker) string { return b.ID }},
+		{"STATE", false, func(b knownBroker) string { return connected(b).Reason }},
+		{"SINCE", false, func(b knownBroker) string { return since(connected(b).LastTransitionTime, "") }},
+		{"HEARD", false, func(b knownBroker) string { return since(b.Payload.LastHeard, "never") }},
+		{"RESERVATIONS", false, func(b knownBroker) string { return strconv.Itoa(b.Payload.Reservations) }},
+		{"URL", false, func(b knownBroker) string { return b.Payload.Status.URL }},
+	})
 }
 
 func (sh *shell) addBrokerCommand() *cobra.Command {
 	spec := api.BrokerSpec{}
 	cmd := &cobra.Command{
 		Use: "add NAME --join TOKEN", Short: "Join another broker, or change the URL of one", Args: cobra.ExactArgs(1),
-		Long: "Add joins a broker with a token of its operator (bourse broker token create), under a name of your choice, and waits for the\n" +
-			"connection. For a broker that you already have, it sets a new token or URL, for example after a move.",
-		Example: "  bourse brokers add north --join TOKEN\n  bourse brokers add north --url https://bourse.north.example:7443",
+		Long: "Add joins a broker with a token of its operator (bourse broker token create), under a name of your\n" +
+			"choice, and waits for the connection. For a broker that you already have, it sets a new token or URL,\n" +
+			"for example after a move.",
+		Example: "  bourse brokers add north --join TOKEN\n" +
+			"  bourse brokers add north --url https://bourse.north.example:7443",
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			known, err := knownBrokerOf(ctx, c, args[0])
 			if err != nil && api.CodeOf(err) != api.CodeNotFound {
@@ -97,6 +83,7 @@ func (sh *shell) addBrokerCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			fmt.Fprintf(sh.progress, "broker %s is written; waiting for the connection (to follow: bourse brokers -w)\n", b.ID)
 			return sh.awaitBroker(ctx, c, b)
 		}),
 	}
@@ -116,7 +103,7 @@ func (sh *shell) awaitBroker(ctx context.Context, c *client.Client, b knownBroke
 		return err
 	}
 	if said != nil && said.Reason == "NotJoined" {
-		return api.Errorf(api.CodeUnavailable, "could not join broker %s: %s", b.ID, said.Message).
+		return api.Errorf(api.CodeUnavailable, "could not join broker %s: %s", b.ID, api.WithoutCode(said.Message)).
 			Fix("try another token: bourse brokers add %s --join TOKEN", b.ID)
 	}
 	return sh.showBrokers([]knownBroker{b})
@@ -143,14 +130,21 @@ func (sh *shell) removeBrokerCommand() *cobra.Command {
 	return sh.askFirst(sh.person, func(args []string) string {
 		return "Leave broker " + args[0] + "? To join it again, you need a new token."
 	}, &cobra.Command{
-		Use: "remove NAME", Short: "Leave a broker and forget this cluster's identity there; existing reservations stay to their end",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, brokerNames),
+		Use:   "remove NAME",
+		Short: "Leave a broker and forget this cluster's identity there; existing reservations stay to their end",
+		Args:  cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, brokerNames),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
-		if err := c.DeleteBroker(ctx, args[0]); err != nil {
+		known, err := knownBrokerOf(ctx, c, args[0])
+		if err == nil {
+			err = c.DeleteBroker(ctx, args[0])
+		}
+		if err != nil {
 			return err
 		}
-		fmt.Fprintf(sh.progress, "Broker %s is removed. Its operator still lists this cluster until they remove it.\n",
-			args[0])
+		fmt.Fprintf(sh.progress, "Broker %s is removed.\n", args[0])
+		if !known.Payload.LastHeard.IsZero() {
+			fmt.Fprintln(sh.progress, "Its operator still lists this cluster until they remove it.")
+		}
 		return nil
 	})
 }

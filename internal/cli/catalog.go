@@ -1,10 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -23,12 +23,13 @@ func (sh *shell) catalogCommand() *cobra.Command {
 	q, sort, most, uptime := api.CatalogQuery{}, "", "", 0.0
 	cmd := &cobra.Command{
 		Use: "catalog [WORD | SELLER/OFFER]", GroupID: "use", Short: "Search what other clusters sell",
-		Long: "Catalog lists the plans that your cluster may buy: the resources of a unit, its price, and how many units are left.\n" +
-			"You cannot buy from a seller that is silent; after a day its offers are hidden. While no broker and no seller answers,\n" +
-			"the agent shows its own copy of the catalog, with its age. WORD is searched in sellers, names, types, descriptions\n" +
-			"and labels. SELLER/OFFER shows one offer in full.",
-		Example: "  bourse catalog\n  bourse catalog --gpu a100 --for 8h --sort price\n  bourse catalog --region eu --uptime 0.999\n  bourse catalog milan/web",
-		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(sh.person, offerNames),
+		Long: "Catalog lists the plans that your cluster may buy: the resources of a unit, its price, and how many\n" +
+			"units are left. You cannot buy from a seller that is silent; after a day its offers are hidden. While no\n" +
+			"broker and no seller answers, the agent shows its own copy of the catalog, with its age. WORD is\n" +
+			"searched in sellers, names, types, descriptions and labels. SELLER/OFFER shows one offer in full.",
+		Example: "  bourse catalog\n  bourse catalog --gpu a100 --for 8h --sort price\n" +
+			"  bourse catalog --region eu --uptime 0.999\n  bourse catalog milan/web",
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(sh.person, offerNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) (err error) {
 			switch order := api.CatalogOrder(sort); order {
 			case "name", api.ByName:
@@ -66,6 +67,8 @@ func (sh *shell) catalogCommand() *cobra.Command {
 	f.StringVar(&q.Type, "type", "", "only offers of this type, such as compute, gpu or storage")
 	f.StringVar(&q.Region, "region", "", "only offers of sellers in this region")
 	f.StringVar(&q.GPU, "gpu", "", "only plans with a GPU, of sellers that have a GPU whose name contains this")
+	f.StringVar(&q.SellerGPU, "seller-gpu", "",
+		"only sellers that have a GPU whose name contains this, also plans without a GPU")
 	f.StringVar(&q.Currency, "currency", "", "only plans in this currency, and free plans")
 	f.StringVar(&most, "max-price", "",
 		"only plans whose smallest purchase costs at most this, such as 3EUR/hour, for the time of --for")
@@ -77,8 +80,6 @@ func (sh *shell) catalogCommand() *cobra.Command {
 		"only offers of sellers with at least this uptime over the last 30 days, such as 0.999")
 	f.StringVar(&sort, "sort", "",
 		"order: name (default), price (free plans first, then by currency), region, or uptime (highest first)")
-	fixed(cmd, "sort", "name", string(api.ByPrice), string(api.ByRegion), string(api.ByUptime))
-	_ = cmd.RegisterFlagCompletionFunc("seller", sh.complete(sh.person, clusterNames))
 	return sh.watchable(cmd)
 }
 
@@ -100,7 +101,7 @@ func planNames(ctx context.Context, c *client.Client) ([]string, error) {
 
 // showCatalog writes one line for each plan.
 func (sh *shell) showCatalog(found []listing, d time.Duration) error {
-	if sh.output == "json" || sh.output == "yaml" {
+	if sh.encodes() {
 		return sh.encode(found)
 	}
 	cost := "AN HOUR"
@@ -162,13 +163,21 @@ func (sh *shell) remark(found []listing) {
 	}
 	if old > 0 {
 		fmt.Fprintf(sh.progress,
-			"%d of %d offers are from this agent's copy of the catalog, up to %s old: neither a broker nor the seller answers now. See: bourse doctor\n",
+			"%d of %d offers are from this agent's copy of the catalog, up to %s old: neither a broker nor the seller answers "+
+				"now. See: bourse doctor\n",
 			old, len(found), strings.TrimSuffix(ago(oldest.Time), " ago"))
 	}
 }
 
+// shortly returns a duration without the units at its end that are 0: 30m, 24h, 5m40s.
 func shortly(d time.Duration) string {
-	return strings.TrimSuffix(strings.TrimSuffix(d.String(), "0s"), "0m")
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
 }
 
 func priceText(p *api.Price) string {
@@ -197,7 +206,7 @@ func leftText(n int64) string {
 
 // showOffer writes all of an offer.
 func (sh *shell) showOffer(l listing) error {
-	if sh.output == "json" || sh.output == "yaml" {
+	if sh.encodes() {
 		return sh.encode(l)
 	}
 	o := l.Payload.Offer
@@ -233,10 +242,7 @@ func (sh *shell) showOffer(l listing) error {
 				units += fmt.Sprintf(" by %d", p.Units.Step)
 			}
 		}
-		pool := p.Pool
-		if pool == "" {
-			pool = api.GeneralPool
-		}
+		pool := cmp.Or(p.Pool, api.GeneralPool)
 		if p.Dedicated {
 			pool += " (dedicated)"
 		}
@@ -267,94 +273,4 @@ func lasts(p api.Plan) string {
 		return "up to " + shortly(most.Duration)
 	}
 	return ""
-}
-
-func (sh *shell) buyCommand() *cobra.Command {
-	w, units := &wish{}, int64(0)
-	cmd := &cobra.Command{
-		Use: "buy SELLER/OFFER/PLAN --for DURATION", GroupID: "use", Short: "Buy units of a plan that another cluster offers",
-		Long: "Buy reads the offer, prints the cost, and creates a ResourceRequest for exactly that version of the offer. If the seller\n" +
-			"changes the offer before both clusters have signed, you buy nothing. What both signed is a Contract: bourse contracts.",
-		Example: "  bourse buy milan/web/small --for 24h\n  bourse buy milan/gpu/a100 --units 2 --for 8h --dry-run",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, planNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("units") && units < 1 {
-				return api.Invalid("--units", "%d units are nothing to buy", units).
-					Fix("buy 1 or more; without --units you buy as few as the plan sells")
-			}
-			if vias[w.via] == "" {
-				return api.Invalid("--via", "%.40q is no way to buy", w.via).Fix("use auto, direct or broker")
-			}
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
-			r, err := sh.purchase(cmd.Context(), c, args[0], units, w)
-			if err != nil {
-				return err
-			}
-			return sh.place(cmd.Context(), c, w, r)
-		},
-	}
-	f := cmd.Flags()
-	durationVar(f, &w.duration, "for", 0, "how long (default "+api.DefaultDuration+")")
-	f.Int64Var(&units, "units", 0, "how many units of the plan (default: the smallest number that it sells)")
-	f.StringVar(&w.maxPrice, "max-price", "", "maximum price of all units together, such as 3EUR/hour")
-	f.StringVar(&w.via, "via", "auto",
-		"where to buy: direct (at the seller's connector), broker, or auto (direct if the connector answers)")
-	fixed(cmd, "via", "auto", "direct", "broker")
-	w.useFlags(cmd)
-	return cmd
-}
-
-// vias are the values of --via.
-var vias = map[string]api.Via{"auto": api.ViaAuto, "direct": api.ViaDirect, "broker": api.ViaBroker}
-
-// purchase makes the request for a plan from the current version of its offer.
-func (sh *shell) purchase(ctx context.Context, c *client.Client, id string, units int64, w *wish) (api.Request, error) {
-	parts := strings.Split(id, "/")
-	if len(parts) != 3 {
-		return api.Request{}, api.Invalid("PLAN", "%q does not name a plan", id).
-			Fix("write SELLER/OFFER/PLAN, as bourse catalog prints it")
-	}
-	l, err := c.Offer(ctx, parts[0], parts[1])
-	if err != nil {
-		return api.Request{}, err
-	}
-	plan := l.Payload.Offer.Plan(parts[2])
-	if plan == nil {
-		return api.Request{}, api.Errorf(api.CodeNotFound, "offer %s has no plan %q", l.ID, parts[2]).
-			Fix("see: bourse catalog %s", l.ID)
-	}
-	r := api.Request{
-		Purchase: &api.Purchase{Seller: parts[0], Offer: parts[1], Plan: parts[2], Units: units, Digest: l.Payload.Digest},
-		Confirm:  w.confirm, Network: api.NetworkMode(w.network),
-	}
-	w.queue(&r)
-	if r.MaxPrice, err = readMaxPrice(w.maxPrice); err != nil {
-		return r, err
-	}
-	duration, _ := time.ParseDuration(api.DefaultDuration)
-	if w.duration != 0 {
-		duration = w.duration
-		r.Duration = &metav1.Duration{Duration: duration}
-	}
-	if units == 0 {
-		if units = 1; plan.Units != nil {
-			units = plan.Units.Min
-		}
-		r.Purchase.Units = units
-	}
-	price, err := money.Parse("price", plan.Price)
-	if err != nil {
-		return r, err
-	}
-	comes := "it is free"
-	if !price.Free() {
-		var cost *big.Rat = price.Cost(units, time.Now(), duration)
-		comes = fmt.Sprintf("at %s, that costs %s %s", price.Text(), money.Text(cost, price.Currency), price.Currency)
-	}
-	fmt.Fprintf(sh.progress, "%d of %s (%s a unit) for %s: %s\n",
-		units, id, sizes(plan.Resources), shortly(duration), comes)
-	return r, nil
 }

@@ -19,15 +19,20 @@ func (sh *shell) resizeCommand() *cobra.Command {
 	w, units := &wish{}, int64(0)
 	cmd := &cobra.Command{
 		Use: "resize RESERVATION", GroupID: "use", Short: "Make a reservation larger or smaller, if its provider agrees",
-		Long: "Resize edits the ResourceRequest behind a reservation and waits for the provider's answer. It changes the amounts that you\n" +
-			"name and keeps the others; 0 removes one. For a purchase, give the number of units instead. Pods that do not fit a smaller\n" +
-			"reservation are evicted: those of low priority and the youngest first.",
+		Long: "Resize edits the ResourceRequest behind a reservation and waits for the provider's answer. It changes\n" +
+			"the amounts that you name and keeps the others; 0 removes one. For a purchase, give the number of units\n" +
+			"instead. Pods that do not fit a smaller reservation are evicted: those of low priority and the youngest\n" +
+			"first.",
 		Example: "  bourse resize r-4f2a --cpu 8 --memory 16Gi\n  bourse resize r-7c1d --units 3",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, reservationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			change := api.ReservationChange{Resources: api.Resources{}, Units: units}
 			if err := w.into(change.Resources); err != nil {
 				return err
+			}
+			if cmd.Flags().Changed("units") && units < 1 {
+				return api.Invalid("--units", "%d units are nothing to buy", units).
+					Fix("name 1 or more; to end the contract: bourse release %s", args[0])
 			}
 			if len(change.Resources) == 0 && units == 0 {
 				return api.Invalid("--cpu", "nothing is to change").Fix("name an amount: bourse resize %s --cpu 8", args[0])
@@ -48,19 +53,25 @@ func (sh *shell) extendCommand() *cobra.Command {
 	end, shorten := "", false
 	cmd := &cobra.Command{
 		Use: "extend RESERVATION", GroupID: "use", Short: "Move the end of a reservation, if its provider agrees",
-		Long: "Extend edits the ResourceRequest behind a reservation and waits for the provider's answer. Say how much longer it lasts (--by),\n" +
-			"how long it lasts from now (--for), or when it ends (--until). An earlier end needs --shorten.",
-		Example: "  bourse extend web --by 1h\n  bourse extend r-4f2a --for 2d\n  bourse extend web --until 2026-12-24T18:00:00Z",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, reservationNames),
+		Long: "Extend edits the ResourceRequest behind a reservation and waits for the provider's answer. Say how much\n" +
+			"longer it lasts (--by), how long it lasts from now (--for), or when it ends (--until). An earlier end\n" +
+			"needs --shorten.",
+		Example: "  bourse extend web --by 1h\n  bourse extend r-4f2a --for 2d\n" +
+			"  bourse extend web --until 2026-12-24T18:00:00Z",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, reservationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (by != 0) == (w.duration != 0) && end == "" || end != "" && by+w.duration != 0 {
 				return api.Invalid("--by", "the new end is missing, or given twice").
-					Fix("say how much longer, or how long from now: bourse extend %s --by 1h, or --for 2h, or --until TIME; or end it: bourse release %[1]s", args[0])
+					Fix("say how much longer, or how long from now: bourse extend %s --by 1h, or --for 2h, or --until TIME; or end "+
+						"it: bourse release %[1]s", args[0])
 			}
 			return sh.change(cmd.Context(), args[0], w, func(r client.RequestStatus) (api.ReservationChange, error) {
-				at := time.Now().Add(w.duration)
-				if now := r.Payload.Status.Until; by != 0 && now != nil {
+				at, now := time.Now().Add(w.duration), r.Payload.Status.Until
+				switch {
+				case by != 0 && now != nil:
 					at = now.Add(by)
+				case by != 0: // not bound, or unknown: the agent says which
+					at = time.Now().Add(by)
 				}
 				var err error
 				if end != "" {
@@ -145,7 +156,7 @@ func (sh *shell) change(ctx context.Context, name string, w *wish,
 		return api.Errorf(api.CodeConflict, "reservation %s is %s", id, now.Payload.Status.State).
 			Fix("see: bourse why %s", id)
 	case said.Status == metav1.ConditionFalse:
-		e := api.Errorf(api.CodeConflict, "reservation %s stays as it was: %s", id, said.Message)
+		e := api.Errorf(api.CodeConflict, "reservation %s stays as it was: %s", id, api.WithoutCode(said.Message))
 		if w.keepAsking {
 			return e.Fix("the agent asks again every minute; withdraw the change with another bourse resize or bourse extend")
 		}
@@ -154,7 +165,11 @@ func (sh *shell) change(ctx context.Context, name string, w *wish,
 		}
 		return e.Fix("the change is withdrawn; to ask again every minute: --keep-asking")
 	}
-	fmt.Fprintf(sh.progress, "ends in %s\n", until(*now.Payload.Status.Until))
+	size := sizes(now.Payload.Request.Resources)
+	if p := now.Payload.Request.Purchase; p != nil {
+		size = count(int(p.Units), "unit")
+	}
+	fmt.Fprintf(sh.progress, "%s, ends in %s\n", size, until(*now.Payload.Status.Until))
 	return sh.showRequest(now)
 }
 

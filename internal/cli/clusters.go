@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -24,8 +25,10 @@ func (sh *shell) clustersCommand() *cobra.Command {
 	var pods []string
 	cmd := &cobra.Command{
 		Use: "clusters [CLUSTER]", GroupID: "use", Short: "List the clusters that your cluster may see, and their capacity",
-		Long: "With --fit it lists how much of an amount the best clusters can serve now, at most eight, and the sum of all that\n" +
-			"qualify. It reserves nothing.",
+		Long: "Clusters lists the clusters that your cluster may see. STATE is Fresh, SharesNothing, Silent or\n" +
+			"Overcommitted. A Silent cluster's agent does not answer. An Overcommitted one has less than it lends.\n" +
+			"Neither gets new reservations. With --fit it lists how much of an amount the best clusters can serve\n" +
+			"now, at most eight, and the sum of all that qualify. It reserves nothing.",
 		Example: "  bourse clusters --fit cpu=200,memory=800Gi --where 'region == \"eu\"' --pods cpu=8,memory=32Gi",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(sh.person, clusterNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
@@ -59,6 +62,9 @@ func (sh *shell) clustersCommand() *cobra.Command {
 
 // showFits shows how much of an amount fits where.
 func (sh *shell) showFits(ctx context.Context, c *client.Client, w *wish, fit map[string]string, pods []string) error {
+	if _, err := amounts("--fit", fit); err != nil {
+		return err
+	}
 	w.resources = fit
 	r, err := w.request()
 	if err != nil {
@@ -77,11 +83,12 @@ func (sh *shell) showFits(ctx context.Context, c *client.Client, w *wish, fit ma
 		}
 		ask.Pods = append(ask.Pods, pod)
 	}
+	sh.checkResources(ctx, c, "--fit", r.Resources)
 	e, err := c.Fit(ctx, ask)
 	if err != nil {
 		return err
 	}
-	if sh.output == "json" || sh.output == "yaml" {
+	if sh.encodes() {
 		return sh.encode(e.Fits)
 	}
 	if e.Fits == nil {
@@ -106,7 +113,7 @@ func (sh *shell) showFits(ctx context.Context, c *client.Client, w *wish, fit ma
 	if err := sh.table(rows); err != nil {
 		return err
 	}
-	fmt.Fprintf(sh.out, "%d clusters together: %s\n", e.Fits.Qualified, amountsText(e.Fits.Sum))
+	fmt.Fprintf(sh.out, "%s together: %s\n", count(int(e.Fits.Qualified), "cluster"), amountsText(e.Fits.Sum))
 	return nil
 }
 
@@ -118,26 +125,25 @@ func (sh *shell) showClusters(items []clusterItem) error {
 	}
 	available := func(a api.Amounts) api.Resources { return a.Available }
 	reserved := func(a api.Amounts) api.Resources { return a.Reserved }
-	return show(sh, items, "No cluster is visible yet. Providers become visible when they have a SharingPolicy.",
-		column[api.Cluster]{"CLUSTER", false, func(c clusterItem) string { return c.ID }},
-		column[api.Cluster]{"STATE", false, func(c clusterItem) string { return standing(c.Payload) }},
-		column[api.Cluster]{"REGION", false, func(c clusterItem) string { return c.Payload.Properties.Region }},
-		column[api.Cluster]{"CPU FREE", false, of(available, "cpu")},
-		column[api.Cluster]{"CPU RESERVED", true, of(reserved, "cpu")},
-		column[api.Cluster]{"MEMORY FREE", false, of(available, "memory")},
-		column[api.Cluster]{"MEMORY RESERVED", true, of(reserved, "memory")},
-		column[api.Cluster]{"GPUS", false,
-			func(c clusterItem) string { return strings.Join(c.Payload.Properties.GPUs, ",") }},
-		column[api.Cluster]{"UPTIME", false, func(c clusterItem) string { return percent(c.Payload.Uptime) }},
-		column[api.Cluster]{"HONOURED", true, func(c clusterItem) string { return percent(c.Payload.Honoured) }},
-		column[api.Cluster]{"POOLS", true,
+	const none = "No cluster is visible yet. Providers become visible when they have a SharingPolicy."
+	return show(sh, items, none, []column[api.Cluster]{
+		{"CLUSTER", false, func(c clusterItem) string { return c.ID }},
+		{"STATE", false, func(c clusterItem) string { return standing(c.Payload) }},
+		{"REGION", false, func(c clusterItem) string { return c.Payload.Properties.Region }},
+		{"CPU FREE", false, of(available, "cpu")},
+		{"CPU RESERVED", true, of(reserved, "cpu")},
+		{"MEMORY FREE", false, of(available, "memory")},
+		{"MEMORY RESERVED", true, of(reserved, "memory")},
+		{"GPUS", false, func(c clusterItem) string { return strings.Join(c.Payload.Properties.GPUs, ",") }},
+		{"UPTIME", false, func(c clusterItem) string { return percent(c.Payload.Uptime) }},
+		{"HONOURED", true, func(c clusterItem) string { return percent(c.Payload.Honoured) }},
+		{"POOLS", true,
 			func(c clusterItem) string { return strings.Join(slices.Sorted(maps.Keys(c.Payload.Pools)), ",") }},
-		column[api.Cluster]{"ARCHITECTURES", true,
+		{"ARCHITECTURES", true,
 			func(c clusterItem) string { return strings.Join(c.Payload.Properties.Architectures, ",") }},
-		column[api.Cluster]{"KUBERNETES", true, func(c clusterItem) string { return c.Payload.Properties.Kubernetes }},
-		column[api.Cluster]{"ZONES", true,
-			func(c clusterItem) string { return strings.Join(c.Payload.Properties.Zones, ",") }},
-	)
+		{"KUBERNETES", true, func(c clusterItem) string { return c.Payload.Properties.Kubernetes }},
+		{"ZONES", true, func(c clusterItem) string { return strings.Join(c.Payload.Properties.Zones, ",") }},
+	})
 }
 
 // percent writes parts per million as a percentage.
@@ -172,21 +178,41 @@ func (sh *shell) ownStatus(ctx context.Context) (*client.Client, api.AgentStatus
 }
 
 func (sh *shell) statusCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "status", GroupID: "use", Short: "Show this cluster's agent: ID, fingerprint, broker, sharing", Args: cobra.NoArgs,
+	wait := time.Duration(0)
+	cmd := &cobra.Command{
+		Use: "status", GroupID: "use",
+		Short: "Show this cluster's agent: ID, fingerprint, broker, sharing", Args: cobra.NoArgs,
+		Long: "Status shows who the cluster is and whether its agent is connected to the broker. If not, the exit code is 6.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, s, err := sh.ownStatus(cmd.Context())
+			for end := time.Now().Add(wait); (err != nil || !s.Connected && s.Broker != "") && time.Now().Before(end); {
+				if pause(cmd.Context(), time.Second) {
+					return cmd.Context().Err()
+				}
+				c, s, err = sh.ownStatus(cmd.Context())
+			}
 			if err == nil {
 				err = sh.warnOfNodes(cmd.Context(), c)
 			}
 			if err != nil {
 				return err
 			}
-			if sh.output == "json" || sh.output == "yaml" {
-				return sh.encode(s)
+			alone := s.Broker == ""
+			var lost error
+			if !s.Connected && !alone {
+				fix := "it tries again now: ask again; see: bourse doctor"
+				if strings.Contains(s.Problem, "bourse brokers enable") {
+					fix = "enable it: bourse brokers enable " + api.MainBroker
+				}
+				lost = api.Errorf(api.CodeUnavailable, "the agent is not connected to its broker").Fix("%s", fix)
+			}
+			if sh.encodes() {
+				return cmp.Or(sh.encode(s), lost)
 			}
 			connected := "connected"
-			if !s.Connected {
+			if alone {
+				s.Broker, connected = "none", "by connectors only"
+			} else if !s.Connected {
 				connected = "not connected: " + s.Problem
 				if !s.LastHeard.IsZero() {
 					connected += "; last heard " + ago(s.LastHeard.Time)
@@ -196,15 +222,12 @@ func (sh *shell) statusCommand() *cobra.Command {
 			if s.Sharing {
 				sharing = "shares what its SharingPolicy says"
 			}
-			err = sh.table([][]string{{"cluster", s.Cluster}, {"fingerprint", s.Fingerprint},
-				{"broker", s.Broker}, {"connection", connected}, {"sharing", sharing}})
-			if err == nil && !s.Connected {
-				err = api.Errorf(api.CodeUnavailable, "the agent is not connected to its broker").
-					Fix("it tries again by itself, after 16 s at most; see: bourse doctor")
-			}
-			return err
+			return cmp.Or(sh.table([][]string{{"cluster", s.Cluster}, {"fingerprint", s.Fingerprint},
+				{"broker", s.Broker}, {"connection", connected}, {"sharing", sharing}}), lost)
 		},
 	}
+	durationVar(cmd.Flags(), &wait, "wait", 0, "how long to wait until the agent runs and is connected to its broker")
+	return cmd
 }
 
 // ofAll sums one part of all pools.

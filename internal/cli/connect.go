@@ -38,7 +38,8 @@ func (sh *shell) operator() (*client.Client, error) {
 			Fix("give the URL of the broker: --server https://HOST:PORT")
 	case sh.operatorCert == "":
 		return nil, api.Errorf(api.CodeUnauthenticated, "%s needs an operator's certificate", server).
-			Fix("give --operator-cert DIR, the folder `operator` in the broker's --dir or a copy of it; or use the broker's socket on its own machine")
+			Fix("give --operator-cert DIR, the folder `operator` in the broker's --dir or a copy of it; or use the broker's " +
+				"socket on its own machine")
 	}
 	certificate, err := tlsid.OpenClient(sh.operatorCert, time.Now, slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -1,21 +1,25 @@
 package cli
 
 import (
-	"context"
 	"encoding/csv"
 	"fmt"
+	"maps"
+	"math/big"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/contract"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/money"
 )
 
 type deal = api.Envelope[api.Deal]
@@ -25,12 +29,9 @@ func (sh *shell) contractsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "contracts", GroupID: "use", Short: "List the contracts of your cluster, bought and sold", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			items, self, err := sh.deals(cmd)
+			c, items, self, err := sh.deals(cmd)
 			if err == nil {
-				err = sh.asUser(func(ctx context.Context, c *client.Client,
-					_ []string) error {
-					return sh.warnOfNodes(ctx, c)
-				})(cmd, nil)
+				err = sh.warnOfNodes(cmd.Context(), c)
 			}
 			if err != nil {
 				return err
@@ -40,25 +41,24 @@ func (sh *shell) contractsCommand() *cobra.Command {
 				return !all && d.Payload.Status.State.Over() || bought && !sold && t.Buyer != self ||
 					sold && !bought && t.Seller != self
 			})
-			return show(sh, items, "No contract. See what is on sale: bourse catalog",
-				column[api.Deal]{"CONTRACT", false, func(d deal) string { return d.Payload.Spec.Reservation }},
-				column[api.Deal]{"STATE", false, func(d deal) string { return string(d.Payload.Status.State) }},
-				column[api.Deal]{"BUYER", false, func(d deal) string { return d.Payload.Status.Terms.Buyer }},
-				column[api.Deal]{"PLAN", false, func(d deal) string { return planOf(d.Payload.Status.Terms) }},
-				column[api.Deal]{"UNITS", false,
-					func(d deal) string { return strconv.FormatInt(d.Payload.Status.Terms.Units, 10) }},
-				column[api.Deal]{"RESOURCES", false, func(d deal) string { return sizes(d.Payload.Status.Terms.Resources) }},
-				column[api.Deal]{"PRICE", false, func(d deal) string { return priceText(d.Payload.Status.Terms.Price) }},
-				column[api.Deal]{"DUE", false, func(d deal) string { return d.Payload.Due }},
-				column[api.Deal]{"IN ALL", false, func(d deal) string { return d.Payload.Status.Cost }},
-				column[api.Deal]{"ENDS IN", false, func(d deal) string {
+			return show(sh, items, "No contract. See what is on sale: bourse catalog", []column[api.Deal]{
+				{"CONTRACT", false, func(d deal) string { return d.Payload.Spec.Reservation }},
+				{"STATE", false, func(d deal) string { return string(d.Payload.Status.State) }},
+				{"BUYER", false, func(d deal) string { return d.Payload.Status.Terms.Buyer }},
+				{"PLAN", false, func(d deal) string { return planOf(d.Payload.Status.Terms) }},
+				{"UNITS", false, func(d deal) string { return strconv.FormatInt(d.Payload.Status.Terms.Units, 10) }},
+				{"RESOURCES", false, func(d deal) string { return sizes(d.Payload.Status.Terms.Resources) }},
+				{"PRICE", false, func(d deal) string { return priceText(d.Payload.Status.Terms.Price) }},
+				{"DUE", false, func(d deal) string { return d.Payload.Due }},
+				{"IN ALL", false, func(d deal) string { return d.Payload.Status.Cost }},
+				{"ENDS IN", false, func(d deal) string {
 					if d.Payload.Status.State.Over() {
 						return ""
 					}
-					return until(d.Payload.Status.Terms.Until)
+					return until(endOfContract(d.Payload.Status))
 				}},
-				column[api.Deal]{"OBJECT", true, func(d deal) string { return d.ID }},
-			)
+				{"OBJECT", true, func(d deal) string { return d.ID }},
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&bought, "bought", false, "only contracts in which your cluster is the buyer")
@@ -67,16 +67,28 @@ func (sh *shell) contractsCommand() *cobra.Command {
 	return sh.watchable(cmd)
 }
 
+// endOfContract returns when a contract ends, or has ended.
+func endOfContract(s api.ContractStatus) metav1.Time {
+	end := s.Terms.Until
+	for _, early := range []*metav1.Time{s.Reclaimed, s.Ended} {
+		if early != nil && early.Before(&end) {
+			end = *early
+		}
+	}
+	return end
+}
+
 func planOf(t api.ContractTerms) string { return t.Seller + "/" + t.Offer + "/" + t.Plan }
 
 // deals returns the contracts of the agent's cluster, and the cluster's ID.
-func (sh *shell) deals(cmd *cobra.Command) (items []deal, self string, err error) {
+func (sh *shell) deals(cmd *cobra.Command) (c *client.Client, items []deal, self string, err error) {
 	c, s, err := sh.ownStatus(cmd.Context())
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
+	sh.documents = true // a contract consists of them
 	items, err = c.Contracts(cmd.Context())
-	return items, s.Cluster, err
+	return c, items, s.Cluster, err
 }
 
 func (sh *shell) contractCommand() *cobra.Command {
@@ -89,12 +101,14 @@ func (sh *shell) verifyContractCommand() *cobra.Command {
 	seller, buyer := "", ""
 	cmd := &cobra.Command{
 		Use: "verify FILE|CONTRACT", Short: "Check the signatures of a contract, and that its documents match",
-		Long: "Verify reads a Contract from a file (kubectl get contract NAME -o yaml; - is standard input), or by its name from your cluster.\n" +
-			"A file needs no agent and no broker. Verify checks that the seller signed the offer, that the buyer signed an assignment\n" +
-			"that names it, and that the seller signed the acceptance. It prints the fingerprints of the two\n" +
-			"keys. Ask the two admins for theirs (bourse status), and give them with --seller and --buyer.",
-		Example: "  bourse contract verify contract.yaml --seller SHA256:... --buyer SHA256:...\n  bourse contract verify r-4f2a",
-		Args:    cobra.ExactArgs(1),
+		Long: "Verify reads a Contract from a file (kubectl get contract NAME -o yaml; - is standard input), or by its\n" +
+			"name from your cluster. A file needs no agent and no broker. Verify checks that the seller signed the\n" +
+			"offer, that the buyer signed an assignment that names it, and that the seller signed the acceptance. It\n" +
+			"prints the fingerprints of the two keys. Ask the two admins for theirs (bourse status), and give them\n" +
+			"with --seller and --buyer.",
+		Example: "  bourse contract verify contract.yaml --seller SHA256:... --buyer SHA256:...\n" +
+			"  bourse contract verify r-4f2a",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, err := sh.readContract(cmd, args[0])
 			if err != nil {
@@ -116,7 +130,7 @@ func (sh *shell) verifyContractCommand() *cobra.Command {
 				}
 				fmt.Fprintf(sh.progress, "%s signed by %s\n", key.who, public.Fingerprint())
 			}
-			if sh.output == "json" || sh.output == "yaml" {
+			if sh.encodes() {
 				return sh.encode(terms)
 			}
 			fmt.Fprintf(sh.out, "valid: %s buys %d of %s (%s) from %s to %s, %s\n",
@@ -135,7 +149,7 @@ const maxContract = 1 << 20
 
 func (sh *shell) readContract(cmd *cobra.Command, name string) (api.ContractSpec, error) {
 	if _, err := os.Stat(name); err != nil && name != "-" {
-		items, _, err := sh.deals(cmd)
+		_, items, _, err := sh.deals(cmd)
 		if err != nil {
 			return api.ContractSpec{}, err
 		}
@@ -147,7 +161,7 @@ func (sh *shell) readContract(cmd *cobra.Command, name string) (api.ContractSpec
 		return api.ContractSpec{}, api.Errorf(api.CodeNotFound,
 			"your cluster has no contract %q, and there is no file of that name", name).Fix("see: bourse contracts -A")
 	}
-	data, err := readLimited(name, maxContract)
+	data, err := readLimited(name, maxContract, "a Contract")
 	if err != nil {
 		return api.ContractSpec{}, err
 	}
@@ -165,18 +179,20 @@ func (sh *shell) usageCommand() *cobra.Command {
 	asCSV := false
 	cmd := &cobra.Command{
 		Use: "usage", GroupID: "use", Short: "Show the cost of each contract so far, and its use", Args: cobra.NoArgs,
-		Long: "Usage lists every contract of your cluster, also those that have ended. DUE is the cost so far: reserved x time x the price at\n" +
-			"the time of the purchase. IN ALL is the cost to the end. USED is what its pods request, for namespaces that only it uses.",
+		Long: "Usage lists every contract of your cluster, also those that have ended. DUE is the cost so far: reserved\n" +
+			"x time x the price at the time of the purchase. IN ALL is the cost to the end. USED is what its pods\n" +
+			"request, for namespaces that only it uses. The last line sums up what was bought and sold so far, and\n" +
+			"the margin, in each currency.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asCSV && cmd.Flags().Changed("output") {
 				return api.Invalid("--csv", "cannot be combined with --output").Fix("leave --output out")
 			}
-			items, self, err := sh.deals(cmd)
+			_, items, self, err := sh.deals(cmd)
 			if err != nil {
 				return err
 			}
 			if !asCSV && sh.output != "table" && sh.output != "wide" {
-				return show(sh, items, "")
+				return show(sh, items, "", nil)
 			}
 			rows := [][]string{{"CONTRACT", "ROLE", "OTHER", "PLAN", "UNITS",
 				"RESERVED", "USED", "BEGINS", "UNTIL", "STATE", "DUE", "IN ALL"}}
@@ -185,13 +201,11 @@ func (sh *shell) usageCommand() *cobra.Command {
 				if t.Seller == self {
 					role, other = "seller", t.Buyer
 				}
-				end := t.Until
-				if d.Payload.Status.Ended != nil && d.Payload.Status.Ended.Before(&end) {
-					end = *d.Payload.Status.Ended
-				}
+				end := endOfContract(d.Payload.Status)
 				rows = append(rows, []string{d.Payload.Spec.Reservation,
 					role, other, planOf(t), strconv.FormatInt(t.Units, 10), sizes(t.Resources), sizes(d.Payload.Used),
-					t.Begins.UTC().Format(time.RFC3339), end.UTC().Format(time.RFC3339), string(d.Payload.Status.State), d.Payload.Due, d.Payload.Status.Cost})
+					t.Begins.UTC().Format(time.RFC3339), end.UTC().Format(time.RFC3339),
+					string(d.Payload.Status.State), d.Payload.Due, d.Payload.Status.Cost})
 			}
 			if asCSV {
 				w := csv.NewWriter(sh.out)
@@ -201,9 +215,37 @@ func (sh *shell) usageCommand() *cobra.Command {
 				fmt.Fprintln(sh.progress, "No contract yet. See what is on sale: bourse catalog")
 				return nil
 			}
+			sh.sumUp(items, self)
 			return sh.table(rows)
 		},
 	}
 	cmd.Flags().BoolVar(&asCSV, "csv", false, "print comma-separated values, for a spreadsheet")
 	return cmd
+}
+
+// sumUp prints what a cluster bought and sold so far, and the margin, in each currency.
+func (sh *shell) sumUp(items []deal, self string) {
+	bought, sold := map[string]*big.Rat{}, map[string]*big.Rat{}
+	for _, d := range items {
+		amount, currency, _ := strings.Cut(d.Payload.Due, " ")
+		due, ok := new(big.Rat).SetString(amount)
+		if !ok { // it is free
+			continue
+		}
+		for _, sums := range []map[string]*big.Rat{bought, sold} {
+			if sums[currency] == nil {
+				sums[currency] = new(big.Rat)
+			}
+		}
+		to := bought[currency]
+		if d.Payload.Status.Terms.Seller == self {
+			to = sold[currency]
+		}
+		to.Add(to, due)
+	}
+	for _, currency := range slices.Sorted(maps.Keys(bought)) {
+		margin := new(big.Rat).Sub(sold[currency], bought[currency])
+		fmt.Fprintf(sh.progress, "%s so far: bought %s, sold %s, margin %s\n", currency,
+			money.Text(bought[currency], currency), money.Text(sold[currency], currency), money.Text(margin, currency))
+	}
 }

@@ -27,9 +27,10 @@ func (sh *shell) demoCommand() *cobra.Command {
 	var still bool
 	var log logFlags
 	cmd := &cobra.Command{
-		Use: "demo", GroupID: "run", Short: "Run a demo federation of five simulated clusters", Args: cobra.NoArgs,
-		Long: "A real broker (journal, TLS, keys) and five real agents run in this process, over simulated clusters. In another terminal,\n" +
-			"the commands of bourse act for the cluster rome. Ctrl-C ends the demo and removes its files.",
+		Use: "demo", GroupID: "run", Short: "Run a demo federation of six simulated clusters", Args: cobra.NoArgs,
+		Long: "A real broker (journal, TLS, keys) and six real agents run in this process, over simulated clusters. In\n" +
+			"another terminal, the commands of bourse act for the cluster rome. Ctrl-C ends the demo and removes its\n" +
+			"files.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger := slog.New(slog.DiscardHandler)
 			if cmd.Flags().Changed("log-level") {
@@ -49,7 +50,8 @@ func (sh *shell) demoCommand() *cobra.Command {
 	return cmd
 }
 
-// demoMembers are rome, for which the commands act, and four providers. One of them is not visible to rome.
+// demoMembers are rome, for which the commands act, and five providers. One of them is not visible to rome. One is a
+// hub: rome's pods that have no room at home run there.
 func demoMembers(socket string) []*federation.Member {
 	share := func(terms api.Terms, percentage int32, labels map[string]string) *api.Sharing {
 		return &api.Sharing{Terms: terms, Labels: labels,
@@ -57,7 +59,12 @@ func demoMembers(socket string) []*federation.Member {
 	}
 	small := api.Terms{MaxPerReservation: api.Resources{"cpu": resource.MustParse("32")}}
 	return []*federation.Member{
-		{Options: sim.Options{Name: "rome", Region: "eu", Nodes: 2, CPU: 8, Memory: 32, Pods: 12}, Socket: socket},
+		{Options: sim.Options{Name: "rome", Region: "eu", Nodes: 2, CPU: 8, Memory: 32}, Socket: socket,
+			Work: federation.NewWork("shop", 12, demoResources("cpu", "2", "memory", "4Gi")),
+			Pools: map[string]api.VirtualNodePoolSpec{"burst": {
+				Namespaces: []string{"shop"}, Max: demoResources("cpu", "24", "memory", "48Gi"),
+				PendingFor: &metav1.Duration{Duration: time.Second}, Providers: api.PoolProviders{Only: []string{"zurich"}},
+			}}},
 		{Options: sim.Options{Name: "milan", Region: "eu", Nodes: 4,
 			CPU: 32, Memory: 128, GPU: "NVIDIA-A100-SXM4-80GB", GPUs: 4, Pods: 30},
 			Sharing: share(api.Terms{}, 80, map[string]string{"tier": "gold"}),
@@ -78,7 +85,14 @@ func demoMembers(socket string) []*federation.Member {
 				}}}},
 		{Options: sim.Options{Name: "austin", Region: "us", Nodes: 8,
 			CPU: 64, Memory: 256, GPU: "NVIDIA-H100-80GB-HBM3", GPUs: 8, Pods: 60},
-			Sharing: share(api.Terms{}, 50, map[string]string{"tier": "gold"})},
+			Sharing: share(api.Terms{Relend: true}, 50, map[string]string{"tier": "gold"})},
+		{Options: sim.Options{Name: "zurich", Region: "eu", Nodes: 1},
+			Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool, VirtualNodes: &api.VirtualNodes{
+				Selector: api.VirtualNodeSelector{MatchLabels: map[string]string{api.VirtualNodePoolLabel: "upstream"}}}}}},
+			Pools: map[string]api.VirtualNodePoolSpec{"upstream": {
+				Demand: api.DemandFixed, Min: demoResources("cpu", "32", "memory", "64Gi"),
+				Max: demoResources("cpu", "32", "memory", "64Gi"), Template: api.ReservationTemplate{Relend: true},
+			}}},
 		{Options: sim.Options{Name: "geneva", Region: "eu", Nodes: 3, Pods: 10},
 			Sharing: share(api.Terms{VisibleTo: api.Audience{Clusters: []string{"paris"}}}, 50, nil)},
 	}
@@ -109,7 +123,7 @@ func (sh *shell) demo(ctx context.Context, lasts time.Duration, still bool, log 
 		return err
 	}
 	defer os.RemoveAll(dir)
-	fmt.Fprintln(sh.progress, "starting a broker and five agents ...")
+	fmt.Fprintln(sh.progress, "starting a broker and six agents ...")
 	f, err := federation.Start(ctx, dir, log, demoMembers(agentSocket())...)
 	if err == nil {
 		if lasts > 0 {
@@ -146,7 +160,7 @@ func (sh *shell) play(ctx context.Context, f *federation.Federation, still bool)
 			return nil
 		}
 	}
-	fmt.Fprintf(sh.out, demoIntroduction, f.URL)
+	fmt.Fprintf(sh.out, demoIntroduction, f.URL, f.Members["milan"].Socket)
 	for _, w := range []*wish{
 		{cpu: "4", memory: "8Gi", where: `region == "eu"`, duration: time.Hour, name: "web"},
 		{gpu: "2", cpu: "8", where: `"NVIDIA-A100-SXM4-80GB" in gpus`, duration: 2 * time.Hour, name: "training"},
@@ -162,10 +176,25 @@ func (sh *shell) play(ctx context.Context, f *federation.Federation, still bool)
 			}
 		}
 	}
+	sh.showBurst(ctx, rome)
 	if !still {
 		f.Live(ctx, time.Second)
 	}
 	return sh.market(ctx, f)
+}
+
+// showBurst shows rome's VirtualNodePool once pods run at the hub, which it waits for up to 10 seconds.
+func (sh *shell) showBurst(ctx context.Context, rome *client.Client) {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end) &&
+		ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
+		all, err := rome.VirtualNodePools(ctx)
+		if err != nil || len(all) == 0 || all[0].Payload.Status.Used.Cpu().IsZero() {
+			continue
+		}
+		fmt.Fprint(sh.out, "\n$ bourse vnp\n")
+		_ = (&shell{out: sh.out, progress: sh.progress, output: "table"}).showVNPs(all)
+		return
+	}
 }
 
 // String returns the command with these flags.
@@ -186,8 +215,9 @@ func (w *wish) String() string {
 }
 
 const demoIntroduction = `
-A broker runs at %s, with agents in the clusters rome, milan, paris, austin and
-geneva. In another terminal, as a user of rome:
+A broker runs at %s, with agents in the clusters rome, milan, paris, austin,
+zurich and geneva. zurich is a hub: it lends what it borrows from austin. In another terminal, as a user
+of rome:
 
     bourse clusters
     bourse reserve --cpu 4 --memory 8Gi --where 'region == "eu"' --for 1h
@@ -196,8 +226,17 @@ geneva. In another terminal, as a user of rome:
     bourse buy milan/web/small --units 2 --for 8h
     bourse contracts
     bourse reservations
+    bourse vnp
+    bourse vnp why burst
     bourse why RESERVATION
     bourse release RESERVATION
+
+As the admin of milan, or of another cluster in the same way:
+
+    export BOURSE_SERVER=unix://%s
+    bourse offer list
+    bourse reservations
+    bourse evict rome
 `
 
 // market shows the market until ctx ends: each second on a terminal, else every 15 seconds.
@@ -217,7 +256,7 @@ func (sh *shell) market(ctx context.Context, f *federation.Federation) error {
 		fmt.Fprintln(&page)
 		if reservations, err := rome.Reservations(ctx); err == nil {
 			reservations = slices.DeleteFunc(reservations, func(r client.Reservation) bool { return r.Payload.State.Over() })
-			_ = view.showReservations(reservations)
+			_ = view.showReservations("rome", reservations, nil)
 		}
 		if ctx.Err() == nil {
 			fmt.Fprintf(sh.out, "%s\nthe market as rome sees it, %s (Ctrl-C ends the demo)\n\n%s",

@@ -17,10 +17,10 @@ func (sh *shell) doctorCommand() *cobra.Command {
 	var kubeconfig, liqoNamespace string
 	cmd := &cobra.Command{
 		Use: "doctor", GroupID: "use", Short: "Find the problems of this cluster, with a fix for each", Args: cobra.NoArgs,
-		Long: "The doctor checks Liqo, the admission policies that protect a provider, the keys of other clusters, the peerings, the clocks,\n" +
-			"the certificates and the broker. It changes nothing. With --preflight it checks a cluster through a kubeconfig, before\n" +
-			"anything of Bourse is installed. The exit code is 5 if there is an Error: something that you asked for does not work.\n" +
-			"docs/reference/problems.md explains each code.",
+		Long: "The doctor checks Liqo, the admission policies that protect a provider, the keys of other clusters, the\n" +
+			"peerings, the clocks, the certificates and the broker. It changes nothing. With --preflight it checks a\n" +
+			"cluster through a kubeconfig, before anything of Bourse is installed. The exit code is 5 if there is an\n" +
+			"Error: something that you asked for does not work. docs/reference/problems.md explains each code.",
 		Example: "  bourse doctor\n  bourse doctor --preflight --kubeconfig ~/.kube/config",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			diagnose := sh.diagnose
@@ -60,7 +60,7 @@ func (sh *shell) diagnose(ctx context.Context) (api.Diagnosis, error) {
 }
 
 func (sh *shell) showDiagnosis(d api.Diagnosis) error {
-	if sh.output == "json" || sh.output == "yaml" {
+	if sh.encodes() {
 		if err := sh.encode(d); err != nil {
 			return err
 		}

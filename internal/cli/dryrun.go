@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -19,8 +20,12 @@ import (
 
 // dryRun explains what reserve would do, and prints the objects.
 func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, r api.Request, e api.Evaluation) error {
-	if sh.output == "json" || sh.output == "yaml" {
-		return sh.encode(e)
+	var none error
+	if len(e.Decision.Top) == 0 {
+		none = api.Errorf(api.CodeNoCandidate, "no cluster can serve the request now")
+	}
+	if sh.encodes() {
+		return cmp.Or(sh.encode(e), none)
 	}
 	rows := [][]string{{"CLUSTER", "SCORE", "ELIMINATED BY", "WHY", "CHOICE"}}
 	for i, v := range e.Clusters {
@@ -42,12 +47,15 @@ func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, r api.Re
 		}
 	}
 	explain(sh.out, e.Decision)
-	if len(e.Decision.Top) == 0 {
-		return api.Errorf(api.CodeNoCandidate, "no cluster can serve the request now")
+	if none != nil {
+		return none
 	}
 	status, err := c.Status(ctx)
 	if err != nil {
 		return err
+	}
+	if size, err := boughtSize(ctx, c, r, e.Decision.Top[0]); err != nil || size != nil {
+		return cmp.Or(err, sh.objects(w, r, size, status.Cluster, e.Decision.Top[0].Cluster))
 	}
 	part, err := market.ParseRequest("resources", r.Resources)
 	if n := int64(e.Decision.Parts); err == nil && n > 1 {
@@ -58,6 +66,29 @@ func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, r api.Re
 		return sh.objects(w, r, part.Resources(), status.Cluster, e.Decision.Top[0].Cluster)
 	}
 	return sh.objects(w, r, r.Resources, status.Cluster, e.Decision.Top[0].Cluster)
+}
+
+// boughtSize returns the resources that a request would buy. It is nil if the request buys nothing.
+func boughtSize(ctx context.Context, c *client.Client, r api.Request, chosen api.Scored) (api.Resources, error) {
+	path, units := "", int64(0)
+	switch p := r.Purchase; {
+	case p != nil:
+		path, units = p.Seller+"/"+p.Offer+"/"+p.Plan, p.Units
+	case chosen.Bought != nil:
+		path, units = chosen.Bought.Plan, chosen.Bought.Units
+	default:
+		return nil, nil
+	}
+	_, plan, err := offered(ctx, c, path)
+	if err != nil {
+		return nil, err
+	}
+	size := api.Resources{}
+	for name, q := range plan.Resources {
+		q.Mul(units)
+		size[name] = q
+	}
+	return size, nil
 }
 
 // purchaseText describes what would be bought.
@@ -74,22 +105,12 @@ func points(ppm int64) string { return fmt.Sprintf("%.1f", float64(ppm)/10_000) 
 
 // objects prints each object that reserve would create, on both sides.
 func (sh *shell) objects(w *wish, r api.Request, part api.Resources, consumer, provider string) error {
-	pool := r.Pool
-	if pool == "" {
-		pool = api.GeneralPool
-	}
-	length, _ := time.ParseDuration(api.DefaultDuration)
-	if r.Duration != nil {
-		length = r.Duration.Duration
-	}
-	name := w.name
-	if name == "" {
-		name = "request-<random>"
-	}
+	pool := cmp.Or(r.Pool, api.GeneralPool)
+	until := time.Now().Add(api.DurationOf(r.Duration)).UTC().Truncate(time.Second)
+	name := cmp.Or(w.name, "request-<random>")
 	instruction := api.Instruction{
 		Reservation: "<reservation>", Generation: 1, Consumer: consumer, Provider: provider, Pool: pool,
-		Slice: market.SliceName(consumer, provider,
-			pool), Resources: part, Until: metav1.NewTime(time.Now().Add(length).UTC().Truncate(time.Second)),
+		Slice: market.SliceName(consumer, provider, pool), Resources: part, Until: metav1.NewTime(until),
 	}
 	type meta struct {
 		Name      string `json:"name"`
@@ -123,7 +144,8 @@ func (sh *shell) objects(w *wish, r api.Request, part api.Resources, consumer, p
 		return err
 	}
 	return sh.liqoObjects(plan.Reservation{
-		Consumer: consumer, Provider: provider, Slice: instruction.Slice, Resources: part, Offload: offload, Network: r.Network,
+		Consumer: consumer, Provider: provider, Slice: instruction.Slice,
+		Resources: part, Offload: offload, Network: r.Network,
 	})
 }
 

@@ -18,17 +18,18 @@ import (
 
 func (sh *shell) auditCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "audit CLUSTER", GroupID: "use", Short: "List everything that another cluster can do in yours, and what it runs there",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, clusterNames),
+		Use: "audit CLUSTER", GroupID: "use",
+		Short: "List everything that another cluster can do in yours, and what it runs there",
+		Args:  cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, clusterNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
-			if err := sh.checkClusters(ctx, c, "", false, args...); err != nil {
+			if err := sh.checkClusters(ctx, c, "", "", args...); err != nil {
 				return err
 			}
 			a, err := c.Audit(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			if sh.output == "json" || sh.output == "yaml" {
+			if sh.encodes() {
 				return sh.encode(a)
 			}
 			writeAudit(sh.out, a)
@@ -41,8 +42,9 @@ func (sh *shell) evictCommand() *cobra.Command {
 	var sure consent
 	cmd := &cobra.Command{
 		Use: "evict CLUSTER", GroupID: "use", Short: "End all reservations of another cluster in yours",
-		Long: "Evict lists what will end, asks, and ends it. The other cluster is notified and has some time to move its pods; the rest is\n" +
-			"deleted. It works without the broker. To keep the cluster out, run bourse suspend or change the SharingPolicy as well.",
+		Long: "Evict lists what will end, asks, and ends it. The other cluster is notified and has some time to move\n" +
+			"its pods; the rest is deleted. It works without the broker. To keep the cluster out, run bourse suspend\n" +
+			"or change the SharingPolicy as well.",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, clusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := sh.person()
@@ -50,6 +52,9 @@ func (sh *shell) evictCommand() *cobra.Command {
 				return err
 			}
 			a, err := c.Audit(cmd.Context(), args[0])
+			if err == nil && a.Fingerprint == "" && len(a.Reservations)+len(a.Bindings)+len(a.Namespaces) == 0 {
+				err = sh.checkClusters(cmd.Context(), c, "", "see: bourse trust", args[0])
+			}
 			if err != nil {
 				return err
 			}
@@ -114,7 +119,7 @@ func writeAudit(out io.Writer, a api.Audit) {
 func amountsText(r api.Resources) string {
 	var parts []string
 	for name, amount := range r {
-		parts = append(parts, string(name)+" "+amount.String())
+		parts = append(parts, string(name)+" "+human(amount, string(name)))
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, ", ")

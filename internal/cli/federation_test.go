@@ -6,11 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/sim"
@@ -21,6 +25,7 @@ import (
 // broker, and get older.
 var federationCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"federation": startFederation, "as": actAs, "broker": stopOrStartBroker, "pass": passTime, "uses": usesPods, "capture": capture,
+	"waits": waitingPods, "apply": applyPool, "sells": sellOnly,
 }
 
 // played is the federation of a script, once that has started one.
@@ -29,7 +34,7 @@ type played struct{ *federation.Federation }
 func playedIn(ts *testscript.TestScript) *played { return ts.Value("federation").(*played) }
 
 // federation starts one: rome borrows, milan sells and has a connector, paris lends and has none,
-// oslo does nothing. The script acts for rome's people.
+// oslo does nothing. The script acts for rome's people. $MILAN_ADDRESS is that of the connector.
 func startFederation(ts *testscript.TestScript, _ bool, _ []string) {
 	dir := ts.MkAbs("federation")
 	ts.Check(os.Mkdir(dir, 0o700))
@@ -55,8 +60,25 @@ func startFederation(ts *testscript.TestScript, _ bool, _ []string) {
 		ts.Fatalf("%v", err)
 	}
 	ts.Defer(func() { stop(); _ = f.Stop() })
+	for _, m := range f.Members {
+		eventually(ts, "the agent of "+m.Name+" listens", func() error { _, err := m.People.Status(ctx); return err })
+	}
 	playedIn(ts).Federation = f
+	ts.Setenv("MILAN_ADDRESS", f.Members["milan"].Address)
 	actAs(ts, false, []string{"rome"})
+}
+
+// eventually asks until there is no error.
+func eventually(ts *testscript.TestScript, what string, ask func() error) {
+	for deadline := time.Now().Add(90 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		err := ask()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("never: %s: %v", what, err)
+		}
+	}
 }
 
 // as CLUSTER acts for another cluster's people.
@@ -84,7 +106,9 @@ func passTime(ts *testscript.TestScript, _ bool, args []string) {
 // agent does where there is Liqo, which simulated clusters have not.
 func usesPods(ts *testscript.TestScript, _ bool, args []string) {
 	rome, i := playedIn(ts).Members["rome"].Objects, &api.ReservationInstruction{}
-	ts.Check(rome.Get(context.Background(), kube.ObjectKey{Namespace: "default", Name: args[0]}, i))
+	eventually(ts, "rome is instructed", func() error {
+		return rome.Get(context.Background(), kube.ObjectKey{Namespace: "default", Name: args[0]}, i)
+	})
 	before := i.DeepCopy()
 	i.Status.Namespaces = append(i.Status.Namespaces,
 		api.NamespaceUse{Name: args[1], Used: api.Resources{"cpu": resource.MustParse(args[2])}, Shared: len(args) > 3})
@@ -108,4 +132,46 @@ func documentation() string {
 		panic(err) // there is no working folder
 	}
 	return dir
+}
+
+// waits NAMESPACE NAME COUNT CPU makes pods in rome that its scheduler has found no node for since an hour.
+func waitingPods(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	amount := corev1.ResourceList{"cpu": resource.MustParse(args[3]), "memory": resource.MustParse("1Gi")}
+	for i := range n {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: args[0], Name: args[1] + "-" + strconv.Itoa(i)},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example.test/web",
+				Resources: corev1.ResourceRequirements{Requests: amount, Limits: amount}}}},
+		}
+		rome := playedIn(ts).Members["rome"].Objects
+		ts.Check(rome.Create(context.Background(), pod))
+		before := pod.DeepCopy()
+		pod.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+			LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour)),
+		}}}
+		ts.Check(rome.Status().Patch(context.Background(), pod, kube.MergeFrom(before)))
+	}
+}
+
+// apply FILE makes a VirtualNodePool in rome, as its admins do, with a status, as its agent does where
+// there is Liqo.
+func applyPool(ts *testscript.TestScript, _ bool, args []string) {
+	pool := &api.VirtualNodePool{}
+	ts.Check(yaml.UnmarshalStrict([]byte(ts.ReadFile(args[0])), pool))
+	rome, status := playedIn(ts).Members["rome"].Objects, pool.Status
+	ts.Check(rome.Create(context.Background(), pool))
+	pool.Status = status
+	ts.Check(rome.Status().Update(context.Background(), pool))
+}
+
+// sells CLUSTER has it lend nothing but what its offers sell.
+func sellOnly(ts *testscript.TestScript, _ bool, args []string) {
+	objects, policy := playedIn(ts).Members[args[0]].Objects, &api.SharingPolicy{}
+	ts.Check(objects.Get(context.Background(), kube.ObjectKey{Name: "default"}, policy))
+	before := policy.DeepCopy()
+	policy.Spec.OnlyOffers = true
+	ts.Check(objects.Patch(context.Background(), policy, kube.MergeFrom(before)))
 }

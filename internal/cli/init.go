@@ -2,12 +2,10 @@ package cli
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,6 +18,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/install"
 	"github.com/bourse-dev/bourse/internal/agent/sharing"
 	"github.com/bourse-dev/bourse/internal/identity/join"
+	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -29,7 +28,7 @@ type start struct {
 	clusterID, token, brokerURL  string
 	withoutLiqo                  bool
 	share                        int
-	caps                         map[string]string
+	caps, hub                    map[string]string
 	visibleTo                    []string
 	allow, connector             string
 	yes, dryRun                  bool
@@ -38,12 +37,15 @@ type start struct {
 func (sh *shell) initCommand() *cobra.Command {
 	s := &start{}
 	cmd := &cobra.Command{
-		Use: "init", GroupID: "run", Short: "Install the agent in a cluster: ask for its settings and start it", Args: cobra.NoArgs,
-		Long: "Init asks for the agent's settings: the cluster's name, the join token, what the cluster shares and with whom. Every question\n" +
-			"has a flag; init does not ask what a flag answers. Then it prints the objects (a Secret with the token, the SharingPolicy, the\n" +
-			"agent's Deployment) and applies them if you answer yes. Without a terminal it asks nothing, and without --yes it applies\n" +
-			"nothing. By default the cluster shares nothing. You can run init again: new settings replace the old ones.",
-		Example: "  bourse init\n  bourse init --join TOKEN --share 50 --cap nvidia.com/gpu=2 --visible-to rome,oslo --yes\n  bourse init --join TOKEN --without-liqo --dry-run > agent.yaml",
+		Use: "init", GroupID: "run",
+		Short: "Install the agent in a cluster: ask for its settings and start it", Args: cobra.NoArgs,
+		Long: "Init asks for the agent's settings: the cluster's name, the join token, what the cluster shares and with\n" +
+			"whom. Every question has a flag; init does not ask what a flag answers. Then it prints the objects (a\n" +
+			"Secret with the token, the SharingPolicy, the agent's Deployment) and applies them if you answer yes.\n" +
+			"Without a terminal it asks nothing, and without --yes it applies nothing. By default the cluster shares\n" +
+			"nothing. You can run init again: new settings replace the old ones.",
+		Example: "  bourse init\n  bourse init --join TOKEN --share 50 --cap nvidia.com/gpu=2 --visible-to rome,oslo " +
+			"--yes\n  bourse init --join TOKEN --without-liqo --dry-run > agent.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if s.dryRun && s.yes {
 				return api.Invalid("--yes", "nothing is applied with --dry-run").Fix("leave one of them out")
@@ -77,11 +79,16 @@ func (s *start) flags() *pflag.FlagSet {
 		"join token of the broker's operator (also BOURSE_JOIN); empty if the cluster has already joined")
 	f.StringVar(&s.brokerURL, "broker-url", "", "URL of the broker, https://HOST:PORT (default: the one in the token)")
 	f.IntVar(&s.share, "share", 0,
-		"percentage of the nodes' allocatable resources that others may reserve, 0 to 100; 0: share nothing, and create no SharingPolicy")
+		"percentage of the nodes' allocatable resources that others may reserve, 0 to 100; 0: share nothing, and "+
+			"create no SharingPolicy")
+	f.StringToStringVar(&s.hub, "hub", nil,
+		"lend on what this cluster borrows, and none of its own nodes: NAME=AMOUNT of what VirtualNodePool "+
+			"upstream keeps, such as cpu=400,memory=1600Gi")
 	f.StringToStringVar(&s.caps, "cap", nil, "upper bound for a shared resource: NAME=AMOUNT, may be repeated")
 	f.StringSliceVar(&s.visibleTo, "visible-to", nil, "clusters that may see this one (default: every member)")
 	f.StringVar(&s.allow, "allow", "",
-		"CEL expression over consumer and request that a reservation must satisfy, such as 'consumer.region == \"eu\"' (default: none)")
+		"CEL expression over consumer and request that a reservation must satisfy, such as 'consumer.region == "+
+			"\"eu\"' (default: none)")
 	f.StringVar(&s.connector, "connector-url", "",
 		"URL of the connector, where clusters that know this one deal with it without a broker (default: no connector)")
 	f.BoolVar(&s.dryRun, "dry-run", false, "print the objects and apply nothing")
@@ -93,98 +100,6 @@ func (s *start) flags() *pflag.FlagSet {
 func terminal(in io.Reader) bool {
 	file, ok := in.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
-}
-
-// ask asks each question that no flag answers, until the answer is valid. The end of the input is
-// an error: ask guesses nothing.
-func (s *start) ask(ctx context.Context, in *bufio.Reader, out io.Writer, given *pflag.FlagSet) error {
-	for _, q := range []struct {
-		flag, question string
-		moot           func() bool
-		answer         func(string) error
-	}{
-		{"without-liqo", "Does this cluster run Liqo? [Y/n]", nil, s.answerLiqo},
-		{"cluster-id",
-			"What is its name in the federation? (empty: Liqo's cluster ID, or without Liqo the UID of kube-system)", nil, func(text string) error { s.clusterID = text; return s.checkName() }},
-		{"join", "What is the join token of the broker's operator? (empty: the cluster has already joined)",
-			nil, func(text string) error { s.token = text; return s.checkToken() }},
-		{"broker-url", "What is the URL of the broker? (empty: the one in the token)",
-			func() bool { return s.token == "" }, func(text string) error { s.brokerURL = text; return nil }},
-		{"share", "How many percent of its nodes may others reserve? (empty: nothing)", nil, s.answerShare},
-		{"cap", "Which upper bounds for single resources, such as cpu=16,memory=64Gi? (empty: none)",
-			s.sharesNothing, s.answerCaps},
-		{"visible-to", "Which clusters may see it, such as rome,oslo? (empty: every member)",
-			s.sharesNothing, func(text string) error { s.visibleTo = list(text); return s.check() }},
-		{"allow", "Which CEL expression over consumer and request must a reservation satisfy? (empty: none)",
-			s.sharesNothing, func(text string) error { s.allow = text; return s.check() }},
-		{"connector-url", "At which URL can others reach it while the broker is away? (empty: none)",
-			nil, func(text string) error { s.connector = text; return s.checkConnector() }},
-	} {
-		if given.Changed(q.flag) || q.moot != nil && q.moot() {
-			continue
-		}
-		for {
-			fmt.Fprintf(out, "%s ", q.question)
-			line, err := readLine(ctx, in)
-			if err != nil {
-				fmt.Fprintln(out)
-				return api.Errorf(api.CodeInvalid, "--%s has no answer; nothing was changed", q.flag).
-					Fix("answer the question, or give the flag")
-			}
-			wrong := q.answer(line)
-			if wrong == nil {
-				break
-			}
-			fmt.Fprintln(out, wrong)
-		}
-	}
-	return nil
-}
-
-func (s *start) sharesNothing() bool { return s.share == 0 }
-
-func (s *start) answerLiqo(text string) error {
-	switch strings.ToLower(text) {
-	case "", "y", "yes":
-		s.withoutLiqo = false
-	case "n", "no":
-		s.withoutLiqo = true
-	default:
-		return api.Invalid("--without-liqo", "%.40q is neither yes nor no", text).Fix("answer y or n")
-	}
-	return nil
-}
-
-func (s *start) answerShare(text string) (err error) {
-	if s.share, err = strconv.Atoi(cmp.Or(strings.TrimSuffix(text, "%"), "0")); err != nil {
-		return api.Invalid("--share", "%.40q is not a percentage", text).Fix("give 0 to 100")
-	}
-	return s.check()
-}
-
-func (s *start) answerCaps(text string) error {
-	s.caps = nil
-	for _, one := range list(text) {
-		name, amount, ok := strings.Cut(one, "=")
-		if !ok {
-			return api.Invalid("--cap", "%.80q is not NAME=AMOUNT", one).Fix("write cpu=16,memory=64Gi")
-		}
-		if s.caps == nil {
-			s.caps = map[string]string{}
-		}
-		s.caps[name] = amount
-	}
-	return s.check()
-}
-
-// list splits an answer at its commas.
-func list(text string) (out []string) {
-	for part := range strings.SplitSeq(text, ",") {
-		if part = strings.TrimSpace(part); part != "" {
-			out = append(out, part)
-		}
-	}
-	return out
 }
 
 func (s *start) checkName() error {
@@ -219,6 +134,9 @@ func (s *start) check() error {
 			return err
 		}
 	}
+	if _, err := s.gathers(); err != nil {
+		return err
+	}
 	policy, err := s.sharing()
 	if err != nil || policy == nil {
 		return err
@@ -236,6 +154,9 @@ func (s *start) sharing() (*api.Sharing, error) {
 	if s.share < 0 || s.share > 100 {
 		return nil, api.Invalid("--share", "%d is not a percentage", s.share).Fix("give 0 to 100")
 	}
+	if len(s.hub) > 0 {
+		return s.lendsOn()
+	}
 	if s.share == 0 {
 		if len(s.caps) > 0 || len(s.visibleTo) > 0 || s.allow != "" {
 			return nil, api.Invalid("--share", "nothing is shared, but --cap, --visible-to or --allow is given").
@@ -252,6 +173,39 @@ func (s *start) sharing() (*api.Sharing, error) {
 		Pools: []api.PoolPolicy{pool}}, nil
 }
 
+// lendsOn makes the SharingPolicy of a hub.
+func (s *start) lendsOn() (*api.Sharing, error) {
+	switch {
+	case s.share > 0:
+		return nil, api.Invalid("--share", "a hub lends none of its own nodes").Fix("leave out --share or --hub")
+	case s.withoutLiqo:
+		return nil, api.Invalid("--hub", "a hub needs Liqo").Fix("leave out --without-liqo or --hub")
+	case len(s.clusterID) > liqo.MaxHubID:
+		return nil, api.Invalid("--cluster-id", "the ID of a hub has at most %d characters", liqo.MaxHubID).
+			Fix("install Liqo with a shorter clusterID")
+	}
+	policy := &api.Sharing{
+		Terms: api.Terms{VisibleTo: api.Audience{Clusters: s.visibleTo}, Allow: s.allow},
+		Pools: []api.PoolPolicy{{Name: api.GeneralPool, VirtualNodes: &api.VirtualNodes{Selector: api.VirtualNodeSelector{
+			MatchLabels: map[string]string{api.VirtualNodePoolLabel: install.Upstream}}}}},
+	}
+	var err error
+	policy.Pools[0].Caps, err = amounts("--cap", s.caps)
+	return policy, err
+}
+
+// gathers makes the VirtualNodePool of a hub, nil if this is none.
+func (s *start) gathers() (*api.VirtualNodePoolSpec, error) {
+	size, err := amounts("--hub", s.hub)
+	if err != nil || len(size) == 0 {
+		return nil, err
+	}
+	return &api.VirtualNodePoolSpec{
+		Demand: api.DemandFixed, Min: size, Max: size, Template: api.ReservationTemplate{Relend: true},
+		Offload: api.PoolOffload{Reflect: &api.Reflect{Secrets: api.ReflectAll}},
+	}, nil
+}
+
 // installation makes the installation from the answers.
 func (s *start) installation() (install.Installation, error) {
 	if err := s.check(); err != nil {
@@ -259,6 +213,7 @@ func (s *start) installation() (install.Installation, error) {
 	}
 	i := install.Installation{Namespace: s.namespace, Image: s.image, Join: s.token, Connector: s.connector != ""}
 	i.Sharing, _ = s.sharing()
+	i.Gathers, _ = s.gathers()
 	for _, arg := range [][2]string{{"--cluster-id", s.clusterID},
 		{"--broker-url", s.brokerURL}, {"--connector-url", s.connector}} {
 		if arg[1] != "" {
@@ -279,6 +234,10 @@ func (sh *shell) start(ctx context.Context, s *start, agreed func(string) bool) 
 	i, err := s.installation()
 	if err != nil {
 		return err
+	}
+	if i.Image == install.DefaultImage && !s.dryRun {
+		fmt.Fprintf(sh.progress,
+			"warning: --image: %s is not published yet; build an image and name it (docs/lend.md)\n", i.Image)
 	}
 	var config *rest.Config
 	if !s.dryRun {
@@ -304,13 +263,15 @@ func (sh *shell) start(ctx context.Context, s *start, agreed func(string) bool) 
 		return nil
 	case config == nil || !s.yes && !agreed("Apply this to the cluster at "+config.Host+"?"):
 		fmt.Fprintln(sh.progress,
-			"Nothing was applied. To apply the objects: bourse init ... --yes, or bourse init ... --dry-run | kubectl apply -f -")
+			"Nothing was applied. To apply the objects: bourse init ... --yes, or bourse init ... --dry-run "+
+				"| kubectl apply -f -")
 		return nil
 	}
 	if err := i.Apply(ctx, config, func(done string) { fmt.Fprintln(sh.progress, done) }); err != nil {
 		return err
 	}
 	fmt.Fprintf(sh.progress,
-		"The agent is starting. See: kubectl -n %s rollout status deployment bourse-agent; kubectl get sharingpolicy\n", s.namespace)
+		"The agent is starting. See: kubectl -n %s rollout status deployment bourse-agent; kubectl get sharingpolicy\n",
+		s.namespace)
 	return nil
 }

@@ -32,6 +32,12 @@ func TestInitAsks(t *testing.T) {
 				Pools: []api.PoolPolicy{{Name: api.GeneralPool, Percentage: new(int32(50)),
 					Caps: api.Resources{"cpu": resource.MustParse("16"), "memory": resource.MustParse("64Gi")}}}},
 		},
+		"a hub": {
+			flags: []string{"--hub=cpu=400,memory=1600Gi", "--cluster-id=hub"}, answers: []string{"", "", "", "", "", ""}, asked: 6,
+			want: []string{"--cluster-id=hub"},
+			sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool, VirtualNodes: &api.VirtualNodes{
+				Selector: api.VirtualNodeSelector{MatchLabels: map[string]string{"bourse.dev/virtual-node-pool": "upstream"}}}}}},
+		},
 		"what no flag answers": {
 			flags: []string{"--without-liqo", "--cluster-id=rome", "--join=",
 				"--share=10", "--cap=cpu=1"}, answers: []string{"", "", ""}, asked: 3,
@@ -64,6 +70,20 @@ func TestInitAsks(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+	for flag, with := range map[string][]string{
+		"--share":      {"--hub=cpu=8", "--share=5"},
+		"--hub":        {"--hub=cpu=8", "--without-liqo", "--cluster-id=rome"},
+		"--cluster-id": {"--hub=cpu=8", "--cluster-id=" + strings.Repeat("h", 42)},
+		"cpu=\"-8\"":   {"--hub=cpu=-8"},
+	} {
+		s := &start{}
+		if err := s.flags().Parse(with); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.installation(); api.CodeOf(err) != api.CodeInvalid || !strings.Contains(err.Error(), flag) {
+			t.Errorf("%v: %v", with, err)
+		}
 	}
 	s := &start{}
 	if err := s.ask(t.Context(), bufio.NewReader(strings.NewReader("y\n")),

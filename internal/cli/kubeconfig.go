@@ -30,11 +30,20 @@ type transportFlags struct{ transport, kubeconfig, namespace string }
 
 func (t *transportFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&t.transport, "broker-transport", "",
-		"how to reach the broker: http, or kubernetes (through objects in the broker's own cluster, docs/kubernetes.md) (default: kubernetes with --broker-kubeconfig, else http)")
+		"how to reach the broker: http, or kubernetes (through objects in the broker's own cluster, "+
+			"docs/kubernetes.md); empty: no broker, even if other flags name one "+
+			"(default: kubernetes with --broker-kubeconfig, else http)")
 	f.StringVar(&t.kubeconfig, "broker-kubeconfig", "",
 		"kubeconfig for the broker's cluster, from its operator: bourse broker kubeconfig CLUSTER")
 	f.StringVar(&t.namespace, "broker-namespace", "",
 		"namespace of this cluster's objects there (default: the one in the kubeconfig)")
+}
+
+// offline is a cluster without a broker: what the prototype's agent made of an empty transport. Its other flags
+// still named one.
+func offline(m settings.Member) settings.Member {
+	m.NoBroker, m.Join, m.BrokerURL, m.CertDir = true, "", "", ""
+	return m
 }
 
 // read checks the flags. Errors: Invalid with the flag.
@@ -70,15 +79,17 @@ func (sh *shell) kubeconfigCommand() *cobra.Command {
 	var kubeconfig, server string
 	var ttl time.Duration
 	cmd := &cobra.Command{
-		Use: "kubeconfig CLUSTER", Short: "Print a kubeconfig with which a cluster reaches this broker through objects", Args: cobra.ExactArgs(1),
-		Long: "For agents with --broker-transport kubernetes. The command creates the cluster's namespace in the broker's own cluster and\n" +
-			"binds it to the cluster ID. It prints a kubeconfig with a token. The token has the rights of ClusterRole " +
-			objects.Account + "\n" +
-			"(config/kubernetes) in that namespace, and no rights elsewhere. For an approved member the broker has created everything but\n" +
-			"the token: then you only need the right to create tokens there. The command uses your kubeconfig, not the broker.\n\n" +
-			"Anyone who has the printed kubeconfig can act as that cluster at the broker. Hand it over in private, and compare the\n" +
-			"fingerprint before you approve the cluster. To renew, run the command again before the token ends and replace the agent's\n" +
-			"file; the agent reads it again by itself. bourse broker revoke and remove end all tokens of a cluster.",
+		Use: "kubeconfig CLUSTER", Args: cobra.ExactArgs(1),
+		Short: "Print a kubeconfig with which a cluster reaches this broker through objects",
+		Long: "For agents with --broker-transport kubernetes. The command creates the cluster's namespace in the\n" +
+			"broker's own cluster and binds it to the cluster ID. It prints a kubeconfig with a token. The token has\n" +
+			"the rights of ClusterRole " + objects.Account + " (config/kubernetes) in that namespace, and no rights\n" +
+			"elsewhere. For an approved member the broker has created everything but the token: then you only need\n" +
+			"the right to create tokens there. The command uses your kubeconfig, not the broker.\n\n" +
+			"Anyone who has the printed kubeconfig can act as that cluster at the broker. Hand it over in private,\n" +
+			"and compare the fingerprint before you approve the cluster. To renew, run the command again before the\n" +
+			"token ends and replace the agent's file; the agent reads it again by itself. bourse broker revoke and\n" +
+			"remove end all tokens of a cluster.",
 		Example: "  bourse broker kubeconfig rome --ttl 168h > rome.kubeconfig",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := market.ValidCluster("CLUSTER", args[0]); err != nil {
@@ -137,13 +148,15 @@ func memberToken(ctx context.Context, c client.Client, cluster string,
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: objects.Namespace(cluster),
 		Name: objects.Account}}
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(ttl.Seconds()))}}
+	request := &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(ttl.Seconds()))}}
 	switch err := c.SubResource("token").Create(ctx, account, request); {
 	case err == nil:
 		return request.Status, nil
 	case unbound != nil && apierrors.IsNotFound(err): // a user who may only make tokens needs the broker for the rest
 		return authenticationv1.TokenRequestStatus{}, api.Errorf(api.CodeUnavailable, "%s", unbound).
-			Fix("use the kubeconfig of an admin of the broker's cluster: --kubeconfig; or approve %s first, if it asked to join: the broker binds its members", cluster)
+			Fix("use the kubeconfig of an admin of the broker's cluster: --kubeconfig; or approve %s first, if it asked to "+
+				"join: the broker binds its members", cluster)
 	default:
 		return authenticationv1.TokenRequestStatus{}, asAdmin(err)
 	}

@@ -3,10 +3,12 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
@@ -49,7 +51,8 @@ func reservationID(ctx context.Context, c *client.Client, name string) (string, 
 		return "", err
 	case r.Payload.Status.Reservation == "":
 		namespace, short, _ := strings.Cut(r.ID, "/")
-		return "", api.Errorf(api.CodeConflict, "request %s has no reservation: %s", r.ID, r.Payload.Status.Message).
+		return "", api.Errorf(api.CodeConflict, "request %s has no reservation: %s",
+			r.ID, api.WithoutCode(r.Payload.Status.Message)).
 			Fix("to delete it: kubectl -n %s delete resourcerequest %s", namespace, short)
 	}
 	return r.Payload.Status.Reservation, nil
@@ -69,9 +72,9 @@ func reservationNames(ctx context.Context, c *client.Client) ([]string, error) {
 	return names, err
 }
 
-// checkClusters warns of names that no cluster known here has. Errors: NotFound with flag, if the
-// flag must not be ignored.
-func (sh *shell) checkClusters(ctx context.Context, c *client.Client, flag string, must bool, names ...string) error {
+// checkClusters warns of names that no cluster known here has. With a fix it refuses them. Errors:
+// NotFound with flag and fix; Invalid for what no cluster can be named.
+func (sh *shell) checkClusters(ctx context.Context, c *client.Client, flag, fix string, names ...string) error {
 	clusters, err := c.Clusters(ctx)
 	peers, otherErr := c.Peers(ctx)
 	if err != nil || otherErr != nil || len(names) == 0 {
@@ -82,17 +85,51 @@ func (sh *shell) checkClusters(ctx context.Context, c *client.Client, flag strin
 		if name == "" || slices.Contains(known, name) {
 			continue
 		}
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			return api.Errorf(api.CodeInvalid, "%.80q is not a cluster ID", name).At(flag).Fix("see: bourse clusters")
+		}
 		text := fmt.Sprintf("no cluster %q is visible to you", name)
 		if alike := similar(name, known); len(alike) > 0 {
 			text += "; did you mean " + strings.Join(alike, " or ") + "?"
 		}
-		if must {
-			return api.Errorf(api.CodeNotFound, "%s", text).At(flag).
-				Fix("to name a cluster that may appear later, add --%s-unknown", strings.TrimPrefix(flag, "--"))
+		if fix != "" {
+			return api.Errorf(api.CodeNotFound, "%s", text).At(flag).Fix("%s", fix)
 		}
-		fmt.Fprintf(sh.progress, "warning: %s\n", strings.TrimSpace(flag+" "+text))
+		if flag != "" {
+			text = flag + ": " + text
+		}
+		fmt.Fprintf(sh.progress, "warning: %s\n", text)
 	}
 	return nil
+}
+
+// checkResources warns of resources that no visible cluster shares.
+func (sh *shell) checkResources(ctx context.Context, c *client.Client, flag string, resources api.Resources) {
+	clusters, err := c.Clusters(ctx)
+	var known []string
+	for _, one := range clusters {
+		for _, pool := range one.Payload.Pools {
+			for name := range pool.Allocatable {
+				known = append(known, string(name))
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(resources)) {
+		if err != nil || len(known) == 0 || slices.Contains(known, string(name)) {
+			continue
+		}
+		text := fmt.Sprintf("warning: %s: no visible cluster shares %s", flag, name)
+		alike := similar(string(name), known)
+		for _, full := range known {
+			if strings.HasSuffix(full, "/"+string(name)) {
+				alike = append(alike, full)
+			}
+		}
+		if len(alike) > 0 {
+			text += "; did you mean " + strings.Join(slices.Compact(slices.Sorted(slices.Values(alike))), " or ") + "?"
+		}
+		fmt.Fprintln(sh.progress, text)
+	}
 }
 
 // similar returns the known names that differ from name by two letters at most. Commands find their

@@ -1,10 +1,11 @@
 package cli
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -13,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
-	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
 )
 
 // column is one column of a table; a wide one shows only with -o wide.
@@ -26,11 +27,11 @@ type column[T any] struct {
 }
 
 // show writes items in the format of -o. It prints empty in place of an empty table.
-func show[T any](sh *shell, items []api.Envelope[T], empty string, columns ...column[T]) error {
-	switch sh.output {
-	case "json", "yaml":
+func show[T any](sh *shell, items []api.Envelope[T], empty string, columns []column[T]) error {
+	if sh.encodes() {
 		return sh.encode(items)
-	case "name":
+	}
+	if sh.output == "name" {
 		for _, item := range items {
 			fmt.Fprintln(sh.out, item.ID)
 		}
@@ -55,19 +56,6 @@ func rowsOf[T any](items []api.Envelope[T], columns []column[T], wide bool) [][]
 		}
 	}
 	return rows
-}
-
-// encode writes a payload as JSON or YAML.
-func (sh *shell) encode(v any) error {
-	data, err := json.MarshalIndent(v, "", "  ")
-	if err == nil && sh.output == "yaml" {
-		data, err = yaml.JSONToYAML(data)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(sh.out, strings.TrimSuffix(string(data), "\n"))
-	return err
 }
 
 func (sh *shell) table(rows [][]string) error { return writeTable(sh.out, rows) }
@@ -139,4 +127,48 @@ func count(n int, thing string) string {
 		return "1 " + thing
 	}
 	return strconv.Itoa(n) + " " + thing + "s"
+}
+
+// lister is a call of the client that returns all items of a kind.
+type lister[T any] = func(*client.Client, context.Context) ([]api.Envelope[T], error)
+
+// listed returns what a command runs that shows all items of a kind.
+func listed[T any](
+	list lister[T], show func([]api.Envelope[T]) error) func(context.Context, *client.Client, []string) error {
+	return func(ctx context.Context, c *client.Client, _ []string) error {
+		items, err := list(c, ctx)
+		if err != nil {
+			return err
+		}
+		return show(items)
+	}
+}
+
+// find returns the item with an ID. Errors: those of list; missing if there is none.
+func find[T any](ctx context.Context, c *client.Client, list lister[T], id string,
+	missing *api.Error) (found api.Envelope[T], err error) {
+	items, err := list(c, ctx)
+	if err != nil {
+		return found, err
+	}
+	if i := slices.IndexFunc(items, func(item api.Envelope[T]) bool { return item.ID == id }); i >= 0 {
+		return items[i], nil
+	}
+	return found, missing
+}
+
+// idsOf returns a function that returns the IDs of all items of a kind, for completion.
+func idsOf[T any](list lister[T]) func(context.Context, *client.Client) ([]string, error) {
+	return func(ctx context.Context, c *client.Client) ([]string, error) {
+		items, err := list(c, ctx)
+		return ids(items), err
+	}
+}
+
+func ids[T any](items []api.Envelope[T]) []string {
+	names := make([]string, len(items))
+	for i, item := range items {
+		names[i] = item.ID
+	}
+	return names
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Whatever is written after --plan is a plan, or an error at --plan that says how it is written; it
-// never panics.
+// Any text after --plan is a plan, or an error at --plan that says how to write one. It never panics.
 func FuzzParsePlan(f *testing.F) {
 	for _, text := range []string{
 		"small:cpu=2,memory=4Gi,price=0.10EUR/hour,quantity=5,units=1-8,min=1h,max=720h,pool=general",

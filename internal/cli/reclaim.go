@@ -16,8 +16,9 @@ func (sh *shell) reclaimCommand() *cobra.Command {
 		return "Take back " + strings.Join(args, ", ") + "? The buyer is notified at once."
 	}, &cobra.Command{
 		Use: "reclaim CONTRACT...", GroupID: "use", Short: "Take back sold contracts, with the notice of their plans",
-		Long: "If a plan has a notice (spot), its seller can take a contract back before its end. The buyer is notified at once. The contract\n" +
-			"ends after the notice, on both sides. This cannot be undone. Without a notice, ending a contract early is a breach (bourse evict).",
+		Long: "If a plan has a notice (spot), its seller can take a contract back before its end. The buyer is notified\n" +
+			"at once. The contract ends after the notice, on both sides. This cannot be undone. Without a notice,\n" +
+			"ending a contract early is a breach (bourse evict).",
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.person, dealNames),
 	}, func(ctx context.Context, c *client.Client, args []string) error {
 		for _, id := range args {

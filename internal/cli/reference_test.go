@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -37,9 +38,15 @@ func exitCodes() string {
 	}
 	return text +
 		"\n## Output\n\nResults are on standard output, everything else on standard error. With `-o json` and `-o yaml`, a list is an array of\n" +
-		"objects with `id`, `revision` and `payload`. [openapi.yaml](../openapi.yaml) and [openapi-agent.yaml](../openapi-agent.yaml)\n" +
-		"describe each payload. `card`, `assignment`, `acceptance`, `offer` and `end` in it are signed documents (JWS). `status`,\n" +
-		"`doctor`, `audit` and `why` print one object.\n\n"
+		"objects with `id`, `revision` and `payload`. [openapi.yaml](../openapi.yaml) and\n" +
+		"[openapi-agent.yaml](../openapi-agent.yaml) describe each payload. `card`, `assignment`, `acceptance`, `offer` and\n" +
+		"`end` in it are signed documents (JWS). Only\n" +
+		"`contracts` prints them; elsewhere add `--show-documents`. `status`, `doctor`, `audit` and `why` print one object.\n\n" +
+		"`reserve`, `buy`, `confirm`, `resize` and `extend` print the ID of the reservation. With `-o json` they print the\n" +
+		"ResourceRequest: its `id` is NAMESPACE/NAME, and `payload.status.reservation` is the ID of the reservation.\n\n" +
+		"`-o jsonpath=PATH` and `-o custom-columns=TITLE:PATH,...` take paths as kubectl does. A list has no `items`:\n\n" +
+		"    bourse reservations -o jsonpath='{range [*]}{.id}{\"\\t\"}{.payload.state}{\"\\n\"}{end}'\n" +
+		"    bourse reservations -o custom-columns=ID:.id,CPU:.payload.resources.cpu\n\n"
 }
 
 // The reference of the commands in docs/reference is what their --help says.
@@ -53,9 +60,17 @@ func TestReference(t *testing.T) {
 	write = func(c *cobra.Command) {
 		c.DisableAutoGenTag = true
 		c.InitDefaultHelpFlag()
-		if err := doc.GenMarkdownCustom(c, &page, func(string) string { return "#the-command-line" }); err != nil {
+		var text bytes.Buffer
+		if err := doc.GenMarkdownCustom(c, &text, func(string) string { return "#the-command-line" }); err != nil {
 			t.Fatal(err)
 		}
+		whole := text.String()
+		for _, flags := range []*pflag.FlagSet{c.NonInheritedFlags(), c.InheritedFlags()} {
+			if long := flags.FlagUsages(); long != "" {
+				whole = strings.Replace(whole, long, flags.FlagUsagesWrapped(100), 1)
+			}
+		}
+		page.WriteString(whole)
 		for _, child := range c.Commands() {
 			if child.IsAvailableCommand() {
 				write(child)

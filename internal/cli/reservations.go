@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -14,17 +13,22 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/trust"
 )
 
 func (sh *shell) reservationsCommand() *cobra.Command {
 	all := false
 	cmd := &cobra.Command{
-		Use: "reservations [RESERVATION...]", GroupID: "use", Short: "List the reservations of your cluster, as consumer and as provider",
-		Long: "Reservations lists those that have not ended, or the ones that you name: by ID, or by the name of the ResourceRequest.\n" +
-			"STATE Pending means that it waits for capacity, Held that it is not bound yet, Reserved that both clusters are bound.",
+		Use: "reservations [RESERVATION...]", GroupID: "use",
+		Short: "List the reservations of your cluster, as consumer and as provider",
+		Long: "Reservations lists those that have not ended, or the ones that you name: by ID, or by the name of the\n" +
+			"ResourceRequest. STATE Pending means that it waits for capacity, Held that it is not bound yet, Reserved\n" +
+			"that both clusters are bound. CLUSTER is the provider, or `to` and the consumer if your cluster lends.\n" +
+			"-o wide also shows the names of ResourceRequests.",
 		Args: cobra.ArbitraryArgs, ValidArgsFunction: sh.complete(sh.person, reservationNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			items, err := c.Reservations(ctx)
@@ -49,10 +53,15 @@ func (sh *shell) reservationsCommand() *cobra.Command {
 			if len(args) > 0 {
 				items = named
 			}
-			if err := sh.warnOfNodes(ctx, c); err != nil {
+			self, err := c.Status(ctx)
+			if err == nil {
+				err = sh.warnOfNodes(ctx, c)
+			}
+			if err != nil {
 				return err
 			}
-			return sh.showReservations(items)
+			requests, _ := c.Requests(ctx)
+			return sh.showReservations(self.Cluster, items, requests)
 		}),
 	}
 	cmd.Flags().BoolVarP(&all, "all", "A", false, "also reservations that have ended")
@@ -77,33 +86,54 @@ func noReservation(name string) error {
 	return api.Errorf(api.CodeNotFound, "no reservation %.80q of yours", name).Fix("see: bourse reservations -A")
 }
 
-func (sh *shell) showReservations(items []client.Reservation) error {
+// showReservations lists reservations as the cluster self sees them.
+func (sh *shell) showReservations(self string, items []client.Reservation, requests []client.RequestStatus) error {
 	type R = client.Reservation
-	return show(sh, items, "No reservation. Create one: bourse reserve --cpu 4 --memory 8Gi",
-		column[api.Reservation]{"RESERVATION", false, func(r R) string { return r.ID }},
-		column[api.Reservation]{"STATE", false, func(r R) string { return string(r.Payload.State) }},
-		column[api.Reservation]{"CONSUMER", false, func(r R) string { return r.Payload.Consumer }},
-		column[api.Reservation]{"PROVIDER", false, func(r R) string { return r.Payload.Provider }},
-		column[api.Reservation]{"RESOURCES", false, func(r R) string { return sizes(r.Payload.Resources) }},
-		column[api.Reservation]{"ENDS IN", false, func(r R) string {
+	names := map[string]string{}
+	for _, r := range requests {
+		names[r.Payload.Status.Reservation] = r.ID
+	}
+	return show(sh, items, "No reservation. Create one: bourse reserve --cpu 4 --memory 8Gi", []column[api.Reservation]{
+		{"RESERVATION", false, func(r R) string { return r.ID }},
+		{"STATE", false, func(r R) string { return string(r.Payload.State) }},
+		{"CLUSTER", false, func(r R) string {
+			if r.Payload.Provider == self {
+				return "to " + r.Payload.Consumer
+			}
+			return r.Payload.Provider
+		}},
+		{"RESOURCES", false, func(r R) string { return sizes(r.Payload.Resources) }},
+		{"ENDS IN", false, func(r R) string {
 			switch {
 			case r.Payload.State == api.Releasing:
 				return "ending"
 			case !r.Payload.State.Counts():
 				return ""
 			}
-			return until(r.Payload.Until)
+			return until(endOf(r.Payload))
 		}},
-		column[api.Reservation]{"CHANGE", true, func(r R) string { return changeOf(r.Payload.Change) }},
-		column[api.Reservation]{"REASON", false, func(r R) string {
+		{"CHANGE", true, func(r R) string { return changeOf(r.Payload.Change) }},
+		{"REASON", false, func(r R) string {
 			if at := place(r.Payload); at != "" {
 				return fmt.Sprintf("%s (%s)", r.Payload.Reason, at)
 			}
 			return string(r.Payload.Reason)
 		}},
-		column[api.Reservation]{"SLICE", true, func(r R) string { return r.Payload.Slice }},
-		column[api.Reservation]{"CREATED", true, func(r R) string { return r.Payload.Created.Format(time.RFC3339) }},
-	)
+		{"REQUEST", true, func(r R) string { return names[r.ID] }},
+		{"CONSUMER", true, func(r R) string { return r.Payload.Consumer }},
+		{"PROVIDER", true, func(r R) string { return r.Payload.Provider }},
+		{"SLICE", true, func(r R) string { return r.Payload.Slice }},
+		{"CREATED", true, func(r R) string { return r.Payload.Created.Format(time.RFC3339) }},
+	})
+}
+
+// endOf returns when a reservation ends: earlier than agreed if its seller takes it back.
+func endOf(p api.Reservation) metav1.Time {
+	var early api.Reclaim
+	if p.Reclaim != "" && trust.Claimed(p.Reclaim, &early) == nil && early.Effective.Before(&p.Until) {
+		return early.Effective
+	}
+	return p.Until
 }
 
 // place returns the place of a reservation in the queue and its waiting time: "number 2, waiting
@@ -133,112 +163,16 @@ func sizes(r api.Resources) string {
 	return strings.Join(parts, " ")
 }
 
-func (sh *shell) whyCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "why RESERVATION", GroupID: "use", Short: "Explain why a reservation got its provider, or none",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, reservationNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
-			id, err := reservationID(ctx, c, args[0])
-			if err != nil {
-				return err
-			}
-			r, err := c.Reservation(ctx, id)
-			if err != nil {
-				return err
-			}
-			d := r.Payload.Decision
-			if d == nil {
-				return api.Errorf(api.CodeNotFound, "this cluster has no explanation for reservation %s", args[0]).
-					Fix("only the consumer can read the explanation")
-			}
-			if sh.output == "json" || sh.output == "yaml" {
-				return sh.encode(d)
-			}
-			p := r.Payload
-			fmt.Fprintf(sh.out, "%s of %s is %s", r.ID, sizes(p.Resources), p.State)
-			if p.Provider != "" {
-				fmt.Fprintf(sh.out, " on %s", p.Provider)
-			}
-			fmt.Fprintln(sh.out, reasonOf(p))
-			if request, err := findRequest(ctx, c, r.ID); err == nil && request.Payload.Status.Message != "" {
-				fmt.Fprintln(sh.out, request.Payload.Status.Message)
-			}
-			if w := p.Waiting; w != nil && p.State == api.Pending {
-				fmt.Fprintf(sh.out, "%s, with priority %d, at the latest until %s\n",
-					place(p), w.Priority, w.Until.Format(time.RFC3339))
-			} else if w != nil && w.Since.Before(&p.Created) {
-				fmt.Fprintf(sh.out, "it waited for %s\n", p.Created.Sub(w.Since.Time).Round(time.Second))
-			}
-			if len(p.Group) > 0 {
-				fmt.Fprintf(sh.out, "it is one of %d parts of a request; releasing one releases all: %s\n",
-					len(p.Group), strings.Join(p.Group, ", "))
-			}
-			explain(sh.out, *d)
-			for _, t := range p.Tried {
-				fmt.Fprintf(sh.out, "  asked %s, which did not accept: %s\n", t.Provider, reasonText(string(t.Reason), t.Message))
-			}
-			return nil
-		}),
-	}
-}
-
-func reasonOf(p api.Reservation) string {
-	if p.Reason == "" {
-		return ""
-	}
-	return " (" + reasonText(string(p.Reason), p.Message) + ")"
-}
-
-// reasonText returns a reason and a message. Messages of errors begin with a code, which is left out.
-func reasonText(reason, message string) string {
-	message = api.WithoutCode(message)
-	if message == "" {
-		return reason
-	}
-	return reason + ": " + message
-}
-
-// explain writes a decision as text. The numbers add up.
-func explain(out io.Writer, d api.Decision) {
-	if d.Parts > 1 {
-		fmt.Fprintf(out, "in %d equal parts, each on another cluster; for each part:\n", d.Parts)
-	}
-	fmt.Fprintf(out, "%s considered, %d qualify\n", count(d.Considered, "cluster"), d.Candidates)
-	if d.Hidden > 0 {
-		fmt.Fprintf(out, "  %s not visible to you\n", count(d.Hidden, "cluster"))
-	}
-	for _, e := range d.Eliminated {
-		fmt.Fprintf(out, "  %d eliminated by %s (%s)\n", e.Count, e.Filter, e.Reason)
-	}
-	for i, s := range d.Top {
-		mark := ""
-		if s.Cluster == d.Chosen {
-			mark = "  <- chosen"
-		}
-		var parts []string
-		for _, by := range s.Scores {
-			parts = append(parts, by.Scorer+" "+points(by.Value))
-		}
-		if s.Bought != nil {
-			parts = append(parts, purchaseText(*s.Bought))
-		}
-		fmt.Fprintf(out, "  %d. %s  %s  (%s)%s\n", i+1, s.Cluster, points(s.Score), strings.Join(parts, ", "), mark)
-	}
-	if d.NearestMiss != nil {
-		fmt.Fprintf(out, "  nearest miss: %s, by %s: %s\n", d.NearestMiss.Cluster,
-			d.NearestMiss.Filter, d.NearestMiss.Message)
-	}
-}
-
 func (sh *shell) releaseCommand() *cobra.Command {
 	var sure consent
 	var given []string
 	all := false
 	cmd := &cobra.Command{
 		Use: "release RESERVATION...", GroupID: "use", Short: "Release reservations, and delete their ResourceRequests",
-		Long: "Release ends reservations that your cluster made, named by ID or by the name of the ResourceRequest. --all ends every one.\n" +
-			"Volumes whose data is at the provider are deleted with a reservation. Release names them and, at a terminal, asks.\n" +
-			"Elsewhere it ends nothing that has volumes, unless --volumes-die has the digest of their list.",
+		Long: "Release ends reservations that your cluster made, named by ID or by the name of the ResourceRequest.\n" +
+			"--all ends every one. Volumes whose data is at the provider are deleted with a reservation. Release\n" +
+			"names them and, at a terminal, asks. Elsewhere it ends nothing that has volumes, unless --volumes-die\n" +
+			"has the digest of their list.",
 		Example: "  bourse release web\n  bourse release --all",
 		Args:    cobra.ArbitraryArgs, ValidArgsFunction: sh.complete(sh.person, reservationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -292,19 +226,27 @@ func ownReservations(ctx context.Context, c *client.Client, self string) (own []
 // release releases a reservation. It gives up the volumes whose digest the user gave, or those that
 // the user agrees to.
 func (sh *shell) release(cmd *cobra.Command, c *client.Client, id string, given []string) error {
-	ctx, in := cmd.Context(), cmd.InOrStdin()
-	err := c.ReleaseLocally(ctx, id, api.Release{})
+	return sh.giveUp(cmd, given, func(word string) error {
+		return c.ReleaseLocally(cmd.Context(), id, api.Release{VolumesDie: word})
+	})
+}
+
+// giveUp ends something. If that would delete volumes, it ends it with their digest, if the user gave that or
+// agrees.
+func (sh *shell) giveUp(cmd *cobra.Command, given []string, end func(word string) error) error {
+	in, err := cmd.InOrStdin(), end("")
 	e, _ := errors.AsType[*api.Error](err)
 	if e == nil || e.Code != api.CodeVolumesAtStake || e.Volumes == nil {
 		return err
 	}
 	word := e.Volumes.Digest
 	if !slices.Contains(given, word) {
-		if len(given) > 0 || !terminal(in) || !agrees(ctx, bufio.NewReader(in), sh.progress, e.Detail+". Delete the data?") {
+		if len(given) > 0 || !terminal(in) ||
+			!agrees(cmd.Context(), bufio.NewReader(in), sh.progress, e.Detail+". Delete the data?") {
 			return err
 		}
 	}
-	return c.ReleaseLocally(ctx, id, api.Release{VolumesDie: word})
+	return end(word)
 }
 
 func (sh *shell) confirmCommand() *cobra.Command {

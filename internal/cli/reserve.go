@@ -1,50 +1,31 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
-	"github.com/bourse-dev/bourse/internal/money"
 )
-
-// wish holds the flags of reserve.
-type wish struct {
-	cpu, memory, gpu              string
-	resources, properties         map[string]string
-	reflect, podShape             map[string]string
-	duration                      time.Duration
-	pool, where, target, strategy string
-	network, maxPrice, data       string
-	exclude, prefer, offload      []string
-	namespace, name, broker, via  string
-	confirm, dryRun, noWait       bool
-	excludeUnknown, keepAsking    bool
-	timeout, wait                 time.Duration
-	priority, split               int32
-}
 
 func (sh *shell) reserveCommand() *cobra.Command {
 	w := &wish{}
 	cmd := &cobra.Command{
 		Use: "reserve", GroupID: "use", Short: "Reserve resources of another cluster",
-		Long: "Reserve creates a ResourceRequest in your cluster and waits until both clusters are bound.\n" +
-			"With --wait, a request that no cluster can serve now waits in the broker's queue, by priority, then age. It keeps\n" +
+		Long: "Reserve creates a ResourceRequest in your cluster and waits until both clusters are bound. With --wait,\n" +
+			"a request that no cluster can serve now waits in the broker's queue, by priority, then age. It keeps\n" +
 			"waiting when you interrupt this command.\n" +
-			"With --dry-run it creates nothing. It prints the clusters considered, what eliminated each, the scores, the choice,\n" +
-			"and the objects that it would create.",
+			"With --dry-run it creates nothing. It prints the clusters considered, what eliminated each, the scores,\n" +
+			"the choice, and the objects that it would create.",
 		Example: "  bourse reserve --cpu 4 --memory 8Gi --where 'region == \"eu\"' --for 1h\n" +
 			"  bourse reserve --resource nvidia.com/gpu=2 --where '\"NVIDIA-A100-SXM4-80GB\" in gpus' --dry-run\n" +
 			"  bourse reserve --cpu 64 --wait 2h --priority 10\n" +
@@ -65,177 +46,16 @@ func (sh *shell) reserveCommand() *cobra.Command {
 	f.StringSliceVar(&w.exclude, "exclude", nil, "providers not to consider")
 	f.BoolVar(&w.excludeUnknown, "exclude-unknown", false, "accept names in --exclude that no visible cluster has")
 	f.StringSliceVar(&w.prefer, "prefer", nil, "providers to prefer, best first")
+	f.BoolVar(&w.aggregated, "aggregated", false, "also consider hubs, which lend on what they borrow")
+	f.BoolVar(&w.relend, "relend", false, "lend on what is reserved: this cluster is a hub")
 	f.StringVar(&w.strategy, "strategy", "", "how to choose: balance (default), pack, reliable, or with --max-price cheap")
 	f.StringVar(&w.maxPrice, "max-price", "",
-		"also consider providers that lend only by offers, up to this price for all of it, such as 3EUR/hour (default: do not buy)")
+		"also consider providers that lend only by offers, up to this price for all of it, such as 3EUR/hour "+
+			"(default: do not buy)")
 	f.Int32Var(&w.split, "split", 0,
 		"largest number of clusters, with equal parts; all parts are reserved or none (default: one cluster)")
 	w.useFlags(cmd)
-	fixed(cmd, "strategy", string(api.Balance), string(api.Pack), string(api.Reliable), string(api.Cheap))
-	fixed(cmd, "pool", api.GeneralPool)
-	_ = cmd.RegisterFlagCompletionFunc("target", sh.complete(sh.person, clusterNames))
-	_ = cmd.RegisterFlagCompletionFunc("exclude", sh.complete(sh.person, clusterNames))
-	_ = cmd.RegisterFlagCompletionFunc("prefer", sh.complete(sh.person, clusterNames))
 	return cmd
-}
-
-// useFlags adds the flags for the request itself, and for the use of the reservation in this cluster.
-func (w *wish) useFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringSliceVar(&w.offload, "offload", nil,
-		"namespaces whose pods may run there: the request's own, or those with the label "+api.RequestsFromLabel)
-	f.StringToStringVar(&w.reflect, "reflect", nil,
-		"what Liqo copies to the provider besides pods: secrets, configMaps or services = All, AllowList or None (default secrets=AllowList, the others All)")
-	f.StringVar(&w.data, "data", "",
-		"for offloaded namespaces with volumes at a provider: Stay (default: no other provider), or Move (the volumes stay behind)")
-	f.StringVar(&w.network, "network", "",
-		"wireguard: pods of both clusters reach each other through Liqo's network; none (default)")
-	durationVar(f, &w.wait, "wait", 0,
-		"how long to wait if no cluster can serve the request now, such as 2h (default: the request is Rejected at once)")
-	f.Int32Var(&w.priority, "priority", 0, "priority among waiting requests, -100 to 100; the highest is served first")
-	f.StringVarP(&w.namespace, "namespace", "n", "default", "namespace of the ResourceRequest")
-	f.StringVar(&w.name, "name", "", "name of the ResourceRequest (default: generated)")
-	f.StringVar(&w.broker, "broker", "",
-		"broker to ask, one of bourse brokers (default: the first that is enabled and answers)")
-	f.BoolVar(&w.confirm, "confirm", false, "only hold the capacity, until you confirm it (bourse confirm)")
-	f.BoolVar(&w.dryRun, "dry-run", false, "decide and explain, but create nothing")
-	fixed(cmd, "network", string(api.NetworkNone), string(api.NetworkWireGuard))
-	fixed(cmd, "data", string(api.DataStay), string(api.DataMove))
-	w.waitFlags(f)
-}
-
-// amountFlags adds the flags for amounts.
-func (w *wish) amountFlags(f *pflag.FlagSet) {
-	f.StringVar(&w.cpu, "cpu", "", "CPUs, such as 4 or 500m")
-	f.StringVar(&w.memory, "memory", "", "memory, such as 8Gi")
-	f.StringVar(&w.gpu, "gpu", "", "NVIDIA GPUs (nvidia.com/gpu)")
-	f.StringToStringVar(&w.resources, "resource", nil, "any resource: NAME=AMOUNT, may be repeated")
-}
-
-// waitFlags adds the flags for how long to wait for an answer.
-func (w *wish) waitFlags(f *pflag.FlagSet) {
-	f.BoolVar(&w.noWait, "no-wait", false, "return as soon as the request is created")
-	durationVar(f, &w.timeout, "timeout", 6*time.Minute,
-		"how long to wait until both clusters are bound, once a cluster can serve the request")
-}
-
-// request makes a request from the flags. Errors: Invalid with the flag.
-func (w *wish) request() (api.Request, error) {
-	r := api.Request{
-		Resources: api.Resources{}, Pool: w.pool, Where: w.where, Properties: w.properties, Target: w.target,
-		Exclude: w.exclude, Prefer: w.prefer, Strategy: api.Strategy(w.strategy), Confirm: w.confirm,
-		Network: api.NetworkMode(w.network), Split: w.split,
-	}
-	if w.duration != 0 {
-		r.Duration = &metav1.Duration{Duration: w.duration}
-	}
-	w.queue(&r)
-	if err := w.into(r.Resources); err != nil {
-		return r, err
-	}
-	var err error
-	if r.MaxPrice, err = readMaxPrice(w.maxPrice); err != nil {
-		return r, err
-	}
-	if r.PodShape, err = amounts("--pod-shape", w.podShape); err != nil {
-		return r, err
-	}
-	if len(r.Resources) == 0 {
-		return r, api.Invalid("--cpu", "nothing is asked for").Fix("give an amount: --cpu 4 --memory 8Gi")
-	}
-	return r, nil
-}
-
-// queue sets how long a request waits, and its priority.
-func (w *wish) queue(r *api.Request) {
-	if r.Priority = w.priority; w.wait != 0 {
-		r.Wait = &metav1.Duration{Duration: w.wait}
-	}
-}
-
-// readMaxPrice reads --max-price. It is nil if the flag is empty. Errors: Invalid with the flag.
-func readMaxPrice(text string) (*api.Price, error) {
-	if text == "" {
-		return nil, nil
-	}
-	return money.Read("--max-price", text)
-}
-
-// amounts reads the resources of a flag, by name. It is nil if there are none. Errors: Invalid with the flag.
-func amounts(flag string, texts map[string]string) (api.Resources, error) {
-	var out api.Resources
-	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		q, err := readAmount(flag, name, name+"=", texts[name])
-		if err != nil {
-			return nil, err
-		}
-		if out == nil {
-			out = api.Resources{}
-		}
-		out[resourceName(name)] = q
-	}
-	return out, nil
-}
-
-// readAmount reads the amount of one resource. Errors: Invalid with the flag, also for less than
-// 1Mi of memory or storage: its unit is missing. label stands before the amount in the error.
-func readAmount(flag, name, label, text string) (resource.Quantity, error) {
-	q, err := resource.ParseQuantity(text)
-	if err != nil || q.Sign() < 0 {
-		e := api.Invalid(flag, "%s%q is not an amount", label, text)
-		number := strings.TrimRightFunc(text, unicode.IsLetter)
-		unit := strings.ToUpper(text[len(number):])
-		if unit = strings.TrimSuffix(strings.TrimSuffix(unit, "B"), "I"); len(unit) == 1 && strings.Contains("KMGTP", unit) {
-			return q, e.Fix("write %s%si", number, unit)
-		}
-		return q, e.Fix("write amounts as Kubernetes does: 4, 500m, 8Gi")
-	}
-	inBytes := name == "memory" || name == "ephemeral-storage" || strings.HasSuffix(name, "storage")
-	if inBytes && q.Sign() > 0 && q.Value() < 1<<20 {
-		return q, api.Invalid(flag, "%s%q is %s bytes", label, text, q.String()).
-			Fix("did you mean %sGi?", strings.TrimRightFunc(text, unicode.IsLetter))
-	}
-	return q, nil
-}
-
-// into adds the amounts of the flags to all. Errors: Invalid with the flag.
-func (w *wish) into(all api.Resources) error {
-	for _, ask := range w.amounts() {
-		q, err := readAmount(ask.flag, ask.resource, "", ask.amount)
-		if err != nil {
-			return err
-		}
-		all[resourceName(ask.resource)] = q
-	}
-	return nil
-}
-
-// offloading makes the Offload from the flags. It is nil if no namespace is named.
-func (w *wish) offloading() (*api.Offload, error) {
-	if len(w.offload) == 0 {
-		if len(w.reflect) > 0 {
-			return nil, api.Invalid("--reflect", "nothing is offloaded").Fix("name the namespaces: --offload NAMESPACE")
-		}
-		return nil, nil
-	}
-	o := &api.Offload{Namespaces: w.offload, Data: api.DataPolicy(w.data)}
-	if o.Data != "" && o.Data != api.DataStay && o.Data != api.DataMove {
-		return nil, api.Invalid("--data", "%.40q is not a policy", w.data).Fix("use Stay or Move")
-	}
-	for kind, policy := range w.reflect {
-		if o.Reflect == nil {
-			o.Reflect = &api.Reflect{}
-		}
-		to, known := map[string]*api.ReflectPolicy{"secrets": &o.Reflect.Secrets,
-			"configMaps": &o.Reflect.ConfigMaps, "services": &o.Reflect.Services}[kind]
-		if !known || !slices.Contains([]api.ReflectPolicy{api.ReflectAll, api.ReflectAllowList, api.ReflectNone},
-			api.ReflectPolicy(policy)) {
-			return nil, api.Invalid("--reflect", "%s=%s is not a policy", kind, policy).
-				Fix("use secrets, configMaps or services = All, AllowList or None")
-		}
-		*to = api.ReflectPolicy(policy)
-	}
-	return o, nil
 }
 
 // asked is the amount of one resource in one flag.
@@ -272,16 +92,21 @@ func (sh *shell) place(ctx context.Context, c *client.Client, w *wish, r api.Req
 	if err != nil {
 		return err
 	}
-	for _, names := range []struct {
-		flag string
-		must bool
-		all  []string
-	}{{"--exclude", !w.excludeUnknown, w.exclude}, {"--prefer",
-		false, w.prefer}, {"--target", false, []string{w.target}}} {
-		if err := sh.checkClusters(ctx, c, names.flag, names.must, names.all...); err != nil {
+	fix := "to name a cluster that may appear later, add --exclude-unknown"
+	if w.excludeUnknown {
+		fix = ""
+	}
+	err = cmp.Or(sh.checkClusters(ctx, c, "--exclude", fix, w.exclude...),
+		sh.checkClusters(ctx, c, "--prefer", "", w.prefer...), sh.checkClusters(ctx, c, "--target", "", w.target))
+	if err != nil {
+		return err
+	}
+	if w.broker != "" {
+		if _, err := knownBrokerOf(ctx, c, w.broker); err != nil {
 			return err
 		}
 	}
+	sh.checkResources(ctx, c, "--resource", r.Resources)
 	create := api.RequestCreate{Namespace: w.namespace, Name: w.name,
 		Request: r, Offload: offload, Broker: w.broker, Via: vias[w.via]}
 	e, err := c.DryRun(ctx, create)
@@ -310,7 +135,8 @@ func (sh *shell) place(ctx context.Context, c *client.Client, w *wish, r api.Req
 	case s.State == api.Rejected && s.Reservation != "":
 		return sh.rejected(ctx, c, s.Reservation)
 	case s.State.Over():
-		return api.Errorf(api.CodeInsufficient, "request %s failed: %s", done.ID, s.Message).
+		why := strings.TrimPrefix(api.WithoutCode(s.Message), string(s.State)+": ")
+		return api.Errorf(api.CodeInsufficient, "request %s failed: %s", done.ID, why).
 			Fix("to remove it: bourse release %s", done.ID)
 	default:
 		return sh.showRequest(done)
@@ -370,7 +196,8 @@ func (sh *shell) follow(ctx context.Context, c *client.Client,
 		select {
 		case <-time.After(100 * time.Millisecond):
 		case <-ctx.Done():
-			return now, api.Errorf(api.CodeUnavailable, "request %s is not done yet: %s", made.ID, stuckAt(now)).
+			return now, api.Errorf(api.CodeUnavailable, "request %s is not done yet: %s",
+				made.ID, api.WithoutCode(stuckAt(now))).
 				Fix("the agent continues; to follow: bourse describe %s; to end it: bourse release %[1]s", name)
 		}
 	}
@@ -401,14 +228,10 @@ func step(c *metav1.Condition) string {
 }
 
 func (sh *shell) showRequest(r client.RequestStatus) error {
-	if sh.output == "json" || sh.output == "yaml" {
+	if sh.encodes() {
 		return sh.encode(r)
 	}
-	id := r.Payload.Status.Reservation
-	if id == "" {
-		id = r.ID
-	}
-	_, err := fmt.Fprintln(sh.out, id)
+	_, err := fmt.Fprintln(sh.out, cmp.Or(r.Payload.Status.Reservation, r.ID))
 	return err
 }
 

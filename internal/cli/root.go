@@ -8,14 +8,19 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/journal"
 )
 
 // Main runs the program and returns its exit code.
@@ -25,12 +30,26 @@ func Main(args []string, out, progress io.Writer) int {
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	root := Root(out, progress)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
 	}
+	if _, refused := errors.AsType[*journal.RefusedError](err); refused {
+		err = api.Errorf(api.CodeConflict, "%s", err)
+	}
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		err = api.Errorf(api.CodeUnavailable, "interrupted").Fix("what was written stays, and the agent continues with it")
+	}
+	if _, away := errors.AsType[*pgconn.ConnectError](err); away {
+		err = api.Errorf(api.CodeUnavailable, "%s", err).At("--store").
+			Fix("check that PostgreSQL runs, and the user, the password and the database")
+	}
+	e, _ := errors.AsType[*api.Error](err)
+	if e != nil {
+		e.Field = flagOf(cmd, e.Field)
+	}
 	fmt.Fprintln(progress, "error:", err)
-	if e, ok := errors.AsType[*api.Error](err); ok {
+	if e != nil {
 		if e.Decision != nil {
 			explain(progress, *e.Decision)
 		}
@@ -39,12 +58,30 @@ func Main(args []string, out, progress io.Writer) int {
 	return 1
 }
 
+// flagOf returns the flag of a command that sets a field of the API: --max-price for
+// request.maxPrice. It returns the field itself if no flag sets it.
+func flagOf(cmd *cobra.Command, field string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(field, "request."), ".")
+	name = capital.ReplaceAllStringFunc(name, func(letter string) string { return "-" + strings.ToLower(letter) })
+	if name == "resources" || name == "properties" {
+		name = map[string]string{"resources": "resource", "properties": "property"}[name]
+	}
+	if cmd.Flags().Lookup(name) == nil {
+		return field
+	}
+	return "--" + name
+}
+
+var capital = regexp.MustCompile("[A-Z]")
+
 // shell holds what every command shares.
 type shell struct {
 	out, progress io.Writer
 	server        string
 	operatorCert  string
 	output        string
+	fields        []field // of -o jsonpath and custom-columns
+	documents     bool
 }
 
 // Root is the whole command tree.
@@ -53,8 +90,8 @@ func Root(out, progress io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "bourse",
 		Short: "A resource broker for Liqo federations",
-		Long: "Bourse is a resource broker for Kubernetes clusters that run Liqo. Clusters find each other, agree on resources,\n" +
-			"and are held to the agreement.\n" +
+		Long: "Bourse is a resource broker for Kubernetes clusters that run Liqo. Clusters find each other, agree on\n" +
+			"resources, and are held to the agreement.\n" +
 			"Start with: bourse demo",
 		SilenceUsage: true, SilenceErrors: true, PersistentPreRunE: sh.checkForm, Version: version(),
 	}
@@ -63,15 +100,24 @@ func Root(out, progress io.Writer) *cobra.Command {
 	root.SetErr(progress)
 	root.PersistentFlags().StringVar(&sh.server, "server", os.Getenv("BOURSE_SERVER"),
 		"agent or broker to talk to: https://HOST:PORT or unix:///SOCKET (also BOURSE_SERVER)")
-	root.PersistentFlags().StringVarP(&sh.output, "output", "o", "table", "output format: table, wide, json, yaml or name")
-	fixed(root, "output", forms...)
+	root.PersistentFlags().StringVarP(&sh.output, "output", "o", "table",
+		"output format: table, wide, json, yaml, name, jsonpath=PATH or custom-columns=TITLE:PATH,...")
+	root.PersistentFlags().BoolVar(&sh.documents, "show-documents", false,
+		"with -o json or yaml, show signed documents (JWS)")
 	root.AddGroup(&cobra.Group{ID: "use", Title: "Use resources of other clusters:"},
 		&cobra.Group{ID: "run", Title: "Run a federation:"})
 	root.AddCommand(
-		sh.clustersCommand(), sh.catalogCommand(), sh.buyCommand(), sh.offerCommand(), sh.contractsCommand(), sh.contractCommand(), sh.usageCommand(), sh.reserveCommand(), sh.reservationsCommand(), sh.describeCommand(), sh.whyCommand(), sh.confirmCommand(), sh.approvalsCommand(), sh.approveCommand(), sh.refuseCommand(), sh.reclaimCommand(), sh.resizeCommand(), sh.extendCommand(), sh.releaseCommand(), sh.statusCommand(), sh.trustCommand(), sh.brokersCommand(), sh.doctorCommand(), sh.auditCommand(), sh.evictCommand(), sh.suspendCommand(), sh.resumeCommand(),
-		sh.brokerCommand(), sh.initCommand(), sh.agentCommand(), sh.demoCommand(), sh.rootCommand(), sh.uninstallCommand(), sh.versionCommand(),
+		sh.clustersCommand(), sh.catalogCommand(), sh.buyCommand(), sh.offerCommand(), sh.contractsCommand(),
+		sh.contractCommand(), sh.usageCommand(), sh.reserveCommand(), sh.reservationsCommand(), sh.describeCommand(),
+		sh.whyCommand(), sh.confirmCommand(), sh.proposeCommand(), sh.proposalsCommand(), sh.acceptCommand(),
+		sh.counterCommand(), sh.declineCommand(), sh.approvalsCommand(), sh.approveCommand(), sh.refuseCommand(),
+		sh.reclaimCommand(), sh.resizeCommand(), sh.extendCommand(), sh.releaseCommand(), sh.statusCommand(),
+		sh.trustCommand(), sh.peersCommand(), sh.brokersCommand(),
+		sh.vnpCommand(), sh.doctorCommand(), sh.auditCommand(), sh.evictCommand(), sh.suspendCommand(), sh.resumeCommand(),
+		sh.brokerCommand(), sh.initCommand(), sh.agentCommand(),
+		sh.demoCommand(), sh.rootCommand(), sh.uninstallCommand(), sh.versionCommand(),
 	)
-	strict(root)
+	sh.strict(root)
 	wrapHelp(root)
 	return root
 }
@@ -107,33 +153,19 @@ func RuntimeDir() string {
 func agentSocket() string  { return filepath.Join(RuntimeDir(), "agent.sock") }
 func brokerSocket() string { return filepath.Join(RuntimeDir(), "broker.sock") }
 
-// complete completes the first argument with the names that list returns.
+// complete completes the first argument with the names that list returns, and each further argument
+// of a command that takes several.
 func (sh *shell) complete(connect func() (*client.Client, error),
 	list func(context.Context, *client.Client) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		c, err := connect()
-		if err != nil || len(args) > 0 {
+		if err != nil || len(args) > 0 && !strings.Contains(cmd.Use, "...") {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		names, _ := list(cmd.Context(), c)
+		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) })
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// fixed completes the values of a flag.
-func fixed(cmd *cobra.Command, flag string, values ...string) {
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-}
-
-func clusterNames(ctx context.Context, c *client.Client) ([]string, error) {
-	clusters, err := c.Clusters(ctx)
-	return ids(clusters), err
-}
-
-func ids[T any](items []api.Envelope[T]) []string {
-	names := make([]string, len(items))
-	for i, item := range items {
-		names[i] = item.ID
-	}
-	return names
-}
+var clusterNames = idsOf((*client.Client).Clusters)

@@ -21,8 +21,9 @@ import (
 func (sh *shell) rootCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "root", GroupID: "run", Short: "Confirm the keys of a federation's clusters with one key that is kept offline",
-		Long: "Without a root, every admin confirms the key of every other cluster. With a root, one trusted person signs which key each\n" +
-			"cluster has. Agents with --trust-root trust these endorsements. A cluster shows its own with --endorsement.",
+		Long: "Without a root, every admin confirms the key of every other cluster. With a root, one trusted person\n" +
+			"signs which key each cluster has. Agents with --trust-root trust these endorsements. A cluster shows its\n" +
+			"own with --endorsement.",
 	}
 	cmd.AddCommand(sh.rootCreateCommand(), sh.rootEndorseCommand())
 	return cmd
@@ -59,7 +60,8 @@ func (sh *shell) rootEndorseCommand() *cobra.Command {
 	var file string
 	var lasts time.Duration
 	cmd := &cobra.Command{
-		Use: "endorse CLUSTER FINGERPRINT", Short: "Sign which key a cluster has, and print the endorsement", Args: cobra.ExactArgs(2),
+		Use: "endorse CLUSTER FINGERPRINT", Short: "Sign which key a cluster has, and print the endorsement",
+		Args:    cobra.ExactArgs(2),
 		Example: "  bourse root endorse --key root.pem milan SHA256:... > milan.endorsement",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := market.ValidCluster("CLUSTER", args[0]); err != nil {
@@ -78,7 +80,8 @@ func (sh *shell) rootEndorseCommand() *cobra.Command {
 			}
 			now := time.Now().UTC().Truncate(time.Second)
 			document, err := key.Sign(api.DocumentEndorsement, api.Endorsement{
-				Protocol: api.Protocol, Cluster: args[0], Fingerprint: args[1], Issued: metav1.NewTime(now), Expires: metav1.NewTime(now.Add(lasts)),
+				Protocol: api.Protocol, Cluster: args[0], Fingerprint: args[1],
+				Issued: metav1.NewTime(now), Expires: metav1.NewTime(now.Add(lasts)),
 			})
 			if err != nil {
 				return err

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 func TestScript(t *testing.T) {
 	logKubernetes(slog.New(slog.DiscardHandler)) // of the federations that are played
 	commands := map[string]func(*testscript.TestScript, bool, []string){
-		"exits": exits, "until": untilMatch, "keep": keep, "empty": empty, "private": private, "damage": damage,
+		"exits": exits, "becomes": becomes, "until": untilMatch, "narrow": narrow, "keep": keep, "empty": empty, "private": private, "damage": damage,
 		"contract": contractOf,
 		// join NAME TOKEN lets a cluster join.
 		"join": func(ts *testscript.TestScript, _ bool, args []string) {
@@ -68,17 +68,38 @@ func freeAddress() string {
 
 // exits CODE PROGRAM ARGS... runs a program that must end with this exit code.
 func exits(ts *testscript.TestScript, _ bool, args []string) {
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	err = ts.Exec(args[1], args[2:]...)
-	got := 0
-	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
-		got = ended.ExitCode()
-	} else {
-		ts.Check(err)
+	if want, got := args[0], exitCode(ts, args[1:]); got != want {
+		ts.Fatalf("exit code %s, want %s", got, want)
 	}
-	if got != want {
-		ts.Fatalf("exit code %d, want %d", got, want)
+	checkCodes(ts)
+}
+
+// becomes CODE PROGRAM ARGS... runs a program again and again until it ends with this exit code.
+func becomes(ts *testscript.TestScript, _ bool, args []string) {
+	for deadline := time.Now().Add(90 * time.Second); exitCode(ts, args[1:]) != args[0]; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			ts.Fatalf("never: exit code %s", args[0])
+		}
+	}
+}
+
+func exitCode(ts *testscript.TestScript, args []string) string {
+	err := ts.Exec(args[0], args[1:]...)
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+		return strconv.Itoa(ended.ExitCode())
+	}
+	ts.Check(err)
+	return "0"
+}
+
+// checkCodes demands that no line of the last program's errors has a code twice.
+func checkCodes(ts *testscript.TestScript) {
+	for line := range strings.Lines(ts.ReadFile("stderr")) {
+		for code := range api.Codes {
+			if strings.Count(line, string(code)+": ") > 1 {
+				ts.Fatalf("%s is there twice: %s", code, line)
+			}
+		}
 	}
 }
 
@@ -119,6 +140,15 @@ func empty(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(err)
 		if len(entries) > 0 {
 			ts.Fatalf("%s contains %v", dir, entries)
+		}
+	}
+}
+
+// narrow demands that what the last program wrote fits into 80 columns.
+func narrow(ts *testscript.TestScript, _ bool, _ []string) {
+	for line := range strings.Lines(ts.ReadFile("stdout")) {
+		if n := len(strings.TrimSuffix(line, "\n")); n > 80 {
+			ts.Fatalf("a line has %d columns: %s", n, line)
 		}
 	}
 }

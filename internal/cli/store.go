@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -23,7 +24,8 @@ type storeFlags struct{ dir, store string }
 
 func (s *storeFlags) addStore(f *pflag.FlagSet) {
 	f.StringVar(&s.store, "store", "",
-		"where to store the market: sqlite (a file in --dir), or postgres://USER@HOST/DATABASE (also BOURSE_STORE, which ps does not show; default: sqlite)")
+		"where to store the market: sqlite (a file in --dir), or postgres://USER@HOST/DATABASE (also BOURSE_STORE, which "+
+			"ps does not show; default: sqlite)")
 }
 
 func (s *storeFlags) add(f *pflag.FlagSet) {
@@ -32,11 +34,7 @@ func (s *storeFlags) add(f *pflag.FlagSet) {
 }
 
 func (s *storeFlags) open() (broker.Store, error) {
-	store := s.store
-	if store == "" {
-		store = os.Getenv("BOURSE_STORE")
-	}
-	return broker.OpenStore(s.dir, store)
+	return broker.OpenStore(s.dir, cmp.Or(s.store, os.Getenv("BOURSE_STORE")))
 }
 
 func (sh *shell) backupCommand() *cobra.Command {
@@ -44,10 +42,11 @@ func (sh *shell) backupCommand() *cobra.Command {
 	force := false
 	cmd := &cobra.Command{
 		Use: "backup FILE", Short: "Back up a broker; it may be running", Args: cobra.ExactArgs(1),
-		Long: "Backup writes everything that a broker must not lose to FILE (- is standard output). That is the whole market at one point in\n" +
-			"time, and the CA that its members trust. FILE contains the CA's private key: anyone who reads it can impersonate any member.\n" +
-			"Only its owner can read the file. The command asks the running broker through its socket. With --dir or --store it reads\n" +
-			"the stored market instead; with PostgreSQL the broker may be running meanwhile.",
+		Long: "Backup writes everything that a broker must not lose to FILE (- is standard output). That is the whole\n" +
+			"market at one point in time, and the CA that its members trust. FILE contains the CA's private key:\n" +
+			"anyone who reads it can impersonate any member. Only its owner can read the file. The command asks the\n" +
+			"running broker through its socket. With --dir or --store it reads the stored market instead; with\n" +
+			"PostgreSQL the broker may be running meanwhile.",
 		Example: "  bourse broker backup /backup/bourse-$(date +%F)\n" +
 			"  bourse broker backup - | age -r KEY > bourse.age\n" +
 			"  bourse broker backup --dir /var/lib/bourse bourse.backup",
@@ -126,11 +125,13 @@ func (sh *shell) restoreCommand() *cobra.Command {
 	var place storeFlags
 	cmd := &cobra.Command{
 		Use: "restore FILE", Short: "Restore a backup as a new broker", Args: cobra.ExactArgs(1),
-		Long: "Restore writes the market of a backup into an empty store of either kind, and the CA into --dir. The backup lacks what was\n" +
-			"acknowledged after it, so the market begins a new lineage. Agents notice the new lineage and report everything they hold.\n" +
-			"The broker counts it, and no reservation ends. Stop the original broker for good before you restore.\n\n" +
-			"Members that you suspended, revoked or removed after the backup are members again. The command lists the members; suspend,\n" +
-			"revoke or remove those again. Join tokens that nobody had used at the time of the backup are void.",
+		Long: "Restore writes the market of a backup into an empty store of either kind, and the CA into --dir. The\n" +
+			"backup lacks what was acknowledged after it, so the market begins a new lineage. Agents notice the new\n" +
+			"lineage and report everything they hold. The broker counts it, and no reservation ends. Stop the\n" +
+			"original broker for good before you restore.\n\n" +
+			"Members that you suspended, revoked or removed after the backup are members again. The command lists the\n" +
+			"members; suspend, revoke or remove those again. Join tokens that nobody had used at the time of the\n" +
+			"backup are void.",
 		Example: "  bourse broker restore /backup/bourse-2026-11-21 --dir /var/lib/bourse\n" +
 			"  bourse broker restore bourse.backup --dir /var/lib/bourse --store postgres://bourse@db.example.org/bourse",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -149,6 +150,7 @@ func (sh *shell) restoreCommand() *cobra.Command {
 			}
 			fmt.Fprintf(sh.out, "restored: %d reservations of %d members, as of %s; the journal goes on at %v\n",
 				reservationsIn(state), len(resumed.Members), resumed.Since.UTC().Format(sinceForm), resumed.Head)
+			fmt.Fprintf(sh.progress, "To start the broker: bourse broker --dir %s, and its other flags\n", place.dir)
 			return sh.showResumed(resumed)
 		},
 	}
@@ -176,7 +178,8 @@ func (sh *shell) showResumed(r broker.Resumed) error {
 		return err
 	}
 	_, err := fmt.Fprintln(sh.out,
-		"suspend, revoke or remove again the members that you suspended, revoked or removed after that: bourse broker revoke CLUSTER")
+		"suspend, revoke or remove again the members that you suspended, revoked or removed after that: bourse "+
+			"broker revoke CLUSTER")
 	return err
 }
 
@@ -216,9 +219,9 @@ func (sh *shell) verifyCommand() *cobra.Command {
 	var place storeFlags
 	cmd := &cobra.Command{
 		Use: "verify [FILE]", Short: "Verify a broker's journal, or a backup", Args: cobra.MaximumNArgs(1),
-		Long: "Verify reads the whole journal or the backup FILE, recomputes its hash chain, and rebuilds the market. It checks that the\n" +
-			"sums match the reservations. It changes nothing. You can verify a file in --dir while its broker is stopped, and PostgreSQL\n" +
-			"at any time. The exit code is not 0 if something is damaged.",
+		Long: "Verify reads the whole journal or the backup FILE, recomputes its hash chain, and rebuilds the market.\n" +
+			"It checks that the sums match the reservations. It changes nothing. You can verify a file in --dir while\n" +
+			"its broker is stopped, and PostgreSQL at any time. The exit code is not 0 if something is damaged.",
 		Example: "  bourse broker verify --dir /var/lib/bourse\n" +
 			"  bourse broker verify --store postgres://bourse@db.example.org/bourse\n" +
 			"  bourse broker verify /backup/bourse-2026-11-21",
@@ -233,7 +236,7 @@ func (sh *shell) verifyCommand() *cobra.Command {
 			}
 			v := verified{head.Lineage, head.Revision, head.Hash, len(state.Members()),
 				len(state.Tokens()), reservationsIn(state)}
-			if sh.output == "json" || sh.output == "yaml" {
+			if sh.encodes() {
 				return sh.encode(v)
 			}
 			_, err = fmt.Fprintf(sh.out,
@@ -266,10 +269,11 @@ func (sh *shell) journalCommand() *cobra.Command {
 	var place storeFlags
 	accept := &cobra.Command{
 		Use: "accept-loss", Short: "Accept an older or damaged journal, as a new lineage", Args: cobra.NoArgs,
-		Long: "A broker refuses a journal that is not the one it last wrote: something that it acknowledged may be missing. Use accept-loss\n" +
-			"if there is no better copy. The journal then begins a new lineage, so that agents notice. Stop the broker first. As after a\n" +
-			"restore, unused join tokens are void, and the command lists the members. Revoke again those that you revoked after the last\n" +
-			"entry of this journal. If the command is interrupted, run it again before you start the broker.",
+		Long: "A broker refuses a journal that is not the one it last wrote: something that it acknowledged may be\n" +
+			"missing. Use accept-loss if there is no better copy. The journal then begins a new lineage, so that\n" +
+			"agents notice. Stop the broker first. As after a restore, unused join tokens are void, and the command\n" +
+			"lists the members. Revoke again those that you revoked after the last entry of this journal. If the\n" +
+			"command is interrupted, run it again before you start the broker.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			store, err := place.open()
 			if err != nil {

@@ -15,9 +15,10 @@ func (sh *shell) uninstallCommand() *cobra.Command {
 	var sure consent
 	cmd := &cobra.Command{
 		Use: "uninstall", GroupID: "run", Short: "Remove Bourse from a member cluster", Args: cobra.NoArgs,
-		Long: "Uninstall removes the agent, its permissions, its policies and its CRDs. It needs the kubeconfig of an admin. Release\n" +
-			"everything first. With --keep-peerings, you keep what this cluster borrows: Liqo's objects stay, as if you had made them by\n" +
-			"hand. Evict the clusters that borrow here first, because the admission policies are removed. You can run uninstall again.",
+		Long: "Uninstall removes the agent, its permissions, its policies and its CRDs. It needs the kubeconfig of an\n" +
+			"admin. Release everything first. With --keep-peerings, you keep what this cluster borrows: Liqo's\n" +
+			"objects stay, as if you had made them by hand. Evict the clusters that borrow here first, because the\n" +
+			"admission policies are removed. You can run uninstall again.",
 		Example: "  bourse uninstall --dry-run\n  bourse uninstall --keep-peerings --yes",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := kubernetes(kubeconfig)

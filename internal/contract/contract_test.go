@@ -179,7 +179,7 @@ func TestVerifyAnyByte(t *testing.T) {
 	}
 }
 
-// bought is the record of a contract from noon on for ten hours, of which the units changed as it says.
+// bought is the record of a contract of ten hours from noon, with the given changes of its units.
 func bought(t *testing.T, price string, units int64, past ...market.Stretch) *market.Reservation {
 	t.Helper()
 	s := newSale(t)

@@ -51,7 +51,7 @@ func (o *Objects) Show(ctx context.Context, namespace string, r *market.Reservat
 		return err
 	}
 	before := object.Status.DeepCopy()
-	show(&object.Status, r, object.Generation)
+	SetStatus(&object.Status, r, object.Generation)
 	if equality.Semantic.DeepEqual(*before, object.Status) {
 		return nil
 	}
@@ -71,7 +71,8 @@ func (o *Objects) signer(ctx context.Context, cluster, kind, document string) st
 	return ""
 }
 
-func show(s *api.ContractStatus, r *market.Reservation, generation int64) {
+// SetStatus sets what a Contract shows of its record.
+func SetStatus(s *api.ContractStatus, r *market.Reservation, generation int64) {
 	s.State, s.Reason, s.Terms, s.Cost = r.State, r.Reason, Terms(r), CostText(r, r.Until.Go())
 	if s.Reclaimed = nil; r.ReclaimAt != 0 {
 		at := r.ReclaimAt.Meta()

@@ -28,7 +28,7 @@ func (c *clock) Wall() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.wa
 
 func (c *clock) Passed() time.Duration { c.mu.Lock(); defer c.mu.Unlock(); return c.passed }
 
-// pass lets time pass, of which the wall shows the more or less.
+// pass lets time pass. The wall shows more or less of it.
 func (c *clock) pass(passed, wall time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +78,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// A pause says nothing about anyone: leases run anew and expiry waits for one, but not for ever.
+// A pause says nothing about anyone: all leases restart, and expiry waits for one lease, but not for ever.
 func TestExpiryPausesForOneLease(t *testing.T) {
 	for name, upset := range map[string]func(*clock){
 		"the process stood still":  func(c *clock) { c.pass(2*time.Hour, 2*time.Hour) },
@@ -112,7 +112,7 @@ func TestExpiryPausesForOneLease(t *testing.T) {
 	}
 }
 
-// Whatever the wall does, the journal's times are those that passed.
+// The journal's times follow the time that passed, not the wall.
 func TestNoJumpedTimeIsJournalled(t *testing.T) {
 	clock, j := newClock(), newMemory()
 	x := founded(t, j, exchange.Options{Clock: clock})

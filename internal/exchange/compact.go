@@ -61,23 +61,11 @@ func (x *Exchange) compact(ctx context.Context) {
 
 // store collects a snapshot. The returned function encodes and stores it. It may run on any goroutine, later.
 func (x *Exchange) store(ctx context.Context) func() error {
-	at := x.head
-	if piecewise, ok := x.journal.(journal.Streamer); ok {
-		encode := x.state.SnapshotTo()
-		return func() error {
-			size := new(counting)
-			err := piecewise.SnapshotFrom(ctx, at, func(w io.Writer) error { return encode(io.MultiWriter(w, size)) })
-			x.compaction.size.Store(int64(*size))
-			return err
-		}
-	}
-	encode := x.state.Snapshot()
+	at, encode := x.head, x.state.Snapshot()
 	return func() error {
-		data, err := encode()
-		if err == nil {
-			err = x.journal.Snapshot(ctx, at, data)
-		}
-		x.compaction.size.Store(int64(len(data)))
+		size := new(counting)
+		err := x.journal.Snapshot(ctx, at, func(w io.Writer) error { return encode(io.MultiWriter(w, size)) })
+		x.compaction.size.Store(int64(*size))
 		return err
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Whatever was acknowledged is there after a crash, and what is there was decided rightly.
+// Acknowledged events survive a crash, and all remaining decisions are right.
 func TestAcknowledgedSurvivesACrash(t *testing.T) {
 	for name, journals := range map[string]func(*testing.T) (j journal.Journal, crash func() journal.Journal){
 		"memory": func(*testing.T) (journal.Journal, func() journal.Journal) {

@@ -109,12 +109,7 @@ func (x *running) available(cluster string) int64 {
 // snapshot is everything durable, as bytes.
 func (x *running) snapshot() string {
 	x.t.Helper()
-	var encode func() ([]byte, error)
-	err := x.Read(context.Background(), func(s *market.State) { encode = s.Snapshot() })
-	if err != nil {
-		x.t.Fatal(err)
-	}
-	data, err := encode()
+	_, data, err := x.Snapshot(context.Background())
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -198,7 +193,7 @@ func TestTimeIsKnownBeforeTheFirstOrder(t *testing.T) {
 	}
 }
 
-// Whoever no longer waits is not waited for, and nothing of his is touched any more.
+// The exchange does not wait for a caller that gave up, and does not touch its variables.
 func TestCallersThatGoAway(t *testing.T) {
 	x := founded(t, newMemory(), exchange.Options{})
 	gone, cancel := context.WithCancel(context.Background())

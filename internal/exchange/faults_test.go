@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -64,7 +65,7 @@ func (j *faulty) Load(ctx context.Context, onSnapshot func(journal.Head, []byte)
 	return j.Journal.Load(ctx, onSnapshot, onRecord)
 }
 
-func (j *faulty) Snapshot(ctx context.Context, at journal.Head, state []byte) error {
+func (j *faulty) Snapshot(ctx context.Context, at journal.Head, write func(io.Writer) error) error {
 	j.snapshots.Add(1)
 	if j.slow != nil {
 		<-j.slow
@@ -72,7 +73,7 @@ func (j *faulty) Snapshot(ctx context.Context, at journal.Head, state []byte) er
 	if j.snapshot != nil {
 		return j.snapshot
 	}
-	return j.Journal.Snapshot(ctx, at, state)
+	return j.Journal.Snapshot(ctx, at, write)
 }
 
 var errDisk = errors.New("input/output error")

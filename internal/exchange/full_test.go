@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -265,11 +266,11 @@ func (j *stuck) Append(ctx context.Context, after journal.Head, events [][]byte)
 	return j.Journal.Append(ctx, after, events)
 }
 
-func (j *stuck) Snapshot(ctx context.Context, at journal.Head, state []byte) error {
+func (j *stuck) Snapshot(ctx context.Context, at journal.Head, write func(io.Writer) error) error {
 	if j.most.Load() != 0 {
 		return journal.ErrFull
 	}
-	return j.Journal.Snapshot(ctx, at, state)
+	return j.Journal.Snapshot(ctx, at, write)
 }
 
 // opens starts the agent on another journal, with so many reservations that end within an hour.

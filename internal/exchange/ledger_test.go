@@ -183,6 +183,19 @@ func (g *gate) compacts() {
 	}
 }
 
+// settles waits until no snapshot is being written.
+func (g *gate) settles() {
+	g.t.Helper()
+	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		if _, running := g.Compacted(); !running {
+			return
+		}
+		if time.Since(begin) > time.Minute {
+			g.t.Fatalf("it is not folded: %+v", g.Size())
+		}
+	}
+}
+
 // hasSpace waits until a Ledger whose reservations were forgotten takes in something new, while
 // nothing happens but that minutes pass.
 func (g *gate) hasSpace() {

@@ -85,7 +85,7 @@ func TestLinearizable(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if result := porcupine.CheckOperationsTimeout(capacity, history, 5*time.Second); result != porcupine.Ok {
+	if result := porcupine.CheckOperationsTimeout(capacity, history, time.Minute); result != porcupine.Ok {
 		t.Errorf("the history of %d operations is %s", len(history), result)
 	}
 }

@@ -1,7 +1,9 @@
 package exchange
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"sync/atomic"
 
 	"github.com/bourse-dev/bourse/api"
@@ -80,12 +82,13 @@ func (x *Exchange) Read(ctx context.Context, look func(*market.State)) error {
 
 // Snapshot returns the whole market, encoded, and the head of its journal at that moment.
 func (x *Exchange) Snapshot(ctx context.Context) (at journal.Head, state []byte, err error) {
-	var encode func() ([]byte, error)
+	var encode func(io.Writer) error
 	if err := x.Read(ctx, func(s *market.State) { at, encode = x.head, s.Snapshot() }); err != nil {
 		return journal.Head{}, nil, err
 	}
-	state, err = encode()
-	return at, state, err
+	var encoded bytes.Buffer
+	err = encode(&encoded)
+	return at, encoded.Bytes(), err
 }
 
 // Now returns the exchange's time.

@@ -130,7 +130,7 @@ func TestTwoAgentsAtOneGate(t *testing.T) {
 		if promised.Load() != 1 {
 			t.Fatalf("round %d: %d promises", round, promised.Load())
 		}
-		for n := range agents { // whoever knows of it takes it back
+		for n := range agents { // any agent that knows it takes it back
 			for _, c := range []market.Command{
 				market.Release{ID: fmt.Sprintf("r%d-%d", round, n), By: "rome"}, market.Free{ID: fmt.Sprintf("r%d-%d", round, n),
 					Provider: "rome"}} {

@@ -38,7 +38,8 @@ type Watch struct {
 	wake     chan struct{}
 	mu       sync.Mutex
 	pending  map[string]*market.Reservation
-	met      map[string]struct{} // other parties to report by Met
+	parties  map[string]struct{} // other parties to report by ChangedParties
+	chosen   *market.Enabled     // the providers that the cluster chose
 	revision uint64
 	woken    bool
 	err      error
@@ -51,13 +52,28 @@ type Watch struct {
 	read             uint64
 }
 
+// Follow calls handle with all reservations of a cluster, and again with those that change, until ctx or the
+// exchange ends. A reader that falls behind gets all again.
+func (x *Exchange) Follow(ctx context.Context, cluster string, handle func([]*market.Reservation)) {
+	for {
+		w, err := x.Watch(ctx, cluster, "", 0)
+		if err != nil {
+			return
+		}
+		for changed := w.Snapshot; err == nil; changed, _, err = w.Next(ctx) {
+			handle(changed)
+		}
+		w.Close()
+	}
+}
+
 // Watch opens a watch of the reservations of a cluster that changed after a revision of a lineage.
 // If the lineage or the revision is unknown, the snapshot has all. The caller must close the watch.
 // Errors: Unavailable.
 func (x *Exchange) Watch(ctx context.Context, cluster string, lineage string, after uint64) (*Watch, error) {
 	w := &Watch{
 		exchange: x, cluster: cluster, wake: make(chan struct{}, 1),
-		pending: map[string]*market.Reservation{}, met: map[string]struct{}{},
+		pending: map[string]*market.Reservation{}, parties: map[string]struct{}{},
 	}
 	w.cut, w.endCut = context.WithCancel(context.Background())
 	err := x.Read(ctx, func(s *market.State) {
@@ -66,8 +82,11 @@ func (x *Exchange) Watch(ctx context.Context, cluster string, lineage string, af
 		}
 		w.Lineage, w.Revision, w.revision = x.head.Lineage, s.Revision, s.Revision
 		w.Snapshot = s.Of(cluster, 0)
+		if m := s.Member(cluster); m != nil {
+			w.chosen = m.Enabled
+		}
 		for _, r := range w.Snapshot {
-			w.meet(r.Parties()...)
+			w.addParties(r.Parties()...)
 		}
 		w.Snapshot = slices.DeleteFunc(w.Snapshot, func(r *market.Reservation) bool { return r.Revision <= after })
 		if x.subscribers[cluster] == nil {
@@ -86,20 +105,28 @@ func (w *Watch) Wake() {
 	w.signal()
 }
 
-// Met returns the other parties of the cluster's reservations: all of them at first, then those whose member
-// record or reservation changed since the last call. Next returns for these, too.
-func (w *Watch) Met() []string {
+// wakeIfChosen makes Next return if the cluster chose other providers. Only the owner calls it.
+func (w *Watch) wakeIfChosen(m *market.Member) {
+	if w.chosen != m.Enabled {
+		w.chosen = m.Enabled
+		w.Wake()
+	}
+}
+
+// ChangedParties returns the other parties of the cluster's reservations: at first all of them, then those
+// whose member record or reservation changed since the last call. Next returns for these, too.
+func (w *Watch) ChangedParties() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	out := slices.Sorted(maps.Keys(w.met))
-	clear(w.met)
+	out := slices.Sorted(maps.Keys(w.parties))
+	clear(w.parties)
 	return out
 }
 
-func (w *Watch) meet(parties ...string) {
+func (w *Watch) addParties(parties ...string) {
 	for _, party := range parties {
 		if party != w.cluster {
-			w.met[party] = struct{}{}
+			w.parties[party] = struct{}{}
 		}
 	}
 }
@@ -205,7 +232,7 @@ func (w *Watch) push(r *market.Reservation) {
 	if w.pending[r.ID] = r; len(w.pending) > maxBehind {
 		w.pending, w.err = nil, ErrBehind
 	}
-	w.meet(r.Parties()...)
+	w.addParties(r.Parties()...)
 	w.revision = r.Revision // records come in order: all before this one are in pending or were read
 	w.signal()
 }
@@ -215,6 +242,9 @@ func (x *Exchange) notify(events []market.Event) {
 	for _, e := range events {
 		if e.Member != nil && x.state.Self == "" { // an agent's member records are its own
 			x.notifyPartners(e.Member.Cluster)
+			for w := range x.subscribers[e.Member.Cluster] {
+				w.wakeIfChosen(e.Member)
+			}
 		}
 		if e.Reservation == nil {
 			continue
@@ -240,7 +270,7 @@ func (x *Exchange) notifyPartners(cluster string) {
 			notified[party] = struct{}{}
 			for w := range x.subscribers[party] {
 				w.mu.Lock()
-				w.meet(cluster)
+				w.addParties(cluster)
 				w.mu.Unlock()
 				w.Wake()
 			}

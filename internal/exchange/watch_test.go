@@ -85,7 +85,7 @@ func TestWatch(t *testing.T) {
 	silent(t, stranger)
 }
 
-// A token resumes where it was given; one that says nothing here begins anew.
+// A token resumes at its revision. An unknown token starts from the beginning.
 func TestWatchResumes(t *testing.T) {
 	j := newMemory()
 	x := founded(t, j, exchange.Options{})
@@ -136,7 +136,7 @@ func TestEveryTokenResumes(t *testing.T) {
 	}
 }
 
-// Whoever reads slower than the market moves is dropped, and keeps nothing in memory.
+// A reader that is slower than the market is dropped, and takes no memory.
 func TestSlowReader(t *testing.T) {
 	x := founded(t, newMemory(), exchange.Options{})
 	x.advertise("rome", 2, "100000")
@@ -222,7 +222,7 @@ func TestWatchesAreForgotten(t *testing.T) {
 	})
 }
 
-// In another lineage the tokens of a reader are worth nothing: it begins anew.
+// Tokens are void in another lineage: the reader starts from the beginning.
 func TestNewLineageEndsWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newMemory()

@@ -21,17 +21,17 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // eventually waits for a signal after which what is measured satisfies what.
 func eventually(t *testing.T, i *Inventory, what func(Measured) bool) {
 	t.Helper()
 	deadline := time.After(patience)
-	for !what(i.Measure([]api.PoolPolicy{general})) {
+	for !what(i.Measure([]api.PoolPolicy{general}, nil)) {
 		select {
 		case <-i.Changed():
 		case <-deadline:
-			t.Fatalf("still %+v", i.Measure([]api.PoolPolicy{general}))
+			t.Fatalf("still %+v", i.Measure([]api.PoolPolicy{general}, nil))
 		}
 	}
 }
@@ -197,7 +197,7 @@ func TestTheVersionIsAskedForWithEachWatch(t *testing.T) {
 	for _, want := range []string{"", "v1.36.0", "v1.36.0"} {
 		_, err := open(t.Context(), metav1.ListOptions{})
 		must(t, err)
-		if got := i.Measure(nil).Properties.Kubernetes; got != want {
+		if got := i.Measure(nil, nil).Properties.Kubernetes; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		answer = nil

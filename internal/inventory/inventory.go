@@ -39,6 +39,8 @@ type Options struct {
 	// allocated like the cluster's own. Each Measure calls it again, because grants change while pods stay.
 	// Default: an owner is a consumer.
 	Consumer func(owner string) string
+	// User returns the owner of the pods of a consumer's slice. Default: the slice's name.
+	User func(slice, consumer string) string
 	// Logger receives problems: impossible values in objects, broken watches. Default: slog.Default().
 	Logger *slog.Logger
 }
@@ -68,6 +70,9 @@ func New(client kubernetes.Interface, options Options) *Inventory {
 	}
 	if options.Consumer == nil {
 		options.Consumer = func(owner string) string { return owner }
+	}
+	if options.User == nil {
+		options.User = func(slice, _ string) string { return slice }
 	}
 	if options.Logger == nil {
 		options.Logger = slog.Default()

@@ -22,13 +22,19 @@ type Measured struct {
 
 // Measure returns the current state. It is the zero Measured until [Inventory.Synced].
 //
-// A node counts if it is Ready, uncordoned, not virtual, selected by the pool and without a taint that the
-// pool does not tolerate. A pod counts if it is on such a node. Other pods are left out, also of accounts,
-// because the capacity of their node is left out too: otherwise they would be charged to other nodes. A node
-// that two pools select belongs to the first. Properties are those of the nodes of all pools; without pools,
-// as in a cluster that only consumes, those of all nodes without taints.
-func (i *Inventory) Measure(pools []api.PoolPolicy) Measured {
-	counted, properties, ok := i.count(pools)
+// A node counts if it is Ready, uncordoned, selected by the pool and without a taint that the pool does
+// not tolerate. Only a pool of virtual nodes has virtual nodes, and it has no others. A node that two
+// pools select belongs to the first. made are the virtual nodes that reservations made: true if this
+// cluster may lend on all of them. Of other virtual nodes, those count that the pool names.
+//
+// A pod counts if it is on such a node. Other pods are left out, also of accounts, because the capacity
+// of their node is left out too: otherwise they would be charged to other nodes.
+//
+// Properties are those of the nodes of all pools; without pools, as in a cluster that only consumes,
+// those of all nodes without taints. Properties of a pool of virtual nodes are those that all its nodes
+// have in common.
+func (i *Inventory) Measure(pools []api.PoolPolicy, made map[string]bool) Measured {
+	counted, properties, ok := i.count(pools, made)
 	if !ok {
 		return Measured{}
 	}
@@ -79,13 +85,16 @@ func (i *Inventory) UsedOn(node string) api.Resources {
 // counted is the sums of one pool.
 type counted struct {
 	capacity, allocatable totals
-	usage                 byOwner
+	unverified            totals  // of allocatable, of nodes that no reservation made
+	usage, sources        byOwner // sources are by the cluster behind a virtual node
 	shapes                *shapes
 }
 
 // count sums the counting nodes and pods, one result per pool. All else happens later, without the lock:
 // calls of Options must not delay the inventory.
-func (i *Inventory) count(pools []api.PoolPolicy) (all []counted, properties api.Properties, ok bool) {
+func (i *Inventory) count(
+	pools []api.PoolPolicy, made map[string]bool,
+) (all []counted, properties api.Properties, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.unsynced > 0 {
@@ -93,27 +102,40 @@ func (i *Inventory) count(pools []api.PoolPolicy) (all []counted, properties api
 	}
 	all = make([]counted, len(pools))
 	for n := range all {
-		all[n] = counted{totals{}, totals{}, byOwner{}, &shapes{}}
+		all[n] = counted{totals{}, totals{}, totals{}, byOwner{}, byOwner{}, &shapes{}}
 	}
 	var labels labelCounts
 	for name, node := range i.nodes.items {
 		counts := len(pools) == 0 && node.counts(api.PoolPolicy{})
 		for n, policy := range pools {
-			if node.counts(policy) {
-				counts = true
+			if !node.counts(policy) {
+				continue
+			}
+			lent, known := made[name]
+			if counts = lent || !node.virtual; !known && node.virtual {
+				counts = node.restrict(name, policy.VirtualNodes)
+			}
+			if counts {
 				all[n].add(node, i.usage[name], policy)
 				break
 			}
 		}
 		if counts {
-			labels.add(node.labels)
+			labels.add(node)
 		}
 	}
 	return all, i.properties(labels), true
 }
 
 func (c *counted) add(n node, usage byOwner, policy api.PoolPolicy) {
-	c.shapes.add(n, usage, policy)
+	if n.virtual { // the nodes behind it are not known
+		c.sources.of(n.labels["liqo.io/remote-cluster-id"]).add(n.allocatable)
+		if n.byHand {
+			c.unverified.add(n.allocatable)
+		}
+	} else {
+		c.shapes.add(n, usage, policy)
+	}
 	c.capacity.add(n.capacity)
 	c.allocatable.add(n.allocatable)
 	for owner, used := range usage {
@@ -124,11 +146,22 @@ func (c *counted) add(n node, usage byOwner, policy api.PoolPolicy) {
 // pool converts counted sums into an advertisement's pool.
 func (i *Inventory) pool(policy api.PoolPolicy, c counted) api.Pool {
 	accounts := byOwner{} // here the consumer is the owner; "" is none
+	for _, p := range policy.PlainConsumers {
+		user := i.options.User(p.Slice, p.Cluster)
+		accounts.of("").addAll(atLeast(c.usage[user], p.Max))
+		delete(c.usage, user)
+	}
 	for owner, used := range c.usage {
 		if owner != "" {
 			owner = i.options.Consumer(owner)
 		}
 		accounts.of(owner).addAll(used)
+	}
+	if policy.Storage != nil { // from the policy: nodes do not report storage
+		lent, _ := within(absurd, corev1.ResourceStorage, *policy.Storage)
+		for _, all := range []totals{c.capacity, c.allocatable} {
+			all[string(corev1.ResourceStorage)] = sum{low: uint64(lent)}
+		}
 	}
 	// A resource that no node here has cannot be sold. Without this check, a pod with a thousand invented
 	// resources would enlarge every advertisement.
@@ -136,12 +169,6 @@ func (i *Inventory) pool(policy api.PoolPolicy, c counted) api.Pool {
 		maps.DeleteFunc(used, func(name string, _ sum) bool {
 			return c.capacity[name] == (sum{}) && c.allocatable[name] == (sum{})
 		})
-	}
-	if policy.Storage != nil { // from the policy: nodes do not report storage
-		lent, _ := within(absurd, corev1.ResourceStorage, *policy.Storage)
-		for _, all := range []totals{c.capacity, c.allocatable} {
-			all[string(corev1.ResourceStorage)] = sum{low: uint64(lent)}
-		}
 	}
 	pool := api.Pool{
 		Capacity:    c.capacity.resources(),
@@ -151,11 +178,31 @@ func (i *Inventory) pool(policy api.PoolPolicy, c counted) api.Pool {
 		Accounts:    map[string]api.AccountUse{},
 		Shapes:      c.shapes.few(),
 	}
+	for source, gives := range c.sources {
+		if pool.Sources == nil {
+			pool.Sources = map[string]api.Resources{}
+		}
+		pool.Sources[source] = gives.resources()
+	}
+	pool.Unverified = c.unverified.resources()
 	delete(accounts, "")
 	for consumer, used := range accounts {
 		pool.Accounts[consumer] = api.AccountUse{Used: used.resources()}
 	}
 	return pool
+}
+
+// atLeast returns, of each resource, the larger of what pods use and an amount.
+func atLeast(used totals, most api.Resources) totals {
+	out := totals{}
+	out.addAll(used)
+	for name, amount := range most {
+		n, _ := within(absurd, name, amount)
+		if out[string(name)].int64() < n {
+			out[string(name)] = sum{low: uint64(n)}
+		}
+	}
+	return out
 }
 
 // shares reports whether a pool shares any of a resource.

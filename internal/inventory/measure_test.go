@@ -49,7 +49,7 @@ func TestWhatIsShared(t *testing.T) {
 			i := byHand(t, Options{})
 			must(t, i.nodes.Add(aNode("n", "cpu", "3333m", "memory", "7Gi", "nvidia.com/gpu", "3")))
 			must(t, i.pods.Add(aPod("p", "n", "cpu", "3"))) // what is taken changes nothing of what is lent
-			if diff := cmp.Diff(c.want, plain(i.Measure([]api.PoolPolicy{c.policy}).Pools[""].Shared)); diff != "" {
+			if diff := cmp.Diff(c.want, plain(i.Measure([]api.PoolPolicy{c.policy}, nil).Pools[""].Shared)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -87,22 +87,22 @@ func TestPropertiesAreThoseOfTheNodesThatCount(t *testing.T) {
 		Kubernetes:     "v1.35.4",
 		StorageClasses: []string{"fast", "slow"},
 	}
-	if diff := cmp.Diff(want, i.Measure([]api.PoolPolicy{general}).Properties); diff != "" {
+	if diff := cmp.Diff(want, i.Measure([]api.PoolPolicy{general}, nil).Properties); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	consumer := i.Measure(nil)
+	consumer := i.Measure(nil, nil)
 	if diff := cmp.Diff(want, consumer.Properties); diff != "" || len(consumer.Pools) > 0 {
 		t.Errorf("a cluster that only consumes (-want +got):\n%s", diff)
 	}
 	add("d", region, "west", zone, "west-1", "pool", "x")
-	selected := i.Measure([]api.PoolPolicy{{Name: "x", NodeSelector: map[string]string{"pool": "x"}}}).Properties
+	selected := i.Measure([]api.PoolPolicy{{Name: "x", NodeSelector: map[string]string{"pool": "x"}}}, nil).Properties
 	if selected.Region != "west" || len(selected.Zones) != 2 || len(selected.GPUs) != 1 {
 		t.Errorf("of the pool's nodes alone: %+v", selected)
 	}
 	for n := range 100 {
 		add(fmt.Sprint(n), zone, fmt.Sprintf("zone-%03d", n))
 	}
-	if zones := i.Measure([]api.PoolPolicy{general}).Properties.Zones; len(zones) != 64 || zones[63] != "zone-060" {
+	if zones := i.Measure([]api.PoolPolicy{general}, nil).Properties.Zones; len(zones) != 64 || zones[63] != "zone-060" {
 		t.Errorf("%d zones, %v", len(zones), zones)
 	}
 }
@@ -118,7 +118,7 @@ func TestNothingIsMeasuredBeforeAllIsKnown(t *testing.T) {
 		t.Error("synced without pods")
 	default:
 	}
-	if measured := i.Measure([]api.PoolPolicy{general}); len(measured.Pools) > 0 {
+	if measured := i.Measure([]api.PoolPolicy{general}, nil); len(measured.Pools) > 0 {
 		t.Errorf("measured %+v", measured)
 	}
 	must(t, i.pods.Replace([]any{aPod("p", "n", "cpu", "1")}, "1"))
@@ -126,7 +126,7 @@ func TestNothingIsMeasuredBeforeAllIsKnown(t *testing.T) {
 	if !heard(i) {
 		t.Error("no signal")
 	}
-	if got := plain(i.Measure([]api.PoolPolicy{general}).Pools[api.GeneralPool].Allocated)["cpu"]; got != "1" {
+	if got := plain(i.Measure([]api.PoolPolicy{general}, nil).Pools[api.GeneralPool].Allocated)["cpu"]; got != "1" {
 		t.Errorf("allocated %q", got)
 	}
 }

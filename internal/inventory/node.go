@@ -15,10 +15,11 @@ import (
 // the cluster.
 const mostResources = 128
 
-// node is the kept part of a Ready, uncordoned, non-virtual node. Others are not kept: the event that makes
-// them count contains everything.
+// node is the kept part of a Ready, uncordoned node. Others are not kept: the event that makes them count
+// contains everything.
 type node struct {
 	labels                map[string]string
+	virtual, byHand       bool     // byHand: virtual, and no reservation made it
 	taints                []string // keys of taints that keep pods away
 	capacity, allocatable market.Amounts
 	disbelieved           []string // names of impossible amounts
@@ -26,10 +27,10 @@ type node struct {
 
 func nodeOf(obj any) (node, bool) {
 	n := obj.(*corev1.Node)
-	if !ready(n) || n.Spec.Unschedulable || virtual(n) {
+	if !ready(n) || n.Spec.Unschedulable {
 		return node{}, false
 	}
-	kept := node{labels: n.Labels}
+	kept := node{labels: n.Labels, virtual: virtual(n)}
 	for _, taint := range n.Spec.Taints {
 		if taint.Effect == corev1.TaintEffectNoSchedule || taint.Effect == corev1.TaintEffectNoExecute {
 			kept.taints = append(kept.taints, taint.Key)
@@ -71,12 +72,29 @@ func virtual(n *corev1.Node) bool {
 }
 
 // counts reports whether a node belongs to a pool: selected, and without a taint that the pool does not
-// tolerate.
+// tolerate. Liqo taints every virtual node, and lets the pods of offloaded namespaces tolerate that. Pods of a
+// plain consumer do not run on its own machines, so no other consumer gets what it provides.
 func (n node) counts(pool api.PoolPolicy) bool {
+	if v := pool.VirtualNodes; v != nil || n.virtual {
+		own := func(c api.PlainConsumer) bool { return c.Cluster == n.labels["liqo.io/remote-cluster-id"] }
+		return v != nil && n.virtual && len(v.Selector.MatchLabels) > 0 && !slices.ContainsFunc(pool.PlainConsumers, own) &&
+			labels.SelectorFromSet(v.Selector.MatchLabels).Matches(labels.Set(n.labels))
+	}
 	if !labels.SelectorFromSet(pool.NodeSelector).Matches(labels.Set(n.labels)) {
 		return false
 	}
 	return !slices.ContainsFunc(n.taints, func(key string) bool { return !slices.Contains(pool.TolerateTaints, key) })
+}
+
+// restrict leaves of a virtual node that no reservation made what a hub lends on, and reports whether it does.
+func (n *node) restrict(name string, lent *api.VirtualNodes) bool {
+	at := slices.IndexFunc(lent.ByHand, func(h api.HandMadeNode) bool { return h.Node == name })
+	if at < 0 {
+		return false
+	}
+	most, err := market.ParseCapacity("max", lent.ByHand[at].Max)
+	n.byHand, n.capacity, n.allocatable = true, n.capacity.Min(most), n.allocatable.Min(most)
+	return err == nil
 }
 
 // nodeMoved logs impossible amounts once.

@@ -64,7 +64,7 @@ func TestWhichNodesCount(t *testing.T) {
 			if c.counts {
 				want["cpu"], allocated["cpu"] = "4", "1"
 			}
-			pool := i.Measure([]api.PoolPolicy{c.policy}).Pools[""]
+			pool := i.Measure([]api.PoolPolicy{c.policy}, nil).Pools[""]
 			for field, got := range map[string][2]map[string]string{
 				"capacity":    {want, plain(pool.Capacity)},
 				"allocatable": {want, plain(pool.Allocatable)},
@@ -91,7 +91,7 @@ func TestWhatANodeCannotHaveCountsAsNothing(t *testing.T) {
 	}
 	must(t, i.nodes.Add(bloated))
 
-	pool := i.Measure([]api.PoolPolicy{general}).Pools[api.GeneralPool]
+	pool := i.Measure([]api.PoolPolicy{general}, nil).Pools[api.GeneralPool]
 	if diff := cmp.Diff(map[string]string{"cpu": "4", "memory": "8Gi", "nvidia.com/gpu": "2"},
 		plain(pool.Capacity)); diff != "" {
 		t.Errorf("capacity (-want +got):\n%s", diff)
@@ -122,7 +122,7 @@ func TestCapacityLeftOutHidesNothingThatIsTaken(t *testing.T) {
 	n.Status.Capacity = list("cpu", "9e18")
 	must(t, i.nodes.Add(n))
 	must(t, i.pods.Add(aPod("p", "n", "cpu", "3")))
-	pool := i.Measure([]api.PoolPolicy{general}).Pools[api.GeneralPool]
+	pool := i.Measure([]api.PoolPolicy{general}, nil).Pools[api.GeneralPool]
 	if plain(pool.Allocatable)["cpu"] != "4" || plain(pool.Allocated)["cpu"] != "3" {
 		t.Errorf("allocatable %v, allocated %v", plain(pool.Allocatable), plain(pool.Allocated))
 	}
@@ -135,7 +135,7 @@ func TestSumsOfManyLargeNodesSaturate(t *testing.T) {
 		must(t, i.nodes.Add(aNode(fmt.Sprint(n), "memory", "8Pi")))
 	}
 	memory := func() string {
-		return plain(i.Measure([]api.PoolPolicy{general}).Pools[api.GeneralPool].Shared)["memory"]
+		return plain(i.Measure([]api.PoolPolicy{general}, nil).Pools[api.GeneralPool].Shared)["memory"]
 	}
 	if got := memory(); got != "9223372036854775807" {
 		t.Errorf("got %s", got)

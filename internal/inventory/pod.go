@@ -8,6 +8,7 @@ import (
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/component-helpers/resource"
 
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -25,7 +26,7 @@ type pod struct {
 // another cluster's node. An ended pod uses nothing any more. A pod that is being deleted still runs.
 func (i *Inventory) podOf(obj any) (pod, bool) {
 	p := obj.(*corev1.Pod)
-	if p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+	if p.Spec.NodeName == "" || kubeobject.HasEnded(p.Status.Phase) {
 		return pod{}, false
 	}
 	// The status counts too: while a pod is resized in place, it holds the larger of both. A cluster without

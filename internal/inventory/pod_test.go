@@ -88,12 +88,12 @@ func TestPodsCountAsKubernetesCountsThem(t *testing.T) {
 			p := aPod("p", "n", "cpu", "1", "memory", "1Gi")
 			c.change(p)
 			must(t, i.pods.Add(p))
-			pool := i.Measure([]api.PoolPolicy{general}).Pools[api.GeneralPool]
+			pool := i.Measure([]api.PoolPolicy{general}, nil).Pools[api.GeneralPool]
 			if diff := cmp.Diff(c.want, plain(pool.Allocated)); diff != "" {
 				t.Errorf("allocated (-want +got):\n%s", diff)
 			}
 			must(t, i.pods.Delete(p))
-			if pool := i.Measure([]api.PoolPolicy{general}).Pools[api.GeneralPool]; len(pool.Allocated) > 0 {
+			if pool := i.Measure([]api.PoolPolicy{general}, nil).Pools[api.GeneralPool]; len(pool.Allocated) > 0 {
 				t.Errorf("still allocated when it is gone: %v", plain(pool.Allocated))
 			}
 		})
@@ -125,7 +125,7 @@ func TestOwnerDecidesWhoseAPodIs(t *testing.T) {
 
 	check := func(allocated string, accounts map[string]string) {
 		t.Helper()
-		pool := i.Measure([]api.PoolPolicy{general}).Pools[api.GeneralPool]
+		pool := i.Measure([]api.PoolPolicy{general}, nil).Pools[api.GeneralPool]
 		got := map[string]string{}
 		for consumer, account := range pool.Accounts {
 			got[consumer] = plain(account.Used)["cpu"]

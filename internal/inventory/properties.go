@@ -23,13 +23,20 @@ var gpuProducts = []string{
 
 // labelCounts are the numbers of nodes with each value, by property.
 type labelCounts struct {
+	nodes                               int
+	virtual, byHand                     bool
 	regions, zones, architectures, gpus map[string]int
 }
 
-func (c *labelCounts) add(labels map[string]string) {
+func (c *labelCounts) add(n node) {
+	c.nodes++
+	labels := n.labels
+	c.byHand = c.byHand || n.byHand
 	note(&c.regions, labels[corev1.LabelTopologyRegion])
 	note(&c.zones, labels[corev1.LabelTopologyZone])
-	note(&c.architectures, labels[corev1.LabelArchStable])
+	if c.virtual = n.virtual; !n.virtual { // Liqo calls every virtual node amd64
+		note(&c.architectures, labels[corev1.LabelArchStable])
+	}
 	for _, label := range gpuProducts {
 		note(&c.gpus, labels[label])
 	}
@@ -47,6 +54,9 @@ func note(counts *map[string]int, value string) {
 
 // properties returns the properties of the counted nodes, which requests select on.
 func (i *Inventory) properties(of labelCounts) api.Properties {
+	if of.virtual {
+		return of.common()
+	}
 	return api.Properties{
 		Region:         mostFrequent(of.regions),
 		Zones:          names(of.zones),
@@ -54,6 +64,16 @@ func (i *Inventory) properties(of labelCounts) api.Properties {
 		GPUs:           names(of.gpus),
 		Kubernetes:     i.kubernetes,
 		StorageClasses: names(i.storageClasses.items),
+	}
+}
+
+// common returns the properties of a pool of virtual nodes: those that all its nodes have.
+func (c *labelCounts) common() api.Properties {
+	for _, counts := range []map[string]int{c.regions, c.zones, c.gpus} {
+		maps.DeleteFunc(counts, func(_ string, nodes int) bool { return nodes < c.nodes })
+	}
+	return api.Properties{
+		Region: mostFrequent(c.regions), Zones: names(c.zones), GPUs: names(c.gpus), Unverified: c.byHand,
 	}
 }
 

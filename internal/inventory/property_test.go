@@ -18,8 +18,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Whatever comes and goes, in whatever order, by events or by lists: what is measured is what a count of
-// all objects from scratch gives.
+// After any events and lists in any order, the measurement is the same as a count of all objects from
+// scratch.
 func TestMeasureEqualsACountFromScratch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		owner := func(pod *metav1.ObjectMeta) string { return pod.Labels["owner"] }
@@ -38,7 +38,7 @@ func TestMeasureEqualsACountFromScratch(t *testing.T) {
 			"node list": func(t *rapid.T) { relist(t, i.nodes, world.nodes, drawNode) },
 			"pod list":  func(t *rapid.T) { relist(t, i.pods, world.pods, drawPod) },
 			"": func(t *rapid.T) {
-				measured := i.Measure(pools)
+				measured := i.Measure(pools, nil)
 				for n, policy := range pools {
 					got := numbers(measured.Pools[policy.Name])
 					if diff := cmp.Diff(world.count(policy, pools[:n], consumer), got); diff != "" {
@@ -137,8 +137,8 @@ func (w world) count(policy api.PoolPolicy, first []api.PoolPolicy, consumer fun
 	return numbers
 }
 
-// shapes is the naive way: how many nodes have what free, in numbers without end, of which five
-// binary digits are kept.
+// shapes counts the nodes by their free amounts the naive way: with big numbers, rounded to five binary
+// digits.
 func (w world) shapes(policy api.PoolPolicy, first []api.PoolPolicy) map[string]int64 {
 	shapes := map[string]int64{}
 	for name, n := range w.nodes {

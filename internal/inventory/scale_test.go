@@ -58,7 +58,7 @@ func TestAPodIsKeptInFewBytes(t *testing.T) {
 	if bytes > 700 {
 		t.Errorf("%d bytes a pod, want at most 700", bytes)
 	}
-	if got := plain(i.Measure([]api.PoolPolicy{general}).Pools[api.GeneralPool].Allocated)["pods"]; got != fmt.Sprint(manyPods/1000)+"k" {
+	if got := plain(i.Measure([]api.PoolPolicy{general}, nil).Pools[api.GeneralPool].Allocated)["pods"]; got != fmt.Sprint(manyPods/1000)+"k" {
 		t.Errorf("%s pods", got)
 	}
 }
@@ -82,6 +82,6 @@ func BenchmarkMeasure(b *testing.B) {
 	i := many(b)
 	pools := []api.PoolPolicy{general}
 	for b.Loop() {
-		i.Measure(pools)
+		i.Measure(pools, nil)
 	}
 }

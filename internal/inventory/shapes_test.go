@@ -30,7 +30,7 @@ func TestShapesAreFewAndErrLow(t *testing.T) {
 			free = append(free, has)
 			must(t, i.nodes.Add(aNode(fmt.Sprint("n", n), pairs...)))
 		}
-		shapes := i.Measure([]api.PoolPolicy{general}).Pools[api.GeneralPool].Shapes
+		shapes := i.Measure([]api.PoolPolicy{general}, nil).Pools[api.GeneralPool].Shapes
 		if len(shapes) > maxShapes {
 			t.Fatalf("%d shapes", len(shapes))
 		}
@@ -81,7 +81,7 @@ func TestASmallPodChangesNoShape(t *testing.T) {
 	i := many(t)
 	shapes := func() string {
 		out := ""
-		for _, s := range i.Measure([]api.PoolPolicy{general}).Pools[api.GeneralPool].Shapes {
+		for _, s := range i.Measure([]api.PoolPolicy{general}, nil).Pools[api.GeneralPool].Shapes {
 			out += fmt.Sprint(s.Nodes, " ", s.Free.Cpu().String(), " ", s.Free.Memory().String(), "; ")
 		}
 		return out

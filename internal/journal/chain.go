@@ -32,7 +32,7 @@ func (h *Hash) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Genesis returns the head of a new, empty journal, with a lineage of its own.
+// Genesis returns the head of a new, empty journal, with a new lineage.
 func Genesis() Head {
 	lineage := rand.Text()
 	return Head{Lineage: lineage, Hash: sha256.Sum256([]byte("bourse journal genesis\n" + lineage))}
@@ -56,8 +56,8 @@ func (h Head) Next(n int, encoded []byte) Head {
 	return next
 }
 
-// Follow returns the head after a batch as it was stored, with its events, which share the memory of encoded.
-// An error says why it is not the one after h.
+// Follow returns the head after a stored batch, with its events, which share the memory of encoded. An error
+// says why the batch does not follow h.
 func (h Head) Follow(revision uint64, hash, encoded []byte) (next Head, events [][]byte, err error) {
 	if events, err = Decode(encoded); err != nil {
 		return Head{}, nil, fmt.Errorf("record %d: %w", revision, err)
@@ -70,7 +70,7 @@ func (h Head) Follow(revision uint64, hash, encoded []byte) (next Head, events [
 }
 
 // Seal returns the hash that binds a snapshot to its head. A journal without a snapshot seals its
-// genesis, with no state.
+// genesis and an empty state.
 func (h Head) Seal(state []byte) (seal Hash) {
 	sum := h.Sealing()
 	sum.Write(state)
@@ -78,15 +78,15 @@ func (h Head) Seal(state []byte) (seal Hash) {
 	return seal
 }
 
-// Sealing returns the hash to which the state is to be written, whose sum is its seal.
+// Sealing returns a hash to write the state to. Its sum is the seal.
 func (h Head) Sealing() hash.Hash {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "bourse journal snapshot\n%d %v\n", h.Revision, h.Hash)
 	return sum
 }
 
-// Encode appends to b the one encoding of a batch: each event after its length, 4 bytes big-endian.
-// ErrInvalid where the batch or an event is empty, or its encoding longer than MaxBatch.
+// Encode appends the encoding of a batch to b: for each event its length, 4 bytes big-endian, and the
+// event. Errors: ErrInvalid if the batch or an event is empty, or the encoding is longer than MaxBatch.
 func Encode(b []byte, events [][]byte) ([]byte, error) {
 	size := 0
 	for i, event := range events {
@@ -107,8 +107,7 @@ func Encode(b []byte, events [][]byte) ([]byte, error) {
 	return b, nil
 }
 
-// Decode undoes Encode; the events share the memory of encoded. It accepts exactly what Encode
-// returns.
+// Decode is the inverse of Encode, and accepts nothing else. The events share the memory of encoded.
 func Decode(encoded []byte) ([][]byte, error) {
 	if len(encoded) == 0 || len(encoded) > MaxBatch {
 		return nil, fmt.Errorf("batch of %d bytes, want 1 to %d", len(encoded), MaxBatch)
@@ -121,7 +120,7 @@ func Decode(encoded []byte) ([][]byte, error) {
 		size := uint64(binary.BigEndian.Uint32(rest))
 		rest = rest[4:]
 		if size == 0 || size > uint64(len(rest)) {
-			return nil, fmt.Errorf("event %d says it has %d bytes, want 1 to %d", len(events), size, len(rest))
+			return nil, fmt.Errorf("event %d has a length of %d bytes, want 1 to %d", len(events), size, len(rest))
 		}
 		events = append(events, rest[:size:size])
 		rest = rest[size:]

@@ -7,18 +7,15 @@ import (
 	"slices"
 )
 
-// Image is a whole journal as a value: what journals that fit into memory consist of. Its methods are
-// those of Journal without I/O.
+// Image is a whole journal in memory. Its methods are those of Journal without I/O.
 type Image struct {
-	Base    Head     // where Records begin
-	State   []byte   // the snapshot at Base; empty: none was taken
-	Records []Record // what follows Base
-	Head    Head     // where Records end
-
-	hashes []Hash // after each of Records, where Append added all of them
+	Base    Head     // before Records
+	State   []byte   // the snapshot at Base; empty: there is none
+	Records []Record // after Base
+	Head    Head     // after Records
 }
 
-// NewImage returns an empty journal in a lineage of its own.
+// NewImage returns an empty journal with a new lineage.
 func NewImage() Image {
 	genesis := Genesis()
 	return Image{Base: genesis, Head: genesis}
@@ -46,21 +43,13 @@ func (i *Image) walk(n int) (Head, error) {
 		}
 		head = head.Next(len(record.Events), encoded)
 		if head.Revision != record.Revision {
-			return Head{}, fmt.Errorf("record %d stands where %d belongs", record.Revision, head.Revision)
+			return Head{}, fmt.Errorf("record %d is in the place of %d", record.Revision, head.Revision)
 		}
 	}
 	return head, nil
 }
 
-// after returns the head after the first n records, hashing them only where that is not known.
-func (i *Image) after(n int) (Head, error) {
-	if n == 0 || len(i.hashes) < len(i.Records) {
-		return i.walk(n)
-	}
-	return Head{i.Base.Lineage, i.Records[n-1].Revision, i.hashes[n-1]}, nil
-}
-
-// upTo is how many records end at a revision or before.
+// upTo returns how many records end at a revision or before.
 func (i *Image) upTo(revision uint64) (n int) {
 	for n < len(i.Records) && i.Records[n].Revision <= revision {
 		n++
@@ -69,9 +58,9 @@ func (i *Image) upTo(revision uint64) (n int) {
 }
 
 // At returns the head after the records up to a revision.
-func (i *Image) At(revision uint64) (Head, error) { return i.after(i.upTo(revision)) }
+func (i *Image) At(revision uint64) (Head, error) { return i.walk(i.upTo(revision)) }
 
-// Replay is the second half of Load.
+// Replay calls the callbacks of Load.
 func (i *Image) Replay(onSnapshot func(Head, []byte) error, onRecord func(Record) error) error {
 	if len(i.State) > 0 {
 		if err := onSnapshot(i.Base, i.State); err != nil {
@@ -101,27 +90,23 @@ func (i *Image) Append(after Head, events [][]byte) error {
 		kept[n], rest = rest[4:size:size], rest[size:]
 	}
 	i.Head = i.Head.Next(len(kept), encoded)
-	if len(i.hashes) == len(i.Records) {
-		i.hashes = append(i.hashes, i.Head.Hash)
-	}
 	i.Records = append(i.Records, Record{Revision: i.Head.Revision, Events: kept})
 	return nil
 }
 
-// Snapshot replaces what leads to at by a copy of state.
+// Snapshot replaces the records up to at by a copy of state.
 func (i *Image) Snapshot(at Head, state []byte) error {
 	if len(state) == 0 {
 		return fmt.Errorf("%w: a snapshot must not be empty", ErrInvalid)
 	}
 	replaced := i.upTo(at.Revision)
-	if found, err := i.after(replaced); err != nil {
+	if found, err := i.walk(replaced); err != nil {
 		return err
 	} else if found != at {
-		return fmt.Errorf("snapshot at %v, but there the journal has %v: %w", at, found, ErrConflict)
+		return fmt.Errorf("snapshot at %v, but the journal has %v there: %w", at, found, ErrConflict)
 	}
 	i.Base, i.State = at, bytes.Clone(state)
 	i.Records = slices.Clone(i.Records[replaced:])
-	i.hashes = slices.Clone(i.hashes[min(replaced, len(i.hashes)):])
 	return nil
 }
 

@@ -1,16 +1,19 @@
 // Package journal keeps what must not be forgotten: a durable, ordered, hash-chained list of
 // batches of events, and at most one snapshot that stands for the batches before it.
 //
-// A journal knows nothing of what it stores: events and snapshots are opaque bytes. It promises
-// three things. What Append acknowledged is there after a crash. Whoever appends must name the head
-// that it decided on, so of two writers only one gets through. And what Load returns was verified from
-// end to end: a journal that was damaged, cut or replaced by an older copy of itself is refused (see
-// RefusedError), never repaired by silently dropping something.
+// To a journal, events and snapshots are opaque bytes. It promises three things:
 //
-//	base (a snapshot, or the genesis) ◀─ record ◀─ record ◀─ record = head
+//   - Acknowledged events survive a crash.
 //
-// Implementations: sqlite (a file; the broker's default), postgres (a database; a broker's too),
-// kube (Ledger objects; an agent's), memory (tests). All pass the same suite, journaltest.
+//   - A writer names the head that it decided on, so that only one of two writers succeeds.
+//
+//   - Load verifies everything. It refuses a journal that was damaged, cut or replaced by an older copy
+//     (see RefusedError). It never repairs a journal by dropping something.
+//
+//     base (a snapshot, or the genesis) ◀─ record ◀─ record ◀─ record = head
+//
+// Implementations: sqlite (a file, the broker's default), postgres (a database, for brokers), kube
+// (Ledger objects, for agents), memorytest (memory, for tests). All pass the same suite, journaltest.
 package journal
 
 import (
@@ -23,12 +26,12 @@ import (
 // Head names a point between two batches, usually the end of a journal. Two heads are the same point
 // exactly when they are ==.
 type Head struct {
-	// Lineage says which life of the journal this is: random when a journal is created, and anew
-	// whenever somebody accepted that history may have been lost.
+	// Lineage names one life of the journal. It is random, and changes when an operator accepts that
+	// history may have been lost.
 	Lineage string `json:"lineage"`
-	// Revision counts events, from 0 for an empty journal, through all lineages.
+	// Revision counts the events, from 0 for an empty journal, over all lineages.
 	Revision uint64 `json:"revision"`
-	// Hash chains everything up to here (see Next).
+	// Hash is the hash of everything up to here: see Next.
 	Hash Hash `json:"hash"`
 }
 
@@ -36,68 +39,68 @@ func (h Head) String() string {
 	return fmt.Sprintf("revision %d of lineage %.8s (hash %x)", h.Revision, h.Lineage, h.Hash[:4])
 }
 
-// Record is a batch as it was appended: it holds the events Revision-len(Events)+1 … Revision.
+// Record is an appended batch: the events Revision-len(Events)+1 to Revision.
 type Record struct {
 	Revision uint64   `json:"revision"`
 	Events   [][]byte `json:"events"`
 }
 
-// Journal is one writer's access to a journal. Its methods may be called concurrently; Append waits
-// for at most a short part of a running Snapshot.
+// Journal is one writer's access to a journal. Its methods may be called concurrently. Append waits
+// for a short part of a running Snapshot at most.
 type Journal interface {
-	// Load verifies the journal, creating it where there is none, and replays it: onSnapshot at most
-	// once and first, then onRecord for each later batch, in order. Both may keep the bytes that they
-	// get but not change them, and must not call the journal. What they were told counts only once
-	// Load has returned no error. Load comes before every other method, and again after an error that
-	// asks for it.
+	// Load verifies the journal and replays it. It calls onSnapshot at most once, first, and then
+	// onRecord for each later batch, in order. Both may keep the bytes but not change them, and must not
+	// call the journal. The calls count only if Load returns no error. Load creates a missing journal.
+	// Call it before every other method, and again after an error that requires it.
 	//
-	// Errors: *RefusedError; an error of a callback, wrapped; others are failures to read.
+	// Errors: *RefusedError; an error of a callback, wrapped. Others are failures to read.
 	Load(ctx context.Context, onSnapshot func(Head, []byte) error, onRecord func(Record) error) (Head, error)
 
 	// Append durably adds one batch of at least one event if the journal's head is still after, and
 	// returns the new head. Once begun, a file journal ignores ctx.
 	//
-	// Errors after which nothing was written: ErrConflict, ErrFull, ErrInvalid, ErrNotLoaded, or that
-	// of a ctx that had already ended. After any other the batch may be there or not: a file journal
-	// then stays closed for good, because what a file system says after a failed fsync is worth
-	// nothing, and its process must end; after kube's, Load says what happened.
+	// Nothing was written after ErrConflict, ErrFull, ErrInvalid, ErrNotLoaded, or the error of a ctx that
+	// had already ended. After any other error the batch may be there or not. A file journal then stays
+	// closed, and its process must end: a file system gives no reliable answer after a failed fsync.
+	// After an error of another journal, Load finds out what happened.
 	Append(ctx context.Context, after Head, events [][]byte) (Head, error)
 
-	// Snapshot stores state, which must not be empty, as what all events up to at amount to. It
-	// replaces the snapshot and the records before at. at is the head, or an earlier one that is not
-	// older than the present snapshot.
+	// Snapshot stores the state that write writes, which must not be empty, as the sum of all events up
+	// to at. It replaces the snapshot and the records before at. at is the head, or an earlier one that
+	// is not older than the present snapshot.
 	//
-	// Errors: ErrConflict where at is no such head of this journal; otherwise as Append.
-	Snapshot(ctx context.Context, at Head, state []byte) error
+	// Errors: ErrConflict if at is no such head of this journal; write's, after which nothing has changed;
+	// otherwise as Append.
+	Snapshot(ctx context.Context, at Head, write func(io.Writer) error) error
 
-	// NewLineage begins a new lineage at after, the present head, and returns the new head. It is for
-	// whoever restored a backup: events that were acknowledged may be missing, and all that was
-	// derived from them elsewhere must be able to tell.
+	// NewLineage begins a new lineage at after, the present head, and returns the new head. Call it after
+	// a restore from a backup. Acknowledged events may then be missing, and everything that was derived
+	// from them elsewhere must notice it.
 	//
 	// Errors: as Append.
 	NewLineage(ctx context.Context, after Head) (Head, error)
 
-	// Size says how much of its space the journal takes. It may be called at any time, and waits for nothing.
+	// Size returns how much of its space the journal takes. Call it at any time: it never waits.
 	Size() Size
 
-	// Close releases what the journal holds. It is not needed for durability.
+	// Close releases the journal's resources. Durability does not need it.
 	Close() error
 }
 
-// Size is what a journal takes of the space that it has, in bytes.
+// Size is how many bytes of its space a journal takes.
 type Size struct {
-	// Snapshot and Tail are what the snapshot and the batches after it take, as they are stored.
+	// Snapshot and Tail are the stored sizes of the snapshot and of the batches after it.
 	Snapshot, Tail int64
-	// Space is the most that a snapshot may take; 0: there is no bound.
+	// Space is the largest stored snapshot. 0: no bound.
 	Space int64
-	// Plain is what the snapshot and the batches after it take before they are packed, MaxPlain the
-	// most that a snapshot may take then; 0: there is no bound of its own.
+	// Plain is the size of the snapshot and the batches after it before they are packed. MaxPlain is
+	// the largest snapshot before it is packed. 0: no such bound.
 	Plain, MaxPlain int64
-	// Waits is how many writes waited since the journal was opened, because so much had been written.
+	// Waits is how many writes waited since the journal was opened, because of the limit on its write rate.
 	Waits int64
 }
 
-// Use is how much of the space is taken, packed or not, from 0; 0 where there is no bound.
+// Use returns the used share of the space, packed or not, from 0 on. It is 0 without a bound.
 func (s Size) Use() (use float64) {
 	if s.Space > 0 {
 		use = float64(s.Snapshot+s.Tail) / float64(s.Space)
@@ -108,7 +111,7 @@ func (s Size) Use() (use float64) {
 	return use
 }
 
-// String says what is scarcer: what is packed, or what it unpacks to.
+// String shows the scarcer of the two: the packed size, or the size before.
 func (s Size) String() string {
 	if s.MaxPlain > 0 && (s.Space == 0 ||
 		float64(s.Plain)/float64(s.MaxPlain) > float64(s.Snapshot+s.Tail)/float64(s.Space)) {
@@ -117,17 +120,19 @@ func (s Size) String() string {
 	return fmt.Sprintf("%d of %d KiB of its space", (s.Snapshot+s.Tail)>>10, s.Space>>10)
 }
 
-// Streamer is a journal that takes a snapshot piece by piece, so that nobody need hold it whole.
-type Streamer interface {
-	// SnapshotFrom is Snapshot of what write writes. An error of write is returned, and nothing has changed.
-	SnapshotFrom(ctx context.Context, at Head, write func(io.Writer) error) error
+// State returns a function for Snapshot that writes a state which is in memory.
+func State(state []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(state)
+		return err
+	}
 }
 
 var (
-	// ErrConflict: the journal's head is another than the caller believed. Whoever gets it has lost
-	// the right to write, and must Load to know what happened.
-	ErrConflict = errors.New("journal conflict: its head is another one")
-	// ErrFull: the batch or snapshot does not fit. The text names sizes and a remedy.
+	// ErrConflict: the journal has another head than the caller believed. The caller may no longer
+	// write. Load finds out what happened.
+	ErrConflict = errors.New("journal conflict: it has another head")
+	// ErrFull: the batch or snapshot does not fit. The error names sizes and a remedy.
 	ErrFull = errors.New("journal full")
 	// ErrInvalid: a batch without events, an empty event, an empty snapshot, or more than MaxBatch.
 	ErrInvalid = errors.New("journal: invalid input")
@@ -135,8 +140,8 @@ var (
 	ErrNotLoaded = errors.New("journal: load it first")
 )
 
-// RefusedError says why a journal must not be used as it is. Nothing was changed: what was found is
-// still there to be examined.
+// RefusedError says why a journal must not be used in its present state. Nothing was changed: an
+// operator can examine it.
 type RefusedError struct {
 	Where  string // file or object
 	Found  string // what does not verify

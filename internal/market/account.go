@@ -66,7 +66,7 @@ func (a *account) change(before, size, other Amounts) {
 	a.union = a.union.Swap(before.or(other), size.or(other))
 }
 
-// or is Max for amounts of which one is usually nil.
+// or is Max if one of the two is usually nil.
 func (a Amounts) or(b Amounts) Amounts {
 	switch {
 	case b == nil:
@@ -81,8 +81,8 @@ func (a *account) empty() bool {
 	return a.holds == 0 && len(a.listed) == 0 && len(a.used) == 0
 }
 
-// book is one pool of a provider: its measurement, and the account of each consumer.
-type book struct {
+// poolState is one pool of a provider: its measurement, and the account of each consumer.
+type poolState struct {
 	measured MeasuredPool
 	accounts map[string]*account
 	// reserved is the sum of the accounts' totals.
@@ -94,7 +94,7 @@ type book struct {
 }
 
 // change changes a consumer's account and updates the sums.
-func (b *book) change(consumer string, do func(*account)) {
+func (b *poolState) change(consumer string, do func(*account)) {
 	a := b.accounts[consumer]
 	if a == nil {
 		a = &account{}
@@ -115,15 +115,28 @@ func (b *book) change(consumer string, do func(*account)) {
 }
 
 // unfilled is what is reserved and not used yet. It may still be placed on any node.
-func (b *book) unfilled() Amounts { return b.reserved.Minus(b.used) }
+func (b *poolState) unfilled() Amounts { return b.reserved.Minus(b.used) }
 
 // available = min(shared, allocatable - allocated) - Σ accounts. Negative: the provider is Overcommitted.
-func (b *book) available() Amounts { return b.measured.Offered.Minus(b.reserved) }
+func (b *poolState) available() Amounts { return b.measured.Offered.Minus(b.reserved) }
 
-// short returns the first resource that is not available as needed, and how much is missing.
-func (b *book) short(need Amounts) (name string, missing int64) {
+// short returns the first resource that is not available as a consumer needs, and how much is missing.
+// A customer of a hub may be one of its providers. Its pods do not run on its own machines, so all that
+// is reserved or allocated must fit on those of the others, wherever other pods run. A sale leaves out
+// what nobody signed for.
+func (b *poolState) short(consumer string, need Amounts, sale bool) (name string, missing int64) {
 	for _, n := range need {
-		if left := b.measured.Offered.Of(n.Resource) - b.reserved.Of(n.Resource); left < n.Value {
+		offered := b.measured.Offered.Of(n.Resource)
+		if sale {
+			offered -= b.measured.Unverified.Of(n.Resource)
+		}
+		for source, gives := range b.measured.Sources {
+			if source == consumer || b.accounts[source] != nil && b.accounts[source].total().some() {
+				others := b.measured.Allocatable.Of(n.Resource) - gives.Of(n.Resource)
+				offered = min(offered, others-b.measured.Allocated.Of(n.Resource))
+			}
+		}
+		if left := offered - b.reserved.Of(n.Resource); left < n.Value {
 			return n.Resource, n.Value - left
 		}
 	}

@@ -37,7 +37,7 @@ func TestAccount(t *testing.T) {
 		"an empty account":                  {nil, listed(""), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t)
+			d := newTestBroker(t)
 			for i, cores := range c.held {
 				d.held("r"+string(rune('0'+i)), cores)
 			}
@@ -61,7 +61,7 @@ func TestAccount(t *testing.T) {
 
 // Capacity comes back when the provider no longer lists it, not when our reservation is over.
 func TestListedCountsUntilItIsListedNoMore(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.reserved("r", 5)
 	d.reports("rome", 2, resources("cpu", "8"),
 		map[string]api.AccountUse{"paris": {Commitments: map[string]api.Resources{"r": resources("cpu", "5")}}})
@@ -77,10 +77,10 @@ func TestShrinkingProvider(t *testing.T) {
 	for name, shrunk := range map[string]api.Resources{
 		"to less":                      resources("cpu", "3"),
 		"to nothing":                   resources("cpu", "0"),
-		"to what it does not even say": {}, // every node is cordoned: resources of which there is nothing are left out
+		"to what it does not even say": {}, // every node is cordoned: resources with an amount of 0 are left out
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t)
+			d := newTestBroker(t)
 			d.reserved("r", 5)
 			d.reports("rome", 2, shrunk, nil)
 			left := shrunk.Cpu().MilliValue() - 5000
@@ -98,7 +98,7 @@ func TestShrinkingProvider(t *testing.T) {
 }
 
 func TestWithdrawnPoolKeepsWhatItOwes(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.reserved("r", 5)
 	m, err := market.Measure(api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: 2}})
 	if err != nil {
@@ -118,7 +118,7 @@ func TestWithdrawnPoolKeepsWhatItOwes(t *testing.T) {
 
 // What is reserved of a provider that has said nothing yet, as after a restart, is no overcommitment.
 func TestUnmeasuredProviderIsNotOvercommitted(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.reserved("r", 5)
 	d.restart(len(d.journal))
 	if pool := d.pool("rome"); pool.Available != nil || pool.Reserved.Of("cpu") != 5000 {
@@ -129,9 +129,9 @@ func TestUnmeasuredProviderIsNotOvercommitted(t *testing.T) {
 	d.want("r", api.Reserved, "", "rome", 3000)
 }
 
-// A sum forgets the resources of which nothing is left in it, however many a provider invents.
+// A sum drops resources with an amount of 0, so that a provider cannot fill it with invented ones.
 func TestSumsForget(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.held("r", 1)
 	for i := range 100 {
 		invented := "example.com/r" + string(rune('a'+i%26)) + string(rune('a'+i/26))

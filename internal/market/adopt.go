@@ -43,7 +43,9 @@ func (c Adopt) decide(s *State, now Time) (Outcome, error) {
 	r := &Reservation{
 		ID: a.Reservation, State: api.Reserved, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: c.Size,
 		Generation: a.Generation,
-		Created:    now, Until: At(a.Until.Time), Assignment: c.Document, Acceptance: c.Acceptance, Sale: a.Sale, Adopted: now,
+		Created:    now, Until: At(a.Until.Time), Assignment: c.Document,
+		Acceptance: c.Acceptance, Sale: a.Sale, Adopted: now,
+		Relend: a.Relend, RelendKey: a.RelendKey,
 	}
 	if a.Sale != nil {
 		r.Created, r.From = min(now, At(a.Begins.Time)), At(a.Begins.Time)
@@ -54,7 +56,7 @@ func (c Adopt) decide(s *State, now Time) (Outcome, error) {
 	if err := s.checkCaps(r.Consumer, c.Caps, 1, r.Size); err != nil {
 		r.Message = overCaps
 	}
-	return s.keep(c.Offer, changed(r, now), now), nil
+	return s.keepOffer(c.Offer, changed(r, now), now), nil
 }
 
 const (
@@ -62,8 +64,8 @@ const (
 	overCaps = "it was agreed without this broker, and its consumer has more than the broker's caps allow"
 	// hardCaps times the caps bound what a consumer has, with adopted reservations.
 	hardCaps = 2
-	// maxBooks is how many pools one provider may have, with those that it no longer advertises.
-	maxBooks = 4 * maxPools
+	// maxProviderPools is how many pools one provider may have, with those that it no longer advertises.
+	maxProviderPools = 4 * maxPools
 )
 
 // checkAdopted refuses what two members can have signed only to harm the market: sums must not overflow, and
@@ -72,10 +74,10 @@ func (s *State) checkAdopted(r *Reservation, all Caps) error {
 	caps, has := s.capsOf(r.Consumer, all)
 	var reserved Amounts
 	if p := s.providers[r.Provider]; p != nil {
-		if b := p.books[r.Pool]; b != nil {
+		if b := p.pools[r.Pool]; b != nil {
 			reserved = b.reserved
-		} else if len(p.books) >= maxBooks {
-			return api.Invalid("assignment.pool", "cluster %s has %d other pools", r.Provider, len(p.books)).
+		} else if len(p.pools) >= maxProviderPools {
+			return api.Invalid("assignment.pool", "cluster %s has %d other pools", r.Provider, len(p.pools)).
 				Fix("end what nobody needs in them")
 		}
 	}

@@ -22,7 +22,7 @@ func agreed(id, provider, pool string, size market.Amounts, caps market.Caps) ma
 // What a consumer agreed with an accomplice counts against its caps, however much it is: it is held
 // nothing of an honest provider.
 func TestWhatIsAdoptedCountsAgainstCaps(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	four := market.Caps{Resources: cpu(4)}
 	refused := 0
 	for i := range 9 { // eight of them add up to 2^63
@@ -51,7 +51,7 @@ func TestWhatIsAdoptedCountsAgainstCaps(t *testing.T) {
 // A cap that is too large to be doubled bounds nothing, and refuses nothing.
 func TestAdoptedBelowTheLargestCaps(t *testing.T) {
 	for _, most := range []int64{1 << 62, math.MaxInt64} {
-		d := newDesk(t)
+		d := newTestBroker(t)
 		caps := market.Caps{Reservations: most, Bytes: most}
 		if out := d.must(agreed("a", "milan", "general", cpu(1), caps)); out.Reservation.State != api.Reserved ||
 			out.Reservation.Message != "" {
@@ -63,7 +63,7 @@ func TestAdoptedBelowTheLargestCaps(t *testing.T) {
 // Within the caps nothing is said; beyond them it is taken in, and said; nothing new is held until
 // the consumer is below them again.
 func TestAdoptedBeyondTheCaps(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	two := market.Caps{Reservations: 2, Resources: cpu(4)}
 	for i, want := range []bool{false, false, true, true} {
 		out := d.must(agreed(fmt.Sprint("a", i), "milan", "general", cpu(1), two))
@@ -86,7 +86,7 @@ func TestAdoptedBeyondTheCaps(t *testing.T) {
 
 // Accomplices make the market look through no more names and pools than honest clusters have.
 func TestAdoptedNamesAreBounded(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.fails(api.CodeInvalid, func() market.Adopt {
 		var many market.Amounts
 		for i := range 300 {

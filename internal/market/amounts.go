@@ -21,18 +21,17 @@ type Amount struct {
 	Value    int64  `json:"v"`
 }
 
-// Amounts are amounts of several resources, sorted by resource, each once. They
-// are values: every operation returns new ones. A resource that is not named has 0.
+// Amounts are amounts of several resources, sorted by resource, each once. They are values: every
+// operation returns new ones. A resource without an amount has 0.
 type Amounts []Amount
 
 const (
-	// maxAmount bounds every amount and every sum that is taken in from outside, so
-	// that sums of a few of them cannot overflow.
+	// maxAmount bounds every amount and sum from outside, so that a sum of a few of them cannot overflow.
 	maxAmount = 1 << 60
 	// maxResources bounds how many resources one set of amounts names.
 	maxResources = 64
-	// maxNames bounds how many bytes the names of resources take that are asked for together: an
-	// assignment of them has at most [api.MaxAssignment] bytes.
+	// maxNames bounds the bytes of all names of resources in a request, so that its assignment has at most
+	// [api.MaxAssignment] bytes.
 	maxNames = 3 << 10
 )
 
@@ -102,7 +101,7 @@ func convert(field string, r api.Resources, round func(resource.Quantity, resour
 	return out, nil
 }
 
-// ordinary are the resources that every node has: their names need no look.
+// ordinary reports whether every node has the resource. Such a name needs no check.
 func ordinary(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, corev1.ResourceEphemeralStorage:
@@ -111,7 +110,7 @@ func ordinary(name corev1.ResourceName) bool {
 	return false
 }
 
-// absurd says of a quantity such as 1e99999999 that merely comparing or printing it would take for ever.
+// absurd reports whether it would take forever to compare or print a quantity, such as 1e99999999.
 func absurd(q resource.Quantity) bool {
 	if _, ordinary := q.AsInt64(); ordinary {
 		return false
@@ -132,32 +131,32 @@ func (a Amounts) Resources() api.Resources {
 	return out
 }
 
-// Quantity is the amount as Kubernetes writes it, and writes it again after it has read it: what is
-// signed has one spelling.
+// Quantity returns the amount in the one spelling that Kubernetes keeps when it reads and writes it, because
+// signed documents contain it.
 func (x Amount) Quantity() resource.Quantity {
 	switch x.Resource {
 	case "cpu":
 		return *resource.NewMilliQuantity(x.Value, resource.DecimalSI)
 	case "memory", "ephemeral-storage", "storage":
-		if x.Value%1024 == 0 { // else it has no suffix, and is read as a decimal one
+		if x.Value%1024 == 0 { // otherwise it has no suffix, and Kubernetes reads a decimal quantity
 			return *resource.NewQuantity(x.Value, resource.BinarySI)
 		}
 	}
 	return *resource.NewQuantity(x.Value, resource.DecimalSI)
 }
 
-// plainQuantity keeps out exponents that take hours to read.
+// plainQuantity excludes exponents that take hours to parse.
 var plainQuantity = regexp.MustCompile(`^[+-]?[0-9.]{1,24}([numkMGTPE]i?|[eE][+-]?[0-9]{1,2})?$`)
 
-// ReadQuantity reads an amount that others wrote, as Kubernetes does, but none that takes long to read.
+// ReadQuantity parses an amount from outside, as Kubernetes does, but none that takes long to parse.
 func ReadQuantity(text string) (resource.Quantity, error) {
 	if !plainQuantity.MatchString(text) {
-		return resource.Quantity{}, errors.New("it is written in another way than ours")
+		return resource.Quantity{}, errors.New("it is not a plain number with a suffix")
 	}
 	return resource.ParseQuantity(text)
 }
 
-// Of is the amount of one resource.
+// Of returns the amount of one resource.
 func (a Amounts) Of(name string) int64 {
 	for i := range a {
 		if a[i].Resource == name {
@@ -167,15 +166,15 @@ func (a Amounts) Of(name string) int64 {
 	return 0
 }
 
-// Fits says whether there is at least as much as needed of everything.
+// Fits reports whether each amount is at least as large as needed.
 func (a Amounts) Fits(need Amounts) bool {
 	return !slices.ContainsFunc(need, func(n Amount) bool { return a.Of(n.Resource) < n.Value })
 }
 
-// Plus is the sum. One that int64 cannot hold is the nearest that it can.
+// Plus returns the sum. An overflow gives the nearest int64.
 func (a Amounts) Plus(b Amounts) Amounts { return a.merge(b, plus) }
 
-// Minus is the difference; it may be negative. One that int64 cannot hold is the nearest that it can.
+// Minus returns the difference, which may be negative. An overflow gives the nearest int64.
 func (a Amounts) Minus(b Amounts) Amounts {
 	return a.merge(b, func(x, y int64) int64 { return plus(x, -max(y, -math.MaxInt64)) })
 }
@@ -191,28 +190,37 @@ func plus(x, y int64) int64 {
 	}
 }
 
-// Max takes the larger of each.
+// Max returns the larger amount of each resource.
 func (a Amounts) Max(b Amounts) Amounts {
 	return a.merge(b, func(x, y int64) int64 { return max(x, y) })
 }
 
-// Beyond is how much more there is than in another set; empty where there is no more of anything.
+// Min returns each amount, or that in b if it is smaller. A resource that is missing in b is 0.
+func (a Amounts) Min(b Amounts) Amounts {
+	out := slices.Clone(a)
+	for i := range out {
+		out[i].Value = min(out[i].Value, b.Of(out[i].Resource))
+	}
+	return out
+}
+
+// Beyond returns by how much amounts are larger than in b. Resources without such an amount are left out.
 func (a Amounts) Beyond(b Amounts) Amounts {
 	return slices.DeleteFunc(a.Minus(b), func(x Amount) bool { return x.Value <= 0 })
 }
 
-// some says whether there is anything.
+// some reports whether any amount is positive.
 func (a Amounts) some() bool {
 	return slices.ContainsFunc(a, func(x Amount) bool { return x.Value > 0 })
 }
 
-// Negative says whether some amount is below 0.
+// Negative reports whether any amount is below 0.
 func (a Amounts) Negative() bool {
 	return slices.ContainsFunc(a, func(x Amount) bool { return x.Value < 0 })
 }
 
-// Swap is a sum of which out is a summand, with in in its place. What becomes 0 is left
-// out: a sum that lives long must not name every resource that ever was in it.
+// Swap replaces the summand out of a sum by in. It drops amounts of 0, so that a sum that lives long does
+// not keep every resource that it ever had.
 func (a Amounts) Swap(out, in Amounts) Amounts {
 	if out.Equal(in) {
 		return a
@@ -224,7 +232,7 @@ func (a Amounts) Swap(out, in Amounts) Amounts {
 	return slices.DeleteFunc(sum, func(x Amount) bool { return x.Value == 0 })
 }
 
-// Only keeps the resources that another set names.
+// Only returns the amounts of the resources in named.
 func (a Amounts) Only(named Amounts) Amounts {
 	other := func(x Amount) bool { return !named.names(x.Resource) }
 	if !slices.ContainsFunc(a, other) {
@@ -237,7 +245,7 @@ func (a Amounts) names(resource string) bool {
 	return slices.ContainsFunc(a, func(x Amount) bool { return x.Resource == resource })
 }
 
-// Equal compares, a missing resource being 0.
+// Equal reports whether all amounts are the same. A missing resource is 0.
 func (a Amounts) Equal(b Amounts) bool {
 	return !slices.ContainsFunc(a, func(x Amount) bool { return b.Of(x.Resource) != x.Value }) &&
 		!slices.ContainsFunc(b, func(x Amount) bool { return a.Of(x.Resource) != x.Value })

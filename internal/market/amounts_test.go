@@ -68,7 +68,7 @@ func TestHostileResources(t *testing.T) {
 		"the first of two says": {resources("memory", "-1", "cpu", "-1"), false, "f.cpu"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range 4 { // whatever the order of the map
+			for range 4 { // for any order of the map
 				_, err := market.ParseRequest("f", c.given)
 				invalid(t, err, c.wantField)
 				if _, err = market.ParseCapacity("f", c.given); c.onlyNeed {
@@ -154,7 +154,7 @@ func TestArithmetic(t *testing.T) {
 				t.Fatalf("%s of %v, %v, %v: + %v, - %v, max %v, swap %v", name, a, b, c, plus, minus, most, swapped)
 			}
 			if want := map[bool]int64{true: x}[named]; only.Of(name) != want {
-				t.Fatalf("%v of which %v names: %v", a, b, only)
+				t.Fatalf("Only(%v, %v) returns %v", a, b, only)
 			}
 		}
 		if strings.Contains(dump(swapped), `"v":0`) && !b.Equal(c) {

@@ -11,7 +11,7 @@ import (
 )
 
 // byHand makes rome, of those that offer 8 cpu, one where a person approves.
-func (d *desk) byHand(within time.Duration) {
+func (d *testBroker) byHand(within time.Duration) {
 	d.t.Helper()
 	all := resources("cpu", "8")
 	m, err := market.Measure(api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: 2},
@@ -28,7 +28,7 @@ func (d *desk) byHand(within time.Duration) {
 // A hold waits as long as its provider says that a person there may take, once its consumer has
 // signed; then it moves on.
 func TestHoldAwaitsApproval(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.byHand(30 * time.Minute)
 	d.must(request("r", 5))
 	r := d.state.Reservation("r")
@@ -57,7 +57,7 @@ func TestHoldAwaitsApproval(t *testing.T) {
 
 // A no moves it on to the next best, for as long as it has a deadline.
 func TestRefusedApprovalMovesOn(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.byHand(30 * time.Minute)
 	d.must(request("r", 5))
 	d.must(market.Confirm{ID: "r", Consumer: "paris", Generation: 1, Document: "doc"})
@@ -72,7 +72,7 @@ func TestRefusedApprovalMovesOn(t *testing.T) {
 
 // Nobody waits for longer than the reservation lasts, nor, over all providers, for more than a day.
 func TestApprovalIsBounded(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.byHand(24 * time.Hour)
 	d.must(request("short", 1))
 	if r := d.state.Reservation("short"); r.ApproveBy != r.Until {
@@ -103,7 +103,7 @@ func TestGateAwaitsApproval(t *testing.T) {
 		t.Errorf("asked twice: %s", dump(out.Events))
 	}
 	d.fails(api.CodeInsufficient, waiting("s", 5))
-	d.fails(api.CodeConflict, market.Commit{ID: "r", Generation: 1}) // whatever a broker says, nobody has approved it
+	d.fails(api.CodeConflict, market.Commit{ID: "r", Generation: 1}) // a broker cannot approve
 	d.fails(api.CodeConflict, market.Approve{ID: "r", Generation: 2, Acceptance: "yes to another"})
 	d.must(yes)
 	d.fails(api.CodeConflict, market.Deny{ID: "r", Generation: 1})

@@ -11,8 +11,8 @@ func (s *State) Imbalance() int { return s.Audit()() }
 func (s *State) Audit() func() int {
 	kept := make([]audited, len(s.slots))
 	for i, p := range s.slots {
-		kept[i] = audited{p.cluster, p.measured, make(map[string]Amounts, len(p.books)), p.sold.show()}
-		for name, b := range p.books {
+		kept[i] = audited{p.cluster, p.measured, make(map[string]Amounts, len(p.pools)), p.sold.show()}
+		for name, b := range p.pools {
 			kept[i].reserved[name] = b.reserved
 		}
 	}
@@ -35,7 +35,7 @@ func (s *State) Audit() func() int {
 			}
 		}
 		for _, r := range counting {
-			fresh.account(r, nil, r.Takes())
+			fresh.changeAccount(r, nil, r.Takes())
 			fresh.countSale(r, 1)
 		}
 		for _, k := range kept {
@@ -45,7 +45,7 @@ func (s *State) Audit() func() int {
 	}
 }
 
-// audited is the account of a provider in the state.
+// audited is a copy of a provider in the state.
 type audited struct {
 	cluster  string
 	measured *Measured
@@ -59,9 +59,9 @@ func (k audited) differs(right *provider) (wrong int) {
 		wrong++
 	}
 	for name := range k.reserved {
-		right.book(name)
+		right.pool(name)
 	}
-	for name, b := range right.books {
+	for name, b := range right.pools {
 		if reserved, kept := k.reserved[name]; !kept || !b.reserved.Equal(reserved) {
 			wrong++
 		}

@@ -13,7 +13,7 @@ func AssignmentOf(r *Reservation, consumerKey, providerKey string) api.Assignmen
 		Pool: r.Pool, Slice: r.Slice(), Resources: r.Size.Resources(),
 		// Documents have whole seconds: RFC 3339 as metav1.Time writes it.
 		Until: (r.Until / 1000 * 1000).Meta(), Expires: (r.answerBy() / 1000 * 1000).Meta(),
-		Sale: r.Sale, Begins: (r.From / 1000 * 1000).Meta(),
+		Sale: r.Sale, Begins: (r.From / 1000 * 1000).Meta(), Relend: r.Relend, RelendKey: r.RelendKey,
 	}
 }
 

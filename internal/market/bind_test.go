@@ -8,7 +8,7 @@ import (
 )
 
 func TestBothSidesBind(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.held("r", 5)
 	if seen := d.state.Of("rome", 0); len(seen) > 0 {
 		t.Errorf("rome sees what is not signed: %s", dump(seen))
@@ -27,7 +27,7 @@ func TestBothSidesBind(t *testing.T) {
 }
 
 func TestConfirmErrors(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.held("held", 1)
 	d.signed("signed", 1)
 	d.reserved("bound", 1)
@@ -52,7 +52,7 @@ func TestConfirmErrors(t *testing.T) {
 }
 
 func TestAcceptErrors(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.held("held", 1)
 	d.signed("signed", 1)
 	d.reserved("bound", 1)
@@ -76,7 +76,7 @@ func TestAcceptErrors(t *testing.T) {
 }
 
 func TestRefuseErrors(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.held("held", 1)
 	d.signed("signed", 1)
 	d.reserved("bound", 1)
@@ -97,7 +97,7 @@ func TestRefuseErrors(t *testing.T) {
 }
 
 func TestIfRevision(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	r := d.held("r", 1)
 	release := market.Release{ID: "r", By: "paris", Generation: 1}
 	d.fails(api.CodePrecondition, market.IfRevision{ID: "r", Revision: r.Revision - 1, Command: release})

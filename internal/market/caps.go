@@ -56,8 +56,10 @@ func (s *State) checkBytes(consumer string, all Caps, more int64) error {
 	}
 	return api.Errorf(api.CodeCapReached,
 		"what cluster %s has pending, held and reserved, or released without its provider's answer, "+
-			"takes %d KiB, %d KiB more are asked for, and it may have %d KiB", consumer, has>>10, (more+1023)>>10, all.Bytes>>10).
-		Fix("release something, make smaller requests, or ask the operator for a larger --max-bytes, or to remove providers that are gone")
+			"takes %d KiB, %d KiB more are asked for, and it may have %d KiB",
+		consumer, has>>10, (more+1023)>>10, all.Bytes>>10).
+		Fix("release something, make smaller requests, or ask the operator for a larger --max-bytes, or to remove " +
+			"providers that are gone")
 }
 
 // checkCaps reports why a consumer may not have that many more reservations of that total size, or nil. The
@@ -155,7 +157,7 @@ type SetCaps struct {
 func (c SetCaps) decide(s *State, now Time) (Outcome, error) {
 	m := s.members[c.Cluster]
 	if m == nil || m.State == api.MemberRemoved {
-		return Outcome{}, api.Errorf(api.CodeNotFound, "no member %.80q", c.Cluster)
+		return Outcome{}, api.Errorf(api.CodeNotFound, "no member %.80q", c.Cluster).Fix("see: bourse broker members")
 	}
 	if m.Caps == c.Caps || m.Caps != nil && c.Caps != nil && m.Caps.equal(*c.Caps) {
 		return Outcome{Member: m}, nil

@@ -29,78 +29,78 @@ func TestCaps(t *testing.T) {
 	again := capped("z", 1, market.Caps{Reservations: 1})
 	again.Key = "key of a"
 	for name, c := range map[string]struct {
-		given func(*desk)
+		given func(*testBroker)
 		then  market.Command
 		says  string // empty: it may
 	}{
-		"room for one more": {func(d *desk) { d.held("a", 1); d.reserved("b", 1) }, capped("c", 1, three), ""},
-		"as many as it may": {func(d *desk) { d.held("a", 1); d.signed("b", 1); d.reserved("c", 1) },
+		"room for one more": {func(d *testBroker) { d.held("a", 1); d.reserved("b", 1) }, capped("c", 1, three), ""},
+		"as many as it may": {func(d *testBroker) { d.held("a", 1); d.signed("b", 1); d.reserved("c", 1) },
 			capped("d", 1, three), "may have 3 reservations pending, held and reserved: it has 3, and asks for 1 more"},
-		"what ends still is": {func(d *desk) { d.reserved("a", 1); d.pass(time.Hour) },
+		"what ends still is": {func(d *testBroker) { d.reserved("a", 1); d.pass(time.Hour) },
 			capped("b", 1, market.Caps{Reservations: 1}), "it has 1,"},
-		"what is over is not": {func(d *desk) { d.held("a", 1); d.pass(market.HoldTime) },
+		"what is over is not": {func(d *testBroker) { d.held("a", 1); d.pass(market.HoldTime) },
 			capped("b", 1, market.Caps{Reservations: 1}), ""},
-		"others' are others'": {func(d *desk) { h := request("a", 1); h.Consumer = "milan"; d.must(h) },
+		"others' are others'": {func(d *testBroker) { h := request("a", 1); h.Consumer = "milan"; d.must(h) },
 			capped("b", 1, market.Caps{Reservations: 1}), ""},
-		"a repeat is a repeat": {func(d *desk) { d.must(capped("a", 1, three)) }, again, ""},
-		"just as much":         {func(d *desk) { d.held("a", 6) }, capped("b", 4, ten), ""},
-		"too much": {func(d *desk) { d.held("a", 6) },
+		"a repeat is a repeat": {func(d *testBroker) { d.must(capped("a", 1, three)) }, again, ""},
+		"just as much":         {func(d *testBroker) { d.held("a", 6) }, capped("b", 4, ten), ""},
+		"too much": {func(d *testBroker) { d.held("a", 6) },
 			capped("b", 5, ten), "may have 10 cpu pending, held and reserved: it has 6, and asks for 5 more"},
-		"what has no cap": {func(d *desk) { d.held("a", 6) },
+		"what has no cap": {func(d *testBroker) { d.held("a", 6) },
 			capped("b", 5, market.Caps{Resources: market.Amounts{{Resource: "memory", Value: 0}}}), ""},
-		"more for one member": {func(d *desk) {
+		"more for one member": {func(d *testBroker) {
 			d.must(market.SetCaps{Cluster: "paris", Caps: &market.Caps{Resources: cpu(11)}})
 			d.held("a", 6)
 		}, capped("b", 5, ten), ""},
-		"less for one member": {func(d *desk) {
+		"less for one member": {func(d *testBroker) {
 			d.must(market.SetCaps{Cluster: "paris", Caps: &market.Caps{Reservations: 1}})
 			d.held("a", 1)
 		}, capped("b", 1, three), "may have 1 reservations"},
-		"what holds for all besides": {func(d *desk) {
+		"what holds for all besides": {func(d *testBroker) {
 			d.must(market.SetCaps{Cluster: "paris", Caps: &market.Caps{Reservations: 9}})
 			d.held("a", 6)
 		}, capped("b", 5, ten), "may have 10 cpu"},
-		"as all again": {func(d *desk) {
+		"as all again": {func(d *testBroker) {
 			d.must(market.SetCaps{Cluster: "paris", Caps: &market.Caps{Reservations: 1}})
 			d.must(market.SetCaps{Cluster: "paris"})
 			d.held("a", 1)
 		}, capped("b", 1, three), ""},
-		"as many as may wait": {func(d *desk) { d.must(pending("a", 90, 0)) },
+		"as many as may wait": {func(d *testBroker) { d.must(pending("a", 90, 0)) },
 			waits("b", 0, market.Caps{Pending: 1}), "at most 1 requests of cluster paris may wait, and 1 do"},
-		"what need not wait may be more": {func(d *desk) { d.must(pending("a", 90, 0)) },
+		"what need not wait may be more": {func(d *testBroker) { d.must(pending("a", 90, 0)) },
 			capped("b", 1, market.Caps{Pending: 1}), ""},
-		"what no longer waits does not": {func(d *desk) { d.must(pending("a", 90, 0)); d.pass(time.Hour) },
+		"what no longer waits does not": {func(d *testBroker) { d.must(pending("a", 90, 0)); d.pass(time.Hour) },
 			waits("b", 0, market.Caps{Pending: 1}), ""},
-		"what waits is a reservation": {func(d *desk) { d.must(pending("a", 90, 0)) },
+		"what waits is a reservation": {func(d *testBroker) { d.must(pending("a", 90, 0)) },
 			capped("b", 1, market.Caps{Reservations: 1}), "it has 1,"},
-		"what waits is asked for": {func(d *desk) { d.must(pending("a", 9, 0)) }, capped("b", 2, ten), "it has 9,"},
-		"a priority":              {func(*desk) {}, waits("a", 7, market.Caps{Priority: 7}), ""},
-		"above others": {func(*desk) {}, waits("a", 8, market.Caps{Priority: 7}),
+		"what waits is asked for": {func(d *testBroker) { d.must(pending("a", 9, 0)) }, capped("b", 2, ten), "it has 9,"},
+		"a priority":              {func(*testBroker) {}, waits("a", 7, market.Caps{Priority: 7}), ""},
+		"above others": {func(*testBroker) {}, waits("a", 8, market.Caps{Priority: 7}),
 			"may have priority 7 at most, and this one has 8"},
-		"a priority for one member": {func(d *desk) {
+		"a priority for one member": {func(d *testBroker) {
 			d.must(market.SetCaps{Cluster: "paris", Caps: &market.Caps{Priority: 8, Pending: 2}})
 			d.must(pending("a", 90, 0))
 		}, waits("b", 8, market.Caps{Priority: -1, Pending: 1}), ""},
-		"a document that is longer than was reckoned": {func(d *desk) { d.held("a", 1) },
+		"a document that is longer than was reckoned": {func(d *testBroker) { d.held("a", 1) },
 			market.Confirm{ID: "a", Consumer: "paris", Generation: 1,
 				Document: strings.Repeat("d", 6<<10), Caps: market.Caps{Bytes: 5 << 10}}, "more are asked for"},
-		"a document as long as was reckoned": {func(d *desk) { d.held("a", 1) },
+		"a document as long as was reckoned": {func(d *testBroker) { d.held("a", 1) },
 			market.Confirm{ID: "a", Consumer: "paris", Generation: 1,
 				Document: strings.Repeat("d", 1<<10), Caps: market.Caps{Bytes: 1 << 10}}, ""},
-		"growing": {func(d *desk) { d.reserved("a", 6) },
+		"growing": {func(d *testBroker) { d.reserved("a", 6) },
 			market.Reassign{ID: "a", Consumer: "paris", Generation: 2, Size: cpu(8),
 				Until: noon + 7_200_000, Document: "more", Caps: market.Caps{Resources: cpu(7)}}, "it has 6, and asks for 2 more"},
-		"shrinking, above what it may by now": {func(d *desk) { d.reserved("a", 6) },
+		"shrinking, above what it may by now": {func(d *testBroker) { d.reserved("a", 6) },
 			market.Reassign{ID: "a", Consumer: "paris", Generation: 2, Size: cpu(5),
 				Until: noon + 7_200_000, Document: "less", Caps: market.Caps{Reservations: 1, Resources: cpu(3)}}, ""},
-		"a change counts until it is answered": {func(d *desk) {
+		"a change counts until it is answered": {func(d *testBroker) {
 			d.reserved("a", 2)
 			d.must(market.Reassign{ID: "a", Consumer: "paris", Generation: 2,
 				Size: cpu(8), Until: noon + 7_200_000, Document: "more"})
 		}, capped("b", 3, ten), "it has 8,"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t)
+			d := newTestBroker(t)
 			d.now = noon
 			c.given(d)
 			d.offers("rome", 9, "30")
@@ -116,10 +116,10 @@ func TestCaps(t *testing.T) {
 	}
 }
 
-// Whatever happens, nobody has more than it may.
+// After any commands, no consumer has more than its caps.
 func TestCapsHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := &desk{node: newNode(t, ""), now: noon}
+		d := &testBroker{node: newNode(t, ""), now: noon}
 		for _, c := range []string{"rome", "paris"} {
 			d.apply(market.Event{Time: d.now, Member: &market.Member{Cluster: c,
 				State: api.MemberActive, Key: "k-" + c, Joined: d.now}})

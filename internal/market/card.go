@@ -24,6 +24,9 @@ func validCard(c api.Card) error {
 	if err := checkApproval("approveWithin", c.ApproveWithin); err != nil {
 		return err
 	}
+	if c.MaxNamespaces < 0 || c.MaxNamespaces > api.MaxNamespaces {
+		return api.Invalid("maxNamespaces", "%d namespaces", c.MaxNamespaces).Fix("show 1 to %d", api.MaxNamespaces)
+	}
 	p := c.Properties
 	for name, list := range map[string][]string{
 		"zones": p.Zones, "architectures": p.Architectures, "gpus": p.GPUs, "storageClasses": p.StorageClasses,

@@ -41,12 +41,12 @@ type Certificate struct {
 	Ours bool
 }
 
-// Never is when a certificate ends before its time that does not.
+// Never is the end of a certificate that is good until its date.
 const Never Time = math.MaxInt64
 
-// CertificateEnds is from when a certificate that is valid by its dates is no longer good: 0 or a
-// time, or [Never]. A member of which no list of keys was kept yet may show the one with which it
-// joined, and any other that was issued in its membership, until it renews.
+// CertificateEnds returns when a certificate, valid by its dates, is no longer good: 0, a time, or [Never].
+// A member without a list of keys may use the certificate of its join, and any other that was issued in its
+// membership, until it renews.
 func (m *Member) CertificateEnds(c Certificate) (ends Time) {
 	if c.Ours && len(m.TLSKeys) > 0 {
 		for _, k := range m.TLSKeys {
@@ -149,7 +149,7 @@ func (c EndCertificates) decide(s *State, now Time) (Outcome, error) {
 	m := s.members[c.Cluster]
 	switch {
 	case m == nil:
-		return Outcome{}, api.Errorf(api.CodeNotFound, "no member %.80q", c.Cluster)
+		return Outcome{}, api.Errorf(api.CodeNotFound, "no member %.80q", c.Cluster).Fix("see: bourse broker members")
 	case m.State == api.MemberRemoved || m.State == api.MemberRevoked:
 		return Outcome{}, api.Errorf(api.CodeConflict, "member %s is %s: its certificates have ended", c.Cluster, m.State)
 	}
@@ -158,7 +158,7 @@ func (c EndCertificates) decide(s *State, now Time) (Outcome, error) {
 	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
 }
 
-// Operators is which certificates of operators are good.
+// Operators says which certificates of operators are good.
 type Operators struct {
 	// CertificatesFrom ends all that were issued before.
 	CertificatesFrom Time `json:"certificatesFrom"`
@@ -184,8 +184,7 @@ func (c EndOperators) decide(s *State, now Time) (Outcome, error) {
 	return Outcome{Operators: &next, Events: []Event{{Time: now, Operators: &next}}}, nil
 }
 
-// nextSecond is the first second in which nothing was issued until t: certificates say when they
-// were issued to the second.
+// nextSecond returns the next full second after t. Certificates have their time of issue in full seconds.
 func nextSecond(t Time) Time {
 	const second = Time(time.Second / time.Millisecond)
 	return (t/second + 1) * second

@@ -31,6 +31,9 @@ type Change struct {
 // ShrinkTime is how long a loss is added to the next one. It is longer than excess pods may stay.
 const ShrinkTime = 5 * time.Minute
 
+// RetryTime is how long the same change is not asked for again after it was refused.
+const RetryTime = time.Minute
+
 // MaxStretches is how often a contract may change its units. Both sides keep each change in their Ledgers.
 const MaxStretches = 256
 
@@ -253,5 +256,5 @@ func (s *State) checkChange(r *Reservation, size Amounts, units int64, until, no
 	if err := s.checkDedicated(r.Provider, r.Pool, r.Consumer, r.Sale); err != nil {
 		return err
 	}
-	return s.checkResize(r.Size, r.Provider, r.Pool, r.Consumer, size, now)
+	return s.checkResize(r.Size, r.Provider, r, size, now)
 }

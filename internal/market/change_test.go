@@ -17,7 +17,7 @@ func becoming(generation, cores int64) market.Reassign {
 
 // The larger of old and new counts, until the provider has answered.
 func TestAChangeCountsUntilItIsAnswered(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.reserved("r", 5)
 	d.must(becoming(2, 7))
 	d.want("r", api.Reserved, "", "rome", 1000)
@@ -43,16 +43,16 @@ func TestAChangeCountsUntilItIsAnswered(t *testing.T) {
 // A change that is refused, or not answered, leaves what is bound; its generation is not used again.
 func TestAChangeThatWillNotBe(t *testing.T) {
 	for name, no := range map[string]struct {
-		do     func(*desk)
+		do     func(*testBroker)
 		reason api.Reason
 	}{
-		"refused": {func(d *desk) {
+		"refused": {func(d *testBroker) {
 			d.must(market.Refuse{ID: "r", By: "rome", Generation: 2, Reason: api.ReasonPolicy, Message: "no"})
 		}, api.ReasonPolicy},
-		"not answered": {func(d *desk) { d.pass(market.HoldTime) }, api.ReasonNoAnswer},
+		"not answered": {func(d *testBroker) { d.pass(market.HoldTime) }, api.ReasonNoAnswer},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t)
+			d := newTestBroker(t)
 			d.reserved("r", 5)
 			d.must(becoming(2, 7))
 			no.do(d)
@@ -80,14 +80,14 @@ func TestReassignErrors(t *testing.T) {
 		"for a time gone by": {func(c *market.Reassign) { c.Until = noon }, api.CodeInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t)
+			d := newTestBroker(t)
 			d.reserved("r", 5)
 			command := becoming(2, 6)
 			c.change(&command)
 			d.fails(c.want, command)
 		})
 	}
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.signed("r", 5)
 	d.fails(api.CodeConflict, becoming(2, 6)) // it is not bound yet
 	d.must(market.Accept{ID: "r", Provider: "rome", Generation: 1, Document: "acceptance"})
@@ -97,7 +97,7 @@ func TestReassignErrors(t *testing.T) {
 
 // A provider that advertises nothing any more cannot be asked for more; less, and longer, it can.
 func TestLessIsAlwaysPossible(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.reserved("r", 5)
 	d.pass(market.Lease)
 	d.fails(api.CodeInsufficient, becoming(2, 6))
@@ -106,7 +106,7 @@ func TestLessIsAlwaysPossible(t *testing.T) {
 
 // What ends changes no more.
 func TestEndingWhileChanging(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.reserved("r", 5)
 	d.must(becoming(2, 7))
 	d.must(market.Release{ID: "r", By: "paris", Generation: 1, Reason: api.ReasonReleased, Document: "end"})
@@ -156,7 +156,7 @@ func TestGateWaitsForALongerEnd(t *testing.T) {
 // What was lost by becoming smaller is not forgotten by the next change, nor is its time; after a
 // while it is.
 func TestWhatIsLostStaysLost(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.reserved("r", 7)
 	change := func(generation, cores int64) *market.Shrunk {
 		t.Helper()

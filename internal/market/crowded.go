@@ -58,8 +58,8 @@ func (s *State) Greediest() (consumer string) {
 	return consumer
 }
 
-// Kept shows the effect of the bounds.
-type Kept struct {
+// MemoryUse shows the effect of the bounds on memory.
+type MemoryUse struct {
 	// Rejected is the number of remembered rejected requests.
 	Rejected int
 	// Largest is about how many bytes the live reservations of one consumer take at most.
@@ -68,11 +68,11 @@ type Kept struct {
 	Early int64
 }
 
-// Kept returns the effect of the bounds.
-func (s *State) Kept() Kept {
-	k := Kept{Rejected: len(s.rejected.byID), Early: s.early}
+// MemoryUse returns the effect of the bounds on memory.
+func (s *State) MemoryUse() MemoryUse {
+	u := MemoryUse{Rejected: len(s.rejected.byID), Early: s.early}
 	for _, p := range s.parties {
-		k.Largest = max(k.Largest, p.bytes[borrowed])
+		u.Largest = max(u.Largest, p.bytes[borrowed])
 	}
-	return k
+	return u
 }

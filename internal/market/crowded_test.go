@@ -22,7 +22,7 @@ func large(id string) *market.Hold {
 // Of one consumer a broker keeps some 28 MiB: beyond that the oldest of what is over is forgotten
 // early, and nothing of others.
 func TestWhatIsOverIsBounded(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	s := d.state
 	apply := func(c market.Command) {
 		t.Helper()
@@ -58,13 +58,13 @@ func TestWhatIsOverIsBounded(t *testing.T) {
 			all[len(all)-1].ID != last || s.Reservation("r-0") != nil {
 			t.Errorf("%d are kept, from %s to %s, want %d to %d, to %s", n, all[0].ID, all[len(all)-1].ID, least, most, last)
 		}
-		if s.Reservation("other") == nil || int(s.Kept().Early) != made-s.Count()[api.Failed]+1 {
-			t.Errorf("%v, %+v of %d", s.Count(), s.Kept(), made)
+		if s.Reservation("other") == nil || int(s.MemoryUse().Early) != made-s.Count()[api.Failed]+1 {
+			t.Errorf("%v, %+v of %d", s.Count(), s.MemoryUse(), made)
 		}
 		restored := market.New("")
-		snapshot, err := s.Snapshot()()
+		snapshot, err := market.Encoded(s)
 		if err == nil {
-			err = restored.Restore(snapshot, nil)
+			err = restored.Restore(snapshot)
 		}
 		if err != nil || len(restored.Of("paris", 0)) != len(all) || restored.Of("paris", 0)[0].ID != all[0].ID {
 			t.Errorf("restored (%v), %d are known of %d", err, len(restored.Of("paris", 0)), len(all))
@@ -89,7 +89,7 @@ func TestWhatIsOverIsBounded(t *testing.T) {
 // made of requests and documents.
 func TestBytesOfAConsumerAreCapped(t *testing.T) {
 	const most = 1 << 20
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.offers("rome", 2, "800")
 	held := 0
 	for ; ; held++ {
@@ -102,7 +102,7 @@ func TestBytesOfAConsumerAreCapped(t *testing.T) {
 			break
 		}
 	}
-	if largest := d.state.Kept().Largest; held < 10 || held > 17 || largest > most {
+	if largest := d.state.MemoryUse().Largest; held < 10 || held > 17 || largest > most {
 		t.Errorf("%d are held, which take %d bytes", held, largest)
 	}
 	waits := large("waits")
@@ -120,17 +120,17 @@ func TestBytesOfAConsumerAreCapped(t *testing.T) {
 	again.Caps.Bytes = most
 	d.must(again)
 	// What is held has space for its documents already.
-	before := d.state.Kept().Largest
+	before := d.state.MemoryUse().Largest
 	d.must(market.Confirm{ID: "again", Consumer: "paris", Generation: 1, Document: strings.Repeat("a", 1000)})
 	d.must(market.Accept{ID: "again", Provider: "rome", Generation: 1, Document: strings.Repeat("a", 500)})
-	if after := d.state.Kept().Largest; after > before {
+	if after := d.state.MemoryUse().Largest; after > before {
 		t.Errorf("bound it takes %d bytes more", after-before)
 	}
 }
 
 // A seller's offers take no more than 4 MiB, with the versions that are kept only for contracts.
 func TestBytesOfASellerAreBounded(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	published := 0
 	for i := range 300 {
 		o := version(t, 1).Offer

@@ -1,7 +1,10 @@
 package market
 
 import (
+	"encoding/json"
+
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // Command asks for a change. It holds everything that its decision needs: signatures, certificates and CEL
@@ -71,22 +74,22 @@ func (s *State) checkCapacity(provider string, r *Reservation, now Time) error {
 	if err := s.checkDedicated(provider, r.Pool, r.Consumer, r.Sale); err != nil {
 		return err
 	}
-	return s.checkResize(nil, provider, r.Pool, r.Consumer, r.Size, now)
+	return s.checkResize(nil, provider, r, r.Size, now)
 }
 
 // checkResize is checkCapacity for a reservation that already holds has and asks for size instead.
-func (s *State) checkResize(has Amounts, provider, pool, consumer string, size Amounts, now Time) error {
+func (s *State) checkResize(has Amounts, provider string, r *Reservation, size Amounts, now Time) error {
 	p := s.providers[provider]
 	if p == nil || p.measured == nil || p.measured.Terms == nil || !p.alive(now) {
 		return api.Errorf(api.CodeInsufficient, "cluster %s advertises nothing now", provider)
 	}
-	b := p.books[pool]
+	b := p.pools[r.Pool]
 	if b == nil {
-		return api.Errorf(api.CodeInsufficient, "cluster %s has no pool %q", provider, pool)
+		return api.Errorf(api.CodeInsufficient, "cluster %s has no pool %q", provider, r.Pool)
 	}
 	var already Amounts
 	if len(p.measured.Terms.MaxPerConsumer) > 0 {
-		if a := b.accounts[consumer]; a != nil {
+		if a := b.accounts[r.Consumer]; a != nil {
 			already = a.total().Minus(has)
 		}
 	}
@@ -96,9 +99,33 @@ func (s *State) checkResize(has Amounts, provider, pool, consumer string, size A
 	if len(has) > 0 {
 		size = size.Beyond(has)
 	}
-	if name, missing := b.short(size); missing > 0 {
+	if name, missing := b.short(r.Consumer, size, r.Sale != nil); missing > 0 {
 		short := Amount{name, missing}.Quantity()
 		return api.Errorf(api.CodeInsufficient, "cluster %s is %s %s short", provider, short.String(), name)
 	}
 	return nil
 }
+
+// Why is an encoded decision. Each reservation has one and few are read again: bytes cost the
+// garbage collector nothing. It is immutable. Nil: there is none.
+type Why json.RawMessage
+
+// Explain encodes a decision.
+func Explain(d *api.Decision) Why {
+	why, _ := payload.Marshal(d) // a decision always encodes
+	return why
+}
+
+// Decision decodes the decision; nil: there is none.
+func (y Why) Decision() *api.Decision {
+	d := &api.Decision{}
+	if y == nil || json.Unmarshal(y, d) != nil {
+		return nil
+	}
+	return d
+}
+
+// MarshalJSON and UnmarshalJSON keep the JSON as it is.
+func (y Why) MarshalJSON() ([]byte, error) { return json.RawMessage(y).MarshalJSON() }
+
+func (y *Why) UnmarshalJSON(data []byte) error { return (*json.RawMessage)(y).UnmarshalJSON(data) }

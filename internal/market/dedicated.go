@@ -44,7 +44,7 @@ func (p *provider) owner(pool, besides string) (owner string) {
 func (a *account) has() bool { return a.total().some() }
 
 // tenant returns the only consumer of the pool. It is empty if there is none, or several.
-func (b *book) tenant() string {
+func (b *poolState) tenant() string {
 	if b.tenants != 1 {
 		return ""
 	}
@@ -57,7 +57,7 @@ func (b *book) tenant() string {
 }
 
 // shared reports whether a consumer other than besides has something of the pool.
-func (b *book) shared(besides string) bool { return b.tenants > 0 && b.tenant() != besides }
+func (b *poolState) shared(besides string) bool { return b.tenants > 0 && b.tenant() != besides }
 
 // checkDedicated reports why a reservation from sale cannot use a pool because of other consumers,
 // or nil. sale may be nil. Errors: Insufficient.
@@ -74,7 +74,7 @@ func (s *State) checkDedicated(provider, pool, consumer string, sale *api.Sale) 
 		return nil
 	}
 	r := Reservation{Sale: sale, Offer: s.offers[sale.Offer]}
-	if b := p.books[pool]; r.Dedicated() && b != nil && b.shared(consumer) {
+	if b := p.pools[pool]; r.Dedicated() && b != nil && b.shared(consumer) {
 		return api.Errorf(api.CodeInsufficient, "pool %q of cluster %s has other consumers, and plan %s needs the whole pool",
 			pool, provider, sale.Plan).Fix("buy another plan, or again later")
 	}

@@ -42,7 +42,7 @@ func buying(id, consumer, plan string, units int64) *market.Hold {
 }
 
 func TestDedicated(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.must(market.Publish{Offer: alone(t)})
 	d.must(buying("shared", "paris", "", 1))
 	d.fails(api.CodeInsufficient, buying("no", "milan", "alone", 1)) // somebody else is there
@@ -68,7 +68,7 @@ func TestDedicated(t *testing.T) {
 	}
 }
 
-// At a gate it is the same, whatever the broker thought of it.
+// A gate decides the same, also against the broker's decision.
 func TestGateKeepsAlone(t *testing.T) {
 	d := newGate(t)
 	d.must(market.Publish{Offer: alone(t)})
@@ -90,7 +90,7 @@ func TestGateKeepsAlone(t *testing.T) {
 	d.must(sold("s", "milan", "shared"))
 }
 
-// Whatever is bought, changed and ended in whatever order, over restarts: who has a pool alone, has it alone.
+// After any purchases, changes and ends, in any order and over restarts, a dedicated pool has one consumer.
 func TestAloneIsAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, now := newNode(t, ""), noon

@@ -14,6 +14,6 @@
 // Advertisements are soft state ([State.Observe]): they are no events.
 //
 // Start with records.go (what is stored), hold.go and bind.go (the way to Reserved), end.go and tick.go
-// (ends), and account.go (the available capacity of a provider). parties.go has the account of each
+// (ends), and account.go (the available capacity of a provider). parties.go indexes the records of each
 // cluster, with the bounds in caps.go, adds.go and crowded.go.
 package market

@@ -14,7 +14,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Whatever may be asked for has an assignment that its provider takes.
+// Every valid request has an assignment that its provider accepts.
 func TestTheLongestAssignmentIsTaken(t *testing.T) {
 	key, err := clusterkey.New(rand.Reader)
 	if err != nil {

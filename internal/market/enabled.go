@@ -75,3 +75,82 @@ func (s *State) enabling(m *Member, enabled *Enabled, now Time) Outcome {
 	next.Enabled, next.Changed = enabled, now
 	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}
 }
+
+// Choice is which providers a cluster chose at one of its brokers, as its agent keeps it.
+type Choice struct {
+	// Via is the route to the broker.
+	Via       string   `json:"via"`
+	Providers []string `json:"providers"`
+}
+
+// maxChoices bounds the choices of one cluster. The oldest is forgotten.
+const maxChoices = 100
+
+// Chose reports whether a cluster's choices permit a provider. Those at the brokers to which counts is true are
+// taken together: one that names the provider permits it. Without any choice, all providers are permitted.
+func (m *Member) Chose(provider string, counts func(via string) bool) bool {
+	chose := false
+	if m != nil {
+		for _, c := range m.Choices {
+			if !counts(c.Via) {
+				continue
+			}
+			if chose = true; slices.Contains(c.Providers, provider) {
+				return true
+			}
+		}
+	}
+	return !chose
+}
+
+// Choose records, in an agent, which providers its cluster chose at one of its brokers; nil: all may serve it.
+// Errors: Invalid.
+type Choose struct {
+	Consumer string
+	// Via is the route to the broker.
+	Via       string
+	Providers *[]string
+}
+
+func (c Choose) decide(s *State, now Time) (Outcome, error) {
+	m := s.members[c.Consumer]
+	if m == nil {
+		m = &Member{Cluster: c.Consumer, State: api.MemberActive, Joined: now}
+	}
+	at := slices.IndexFunc(m.Choices, func(old Choice) bool { return old.Via == c.Via })
+	if c.Providers == nil && at < 0 {
+		return Outcome{Member: m}, nil
+	}
+	next := *m
+	next.Choices, next.Changed = slices.Clone(m.Choices), now
+	if at >= 0 {
+		next.Choices = slices.Delete(next.Choices, at, at+1)
+	}
+	if c.Providers != nil {
+		chosen, err := c.read()
+		if err != nil {
+			return Outcome{}, err
+		}
+		if at >= 0 && slices.Equal(m.Choices[at].Providers, chosen.Providers) {
+			return Outcome{Member: m}, nil
+		}
+		next.Choices = append(next.Choices[max(0, len(next.Choices)+1-maxChoices):], chosen)
+	}
+	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
+}
+
+// read returns the choice, checked and sorted.
+func (c Choose) read() (Choice, error) {
+	if len(*c.Providers) > maxEnabled {
+		return Choice{}, api.Invalid("providers", "%d providers are chosen", len(*c.Providers)).
+			Fix("choose at most %d", maxEnabled)
+	}
+	chosen := Choice{Via: c.Via, Providers: append([]string{}, *c.Providers...)}
+	slices.Sort(chosen.Providers)
+	for _, provider := range chosen.Providers {
+		if err := ValidCluster("providers", provider); err != nil {
+			return Choice{}, err
+		}
+	}
+	return chosen, nil
+}

@@ -62,7 +62,7 @@ func enable(t *rapid.T, n *node, c market.Command) {
 }
 
 func TestEnableDecides(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.must(market.Enable{Consumer: "paris", Provider: "milan", Enabled: true})
 	h := request("r", 2)
 	h.Candidates = []string{"rome", "milan"}
@@ -89,6 +89,56 @@ func TestEnableDecides(t *testing.T) {
 	d.must(token("again", "paris"))
 	d.must(joining("again", "paris"))
 	if d.state.Member("paris").Enabled == nil {
-		t.Error("who joins anew has forgotten its choice")
+		t.Error("a member that joined again has lost its list of enabled providers")
+	}
+}
+
+// An agent records what each of its brokers says: once, sorted, within bounds, also before it has a card. The
+// lists of those that count are taken together.
+func TestChoose(t *testing.T) {
+	n := newNode(t, "rome")
+	chooses := func(via string, providers *[]string) (market.Outcome, error) {
+		return n.do(market.Choose{Consumer: "rome", Via: via, Providers: providers}, noon)
+	}
+	permits := func(provider string, vias ...string) bool {
+		return n.state.Member("rome").Chose(provider, func(via string) bool { return slices.Contains(vias, via) })
+	}
+	if !permits("milan", "") {
+		t.Error("without a choice, not all are permitted")
+	}
+	for try := range 2 {
+		if out, err := chooses("", &[]string{"oslo", "milan"}); err != nil || len(out.Events) != 1-try {
+			t.Fatalf("try %d: %v, %v", try, out.Events, err)
+		}
+	}
+	if !permits("milan", "") || !permits("oslo", "") || permits("paris", "") || !permits("paris") {
+		t.Errorf("%+v", n.state.Member("rome").Choices)
+	}
+	for name, wrong := range map[string][]string{"no name": {"../x"}, "too many": make([]string, 1001)} {
+		if _, err := chooses("", &wrong); api.CodeOf(err) != api.CodeInvalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := chooses("broker/north", &[]string{"paris"}); err != nil ||
+		!permits("paris", "", "broker/north") || !permits("milan", "", "broker/north") ||
+		permits("milan", "broker/north") || permits("bonn", "", "broker/north") {
+		t.Errorf("of two: %v", err)
+	}
+	if _, err := chooses("", &[]string{}); err != nil || permits("milan", "") || permits("milan", "", "broker/north") {
+		t.Errorf("none: %v", err)
+	}
+	for try := range 2 {
+		if out, err := chooses("", nil); err != nil || len(out.Events) != 1-try || !permits("milan", "") ||
+			permits("milan", "", "broker/north") {
+			t.Errorf("all, try %d: %v, %v", try, out.Events, err)
+		}
+	}
+	for i := range 100 {
+		if _, err := chooses(fmt.Sprint("broker/", i), &[]string{"milan"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all := n.state.Member("rome").Choices; len(all) != 100 || all[0].Via != "broker/0" {
+		t.Errorf("%d choices are kept, first %+v", len(all), all[0])
 	}
 }

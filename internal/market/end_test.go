@@ -18,7 +18,7 @@ func TestReleaseAndFree(t *testing.T) {
 		"by the provider": {"rome", api.ReasonRevokedByProvider},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t)
+			d := newTestBroker(t)
 			d.reserved("r", 5)
 			d.must(market.Activate{ID: "r", Consumer: "paris"})
 			d.must(market.Release{ID: "r", By: c.by, Generation: 1, Reason: c.reason, Document: "end"})
@@ -33,7 +33,7 @@ func TestReleaseAndFree(t *testing.T) {
 }
 
 func TestReleaseBeforeItIsBound(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.held("held", 5)
 	d.must(market.Release{ID: "held", By: "paris", Generation: 1, Reason: api.ReasonReleased})
 	d.want("held", api.Failed, api.ReasonCancelled, "rome", 8000)
@@ -44,7 +44,7 @@ func TestReleaseBeforeItIsBound(t *testing.T) {
 }
 
 func TestReleaseErrors(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.signed("moved", 1)
 	d.must(market.Refuse{ID: "moved", By: "rome", Generation: 1})
 	d.reserved("bound", 1)
@@ -63,7 +63,7 @@ func TestReleaseErrors(t *testing.T) {
 
 // The end that a contract names comes by itself; the word that arrives later is kept, and once.
 func TestReleaseAfterTheEnd(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.reserved("r", 5)
 	d.pass(time.Hour)
 	d.want("r", api.Releasing, api.ReasonEnded, "rome", 3000)
@@ -75,7 +75,7 @@ func TestReleaseAfterTheEnd(t *testing.T) {
 }
 
 func TestFreeErrors(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.reserved("bound", 1)
 	d.signed("signed", 1)
 	for _, c := range []struct {
@@ -93,7 +93,7 @@ func TestFreeErrors(t *testing.T) {
 }
 
 func TestActivateErrors(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.reserved("bound", 1)
 	d.signed("signed", 1)
 	for _, c := range []struct {

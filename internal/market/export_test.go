@@ -1,5 +1,14 @@
 package market
 
+import "bytes"
+
+// Encoded is a snapshot of the state.
+func Encoded(s *State) ([]byte, error) {
+	var out bytes.Buffer
+	err := s.Snapshot()(&out)
+	return out.Bytes(), err
+}
+
 // Queued is how many entries wait for their time.
 func (s *State) Queued() int { return s.due.Len() }
 

@@ -150,8 +150,8 @@ func commitments(gate *node) map[string]api.AccountUse {
 	return out
 }
 
-// advertise measures a provider anew: its gate sees what is there, the broker hears that with commitments
-// that may be old, and with use that may exceed them.
+// advertise measures a provider again. Its gate gets the measurement. The broker gets it with commitments that
+// may be old, and with use that may exceed them.
 func (f *federation) advertise(provider string) {
 	gate := f.gates[provider]
 	f.listed[provider] = append(f.listed[provider], commitments(gate))

@@ -56,7 +56,8 @@ func (a *MeasuredAccount) footprint() int {
 }
 
 func asked(r *api.Request) int {
-	n := requestBytes + len(r.Where) + len(r.Pool) + len(r.Target) + texts(r.Exclude) + texts(r.Prefer) + texts(r.StickTo)
+	n := requestBytes + len(r.Where) + len(r.Pool) + len(r.Target) +
+		texts(r.Exclude) + texts(r.Prefer) + texts(r.StickTo) + len(r.RelendKey)
 	for name := range r.Resources {
 		n += resourceBytes + len(name)
 	}

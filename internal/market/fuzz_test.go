@@ -14,7 +14,7 @@ import (
 // What comes from outside is searched for it before it is decoded; these decoders come after.
 var farExponent = regexp.MustCompile(`[eE][+-]?[0-9]{4,}`)
 
-// Whatever a journal holds, reading it ends with an error or an event that can be applied and written again.
+// Reading any journal ends with an error, or with an event that can be applied and written again.
 func FuzzDecodeEvent(f *testing.F) {
 	for _, data := range story(f) {
 		f.Add(data)
@@ -48,7 +48,7 @@ func FuzzRestore(f *testing.F) {
 	s := market.New("")
 	for _, data := range story(f) {
 		s.Apply(decode(f, data))
-		snapshot, err := s.Snapshot()()
+		snapshot, err := market.Encoded(s)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -63,19 +63,19 @@ func FuzzRestore(f *testing.F) {
 			return
 		}
 		s := market.New("")
-		if s.Restore(data, nil) != nil {
+		if s.Restore(data) != nil {
 			return
 		}
 		s.Publish(nil)
-		once, err := s.Snapshot()()
+		once, err := market.Encoded(s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		again := market.New("")
-		if err := again.Restore(once, nil); err != nil {
+		if err := again.Restore(once); err != nil {
 			t.Fatal(err)
 		}
-		if twice, _ := again.Snapshot()(); !bytes.Equal(once, twice) {
+		if twice, _ := market.Encoded(again); !bytes.Equal(once, twice) {
 			t.Errorf("restored\n%s\nthen\n%s", once, twice)
 		}
 		if _, err := market.Decide(s, market.Tick{}, 1<<60); err != nil {
@@ -84,7 +84,7 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// Whatever an agent sends, no sum in the books is absurd.
+// No advertisement makes a sum overflow.
 func FuzzMeasure(f *testing.F) {
 	all := resources("cpu", "8", "nvidia.com/gpu", "2")
 	seed, err := json.Marshal(measurement(map[string]api.Pool{"general": {Capacity: all,

@@ -50,6 +50,9 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 	case old != nil && !samePlan(old.Sale, a.Sale):
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is from another plan", old.ID).
 			Fix("make another reservation from that plan")
+	case old != nil && (old.Relend != a.Relend || old.RelendKey != a.RelendKey) && old.State.Counts():
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s says otherwise whether it is lent on", old.ID).
+			Fix("make another reservation")
 	case old != nil && (old.Bound() || c.Adopt && old.State == api.Held) &&
 		old.Consumer == a.Consumer && old.Pool == a.Pool && a.Generation > old.Generation:
 		return c.change(s, clone(old), now)
@@ -60,7 +63,8 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 	r := &Reservation{
 		ID: a.Reservation, State: api.Held, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: c.Size,
 		Generation: a.Generation, Created: now, HeldUntil: c.BindsUntil, ApproveBy: c.ApproveBy, Until: At(a.Until.Time),
-		Assignment: c.Document, Acceptance: c.Acceptance, Fence: c.Fence, Sale: a.Sale, Via: c.Via,
+		Assignment: c.Document, Acceptance: c.Acceptance, Fence: c.Fence, Sale: a.Sale, Via: c.Via, Relend: a.Relend,
+		RelendKey: a.RelendKey,
 	}
 	if a.Sale != nil {
 		r.From = At(a.Begins.Time)
@@ -75,7 +79,7 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 	if c.Adopt { // it was committed, so it binds beyond BindsUntil
 		r.State, r.HeldUntil = api.Reserved, 0
 	}
-	return s.keep(c.Offer, changed(r, now), now), nil
+	return s.keepOffer(c.Offer, changed(r, now), now), nil
 }
 
 // samePlan reports whether two sales are of the same plan of the same offer, or both nil.
@@ -181,7 +185,7 @@ func (c Note) decide(s *State, now Time) (Outcome, error) {
 	case old != nil && !old.leadsTo(r):
 		return unchanged(old)
 	}
-	return s.keep(c.Reservation.Offer, changed(r, now), now), nil
+	return s.keepOffer(c.Reservation.Offer, changed(r, now), now), nil
 }
 
 // leadsTo reports whether next is a newer state of the same reservation.

@@ -198,6 +198,16 @@ func TestTrust(t *testing.T) {
 	// the admin's goes before it
 	d.fails(api.CodeKeyChanged, market.Pin{Cluster: "rouen", Key: "last", Fingerprint: "of last", Endorsed: 7})
 
+	d.must(market.Pin{Cluster: "rouen", Key: "next", Fingerprint: "of next"})
+	d.must(market.Trust{Cluster: "rouen", Fingerprint: "of next", Address: "rouen.example:7444"})
+	confirmed("rouen", "next", true) // an address changes nothing of the key
+	if at := d.state.Member("rouen").ConnectorURL(); at != "https://rouen.example:7444" {
+		t.Errorf("rouen's connector is at %q", at)
+	}
+	for _, wrong := range []string{"rouen", "https://rouen:1", "a@rouen:1", "rouen:0", "rouen:1/x", ":1", "[::1]", "rouen:123456"} {
+		d.fails(api.CodeInvalid, market.Trust{Cluster: "rouen", Fingerprint: "of next", Address: wrong})
+	}
+
 	d.must(market.Trust{Cluster: "oslo"}) // no word of a cluster that nobody knows is no word
 	if d.state.Member("oslo") != nil {
 		t.Error("oslo is remembered")

@@ -21,8 +21,8 @@ func parts(cores int64) market.HoldTogether {
 }
 
 // three is a desk at which rome, milan and oslo have cores; and another, turin, has none yet.
-func three(t *testing.T, cores string) *desk {
-	d := newDesk(t)
+func three(t *testing.T, cores string) *testBroker {
+	d := newTestBroker(t)
 	for _, c := range []string{"oslo", "turin"} {
 		d.apply(market.Event{Time: d.now, Member: &market.Member{Cluster: c,
 			State: api.MemberActive, Key: "k-" + c, Joined: d.now}})
@@ -33,7 +33,7 @@ func three(t *testing.T, cores string) *desk {
 	return d
 }
 
-func (d *desk) states(want ...api.State) {
+func (d *testBroker) states(want ...api.State) {
 	d.t.Helper()
 	for i, id := range []string{"a", "b", "c"} {
 		if r := d.state.Reservation(id); r.State != want[i] {
@@ -42,7 +42,7 @@ func (d *desk) states(want ...api.State) {
 	}
 }
 
-func (d *desk) confirms(id string) {
+func (d *testBroker) confirms(id string) {
 	d.t.Helper()
 	d.must(market.Confirm{ID: id, Consumer: "paris", Generation: d.state.Reservation(id).Generation,
 		Document: "assignment of " + id})
@@ -109,7 +109,7 @@ func TestPartsStayApart(t *testing.T) {
 
 // The key of a split request is known as long as one of its parts is, also after a restart.
 func TestTheKeyOfASplitRequestStays(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	for _, provider := range []string{"rome", "milan"} {
 		d.offers(provider, 2, "8")
 	}
@@ -136,9 +136,9 @@ func TestTheKeyOfASplitRequestStays(t *testing.T) {
 	restored := func() *market.State {
 		t.Helper()
 		again := market.New("")
-		data, err := d.state.Snapshot()()
+		data, err := market.Encoded(d.state)
 		if err == nil {
-			err = again.Restore(data, nil)
+			err = again.Restore(data)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -157,6 +157,6 @@ func TestTheKeyOfASplitRequestStays(t *testing.T) {
 	}
 	d.state.Apply(market.Event{Time: d.now, Forget: &market.Forget{Reservations: []string{"part-1-1"}}})
 	if out, err := market.Decide(d.state, split(2), d.now); err == nil && out.Reservation.ID == "part-1-1" {
-		t.Error("a key is known of which nothing remains")
+		t.Error("the key of a forgotten request is still known")
 	}
 }

@@ -152,10 +152,14 @@ func (c *Hold) wait() time.Duration {
 
 // newReservation returns the reservation that the hold asks for, without provider and times.
 func (c *Hold) newReservation() *Reservation {
-	return &Reservation{
+	r := &Reservation{
 		ID: c.ID, Key: c.Key, Digest: c.Digest, Consumer: c.Consumer, Request: c.Request,
 		Pool: c.Pool, Size: c.Size, Sale: c.Sale, Plans: c.Plans,
 	}
+	if c.Request != nil {
+		r.Relend, r.RelendKey = c.Request.Relend, c.Request.RelendKey
+	}
+	return r
 }
 
 // firstFit returns the index of the first candidate that can take r, or -1.
@@ -206,5 +210,5 @@ func lastWord(t api.Tried) string {
 	if t.Message == "" {
 		return t.Provider + ": " + string(t.Reason)
 	}
-	return t.Provider + ": " + string(t.Reason) + ": " + t.Message
+	return t.Provider + ": " + string(t.Reason) + ": " + api.WithoutCode(t.Message)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestHold(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	out := d.must(request("r", 5))
 	d.want("r", api.Held, "", "rome", 3000)
 	r := out.Reservation
@@ -58,7 +58,7 @@ func TestHoldErrors(t *testing.T) {
 		"on a mute member": {change(func(h *market.Hold) { h.Candidates = []string{"paris"} }), api.CodeInsufficient},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t)
+			d := newTestBroker(t)
 			d.offers("lyon", 1, "8")
 			d.apply(market.Event{Time: noon, Member: &market.Member{Cluster: "lyon", State: api.MemberSuspended}},
 				market.Event{Time: noon, Member: &market.Member{Cluster: "nice", State: api.MemberPending}})
@@ -70,9 +70,9 @@ func TestHoldErrors(t *testing.T) {
 	}
 }
 
-// A retry after a lost answer finds what the first one made, whatever it has become since.
+// A retry after a lost answer finds the reservation of the first call, in its present state.
 func TestHoldAgainWithTheSameKey(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	repeat := func(id string) *market.Hold {
 		h := request(id, 5)
 		h.Key = "key"
@@ -98,7 +98,7 @@ func TestHoldAgainWithTheSameKey(t *testing.T) {
 }
 
 func TestNoCandidates(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	h := request("r", 1)
 	h.Candidates = nil
 	d.must(h)
@@ -109,7 +109,7 @@ func TestNoCandidates(t *testing.T) {
 }
 
 func TestSilentProvidersAreNotSoldFrom(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.now += market.Time(market.Lease.Milliseconds()) - 1
 	d.held("r", 1)
 	d.now++
@@ -119,7 +119,7 @@ func TestSilentProvidersAreNotSoldFrom(t *testing.T) {
 }
 
 func TestWhatACheckpointSaysIsShownButNotSold(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	m := d.listing("rome").Measured
 	d.restart(len(d.journal))
 	if err := d.state.Observe("rome", m, d.now, false); err != nil {
@@ -137,7 +137,7 @@ func TestWhatACheckpointSaysIsShownButNotSold(t *testing.T) {
 }
 
 func TestTermsLimitHolds(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	all := resources("cpu", "8")
 	m, err := market.Measure(api.Measurement{Sequence: api.Sequence{Incarnation: 2, Number: 1},
 		Terms: &api.Terms{MaxPerReservation: resources("cpu", "3"), MaxPerConsumer: resources("cpu", "4")},
@@ -165,9 +165,9 @@ func TestTermsLimitHolds(t *testing.T) {
 	}
 }
 
-// A refusal, or silence, moves a hold to the next best, signed anew, until the total deadline.
+// After a refusal, or no answer, a hold moves to the next best provider and is signed again, until its deadline.
 func TestHoldMovesOn(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.signed("r", 5)
 	d.must(market.Refuse{ID: "r", By: "rome", Generation: 1, Reason: api.ReasonPolicy, Message: "not you"})
 	d.want("r", api.Held, "", "milan", 8000)
@@ -188,7 +188,7 @@ func TestHoldMovesOn(t *testing.T) {
 
 // A consumer may say no to a provider as long as it has not signed.
 func TestHoldMovesOnWhenTheConsumerRefuses(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.held("r", 5)
 	d.must(market.Refuse{ID: "r", By: "paris", Generation: 1, Reason: api.ReasonUnreachable})
 	d.want("r", api.Held, "", "milan", 8000)
@@ -199,7 +199,7 @@ func TestHoldMovesOnWhenTheConsumerRefuses(t *testing.T) {
 }
 
 func TestHoldDoesNotMoveAfterItsDeadline(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.signed("r", 5)
 	d.now += market.Time(market.DecideTime.Milliseconds())
 	d.offers("milan", 2, "8")
@@ -208,7 +208,7 @@ func TestHoldDoesNotMoveAfterItsDeadline(t *testing.T) {
 }
 
 func TestHoldMovesOnlyToWhereThereIsRoom(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.held("r", 5)
 	other := request("s", 5)
 	other.Candidates = []string{"milan"}
@@ -219,7 +219,7 @@ func TestHoldMovesOnlyToWhereThereIsRoom(t *testing.T) {
 }
 
 func TestHoldEndsBeforeItsDeadline(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.held("r", 1)
 	d.now += market.Time(market.DecideTime.Milliseconds()) - 10_000
 	d.must(market.Confirm{ID: "r", Consumer: "paris", Generation: 1, Document: "assignment"})
@@ -229,7 +229,7 @@ func TestHoldEndsBeforeItsDeadline(t *testing.T) {
 }
 
 func TestAssignmentIsWholeSeconds(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.now += 999
 	a := market.AssignmentOf(d.held("r", 1), "ck", "pk")
 	if a.Until.UnixMilli() != int64(noon)+3_600_000 || a.Expires.Sub(noon.Go()) != time.Minute ||
@@ -240,7 +240,7 @@ func TestAssignmentIsWholeSeconds(t *testing.T) {
 
 // A command may be decided more than once: each decision has a record and an explanation of its own.
 func TestEachDecisionHasItsOwnRecord(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	c := request("r", 1)
 	market.Prepare(c)
 	var outs []market.Outcome

@@ -12,10 +12,10 @@ import (
 )
 
 // honoured is the record that others see of a cluster.
-func (d *desk) honoured(cluster string) int64 { return d.listing(cluster).Honoured }
+func (d *testBroker) honoured(cluster string) int64 { return d.listing(cluster).Honoured }
 
 // others are so many more consumers.
-func (d *desk) others(n int) (names []string) {
+func (d *testBroker) others(n int) (names []string) {
 	for i := range n {
 		name := fmt.Sprint("buyer-", i)
 		d.apply(market.Event{Time: d.now, Member: &market.Member{Cluster: name,
@@ -26,7 +26,7 @@ func (d *desk) others(n int) (names []string) {
 }
 
 // promise takes a reservation of a consumer's on rome to where rome is bound, and Active if it is used.
-func (d *desk) promise(id, consumer string, used bool) {
+func (d *testBroker) promise(id, consumer string, used bool) {
 	d.t.Helper()
 	h := request(id, 1)
 	h.Consumer, h.Candidates = consumer, []string{"rome"}
@@ -38,14 +38,14 @@ func (d *desk) promise(id, consumer string, used bool) {
 	}
 }
 
-func (d *desk) ends(id, by string) {
+func (d *testBroker) ends(id, by string) {
 	d.t.Helper()
-	// whatever reason it claims
+	// for any reason that it claims
 	d.must(market.Release{ID: id, By: by, Generation: 1, Reason: api.ReasonEnded, Document: "end of " + id})
 	d.must(market.Free{ID: id, Provider: "rome"})
 }
 
-func (d *desk) promisesOf(id string) string {
+func (d *testBroker) promisesOf(id string) string {
 	switch p := d.state.Reservation(id).Promise; {
 	case p == nil:
 		return "none"
@@ -56,68 +56,68 @@ func (d *desk) promisesOf(id string) string {
 	}
 }
 
-// What became of a promise, whatever reason the parties give.
+// Whether a promise was kept does not depend on the reasons that the parties give.
 func TestPromises(t *testing.T) {
 	for name, c := range map[string]struct {
-		story func(d *desk)
+		story func(d *testBroker)
 		want  string
 	}{
-		"ended by its time": {func(d *desk) {
+		"ended by its time": {func(d *testBroker) {
 			d.promise("r",
 				"paris", true)
 			d.pass(time.Hour + time.Second)
 		}, "kept by rome"},
-		"ended by its consumer": {func(d *desk) { d.promise("r", "paris", true); d.ends("r", "paris") },
+		"ended by its consumer": {func(d *testBroker) { d.promise("r", "paris", true); d.ends("r", "paris") },
 			"kept by rome"},
-		"ended by its provider": {func(d *desk) { d.promise("r", "paris", true); d.ends("r", "rome") },
+		"ended by its provider": {func(d *testBroker) { d.promise("r", "paris", true); d.ends("r", "rome") },
 			"broken by rome"},
-		"ended by its provider, before it was used": {func(d *desk) { d.promise("r", "paris", false); d.ends("r", "rome") },
+		"ended by its provider, before it was used": {func(d *testBroker) { d.promise("r", "paris", false); d.ends("r", "rome") },
 			"broken by rome"},
-		"ended by its provider, which heard too late that a broker which was away had recorded it": {func(d *desk) {
+		"ended by its provider, which heard too late that a broker which was away had recorded it": {func(d *testBroker) {
 			d.promise("r", "paris", false)
 			d.now += market.Time((market.HoldTime + market.SkewGrace).Milliseconds())
 			d.sleep(d.now)
 			d.ends("r", "rome")
 		}, "none"},
-		"ended by its provider, soon after the broker recorded it": {func(d *desk) {
+		"ended by its provider, soon after the broker recorded it": {func(d *testBroker) {
 			d.sleep(d.now)
 			d.promise("r", "paris", false)
 			d.now += market.Time((market.HoldTime).Milliseconds())
 			d.ends("r", "rome")
 		}, "broken by rome"},
-		"ended by its provider, used, when the broker was back": {func(d *desk) {
+		"ended by its provider, used, when the broker was back": {func(d *testBroker) {
 			d.promise("r", "paris", true)
 			d.now += market.Time((market.HoldTime + market.SkewGrace).Milliseconds())
 			d.sleep(d.now)
 			d.ends("r", "rome")
 		}, "broken by rome"},
-		"ended by its provider at its end": {func(d *desk) {
+		"ended by its provider at its end": {func(d *testBroker) {
 			d.promise("r", "paris", true)
 			d.now += market.Time((time.Hour - market.SkewGrace).Milliseconds())
 			d.ends("r", "rome")
 		}, "kept by rome"},
-		"ended by both": {func(d *desk) {
+		"ended by both": {func(d *testBroker) {
 			d.promise("r", "paris", true)
 			d.must(market.Release{ID: "r", By: "paris", Generation: 1, Document: "end"})
 			d.must(market.Release{ID: "r", By: "rome", Generation: 1, Document: "another end"})
 		}, "kept by rome"},
-		"ended by its provider, of who is no member any more": {func(d *desk) {
+		"ended by its provider, of who is no member any more": {func(d *testBroker) {
 			d.promise("r", "paris", true)
 			d.must(market.SetMember{Cluster: "paris", State: api.MemberSuspended})
 			d.ends("r", "rome")
 		}, "none"},
-		"never used": {func(d *desk) { d.promise("r", "paris", false); d.pass(time.Hour + time.Second) }, "none"},
-		"refused": {func(d *desk) {
+		"never used": {func(d *testBroker) { d.promise("r", "paris", false); d.pass(time.Hour + time.Second) }, "none"},
+		"refused": {func(d *testBroker) {
 			d.signed("r", 1)
 			d.must(market.Refuse{ID: "r", By: "rome", Generation: 1, Reason: api.ReasonInsufficient})
 		}, "none"},
-		"refused by its consumer": {func(d *desk) {
+		"refused by its consumer": {func(d *testBroker) {
 			d.held("r", 1)
 			d.must(market.Refuse{ID: "r", By: "paris", Generation: 1, Reason: api.ReasonUnreachable})
 		}, "none"},
-		"not signed":   {func(d *desk) { d.held("r", 1); d.pass(market.HoldTime) }, "none"},
-		"not answered": {func(d *desk) { d.signed("r", 1); d.pass(market.HoldTime) }, "broken by rome"},
-		"not answered, and signed when the way was nearly over": {func(d *desk) {
+		"not signed":   {func(d *testBroker) { d.held("r", 1); d.pass(market.HoldTime) }, "none"},
+		"not answered": {func(d *testBroker) { d.signed("r", 1); d.pass(market.HoldTime) }, "broken by rome"},
+		"not answered, and signed when the way was nearly over": {func(d *testBroker) {
 			d.apply(market.Event{Time: d.now, Member: &market.Member{Cluster: "oslo",
 				State: api.MemberActive, Key: "k-oslo", Joined: d.now}})
 			h := request("r", 1)
@@ -140,19 +140,19 @@ func TestPromises(t *testing.T) {
 				d.t.Errorf("%s", dump(r))
 			}
 		}, "broken by oslo"},
-		"not answered while the broker has just come back": {func(d *desk) {
+		"not answered while the broker has just come back": {func(d *testBroker) {
 			d.signed("r", 1)
 			d.sleep(d.now)
 			d.pass(market.HoldTime)
 		}, "none"},
-		"not answered by who is silent altogether": {func(d *desk) {
+		"not answered by who is silent altogether": {func(d *testBroker) {
 			d.now += int64Time(market.Lease) - 30_000
 			d.signed("r", 1)
 			d.pass(market.HoldTime)
 		}, "none"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t)
+			d := newTestBroker(t)
 			d.wake(d.now)
 			c.story(d)
 			if got := d.promisesOf("r"); got != c.want {
@@ -163,7 +163,7 @@ func TestPromises(t *testing.T) {
 }
 
 // adopts shows the broker, again or for the first time, what a consumer and rome signed for the next month.
-func (d *desk) adopts(id, consumer string) {
+func (d *testBroker) adopts(id, consumer string) {
 	d.t.Helper()
 	d.must(market.Adopt{Size: cpu(1), Document: "assignment " + id,
 		Acceptance: "acceptance " + id, Assignment: api.Assignment{
@@ -176,7 +176,7 @@ func (d *desk) adopts(id, consumer string) {
 // provider's gate says that it is over, which breaks no promise: of what a broker adopts it does
 // not know what happened before.
 func TestOldDocumentsRuinNoRecord(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.wake(d.now)
 	buyers := d.others(5)
 	for i, buyer := range buyers {
@@ -211,7 +211,7 @@ func int64Time(d time.Duration) market.Time { return market.Time(d.Milliseconds(
 // record is known from five on, is the same after a restart and from a snapshot, and what is older
 // than 30 days is forgotten.
 func TestOneVoiceADay(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.wake(d.now)
 	for i := range 6 {
 		d.promise(fmt.Sprint("paris-", i), "paris", true)
@@ -230,12 +230,12 @@ func TestOneVoiceADay(t *testing.T) {
 	if got := d.honoured("rome"); got != 800_000 {
 		t.Errorf("four kept of five: %d", got)
 	}
-	snapshot, err := d.state.Snapshot()()
+	snapshot, err := market.Encoded(d.state)
 	if err != nil {
 		t.Fatal(err)
 	}
 	restored := market.New("")
-	if err := restored.Restore(snapshot, nil); err != nil {
+	if err := restored.Restore(snapshot); err != nil {
 		t.Fatal(err)
 	}
 	if got := restored.Publish(nil).Listing("rome").Honoured; got != 800_000 {
@@ -265,11 +265,11 @@ func TestOneVoiceADay(t *testing.T) {
 	}
 }
 
-// Whatever one consumer does with holds, signatures, refusals and ends, in whatever order: as long
-// as the provider itself answers in time and ends nothing, nothing is against it.
+// No sequence of holds, signatures, refusals and ends of one consumer counts against a provider that answers in
+// time and ends nothing itself.
 func TestAConsumerRuinsNoRecord(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		d := newDesk(t)
+		d := newTestBroker(t)
 		d.wake(d.now)
 		number := int64(1)
 		for i := range rapid.IntRange(1, 40).Draw(rt, "acts") {

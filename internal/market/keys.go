@@ -1,6 +1,8 @@
 package market
 
 import (
+	"cmp"
+	"regexp"
 	"slices"
 
 	"github.com/bourse-dev/bourse/api"
@@ -61,6 +63,8 @@ type Pin struct {
 	Inherited bool
 	// Connector is the URL on the cluster's card.
 	Connector string
+	// MaxNamespaces is that of the cluster's card.
+	MaxNamespaces int32
 	// Legacy says that the broker signs for the cluster. Such a key never replaces the cluster's own key. The
 	// first own key replaces it.
 	Legacy bool
@@ -82,13 +86,13 @@ func (c Pin) decide(s *State, now Time) (Outcome, error) {
 	case m.had(c.Key), !heir && m.Key != "" && !confirmed, m.Trusted != "" && !confirmed:
 		return Outcome{}, keyChanged(c.Cluster)
 	case m.Key == c.Key && m.Confirmed == confirmed && m.Endorsed >= c.Endorsed && m.Connector == c.Connector &&
-		m.Legacy == c.Legacy && slices.Equal(m.Former, former):
+		m.MaxNamespaces == c.MaxNamespaces && m.Legacy == c.Legacy && slices.Equal(m.Former, former):
 		return Outcome{Member: m}, nil
 	}
 	next := *m
 	next.Key, next.Former, next.Confirmed, next.Endorsed, next.Changed = c.Key, former, confirmed, max(m.Endorsed,
 		c.Endorsed), now
-	next.Connector, next.Legacy = c.Connector, c.Legacy
+	next.Connector, next.MaxNamespaces, next.Legacy = c.Connector, c.MaxNamespaces, c.Legacy
 	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
 }
 
@@ -111,6 +115,18 @@ func (m *Member) leadsTo(key string, former []Former) bool {
 	return m.Key != "" && !m.had(key) && slices.ContainsFunc(former, func(f Former) bool { return f.Key == m.Key })
 }
 
+// Expected returns the fingerprint that the agent's admin named and that the cluster has not shown yet, empty if
+// there is none.
+func (m *Member) Expected() string {
+	if m.Confirmed {
+		return ""
+	}
+	return m.Trusted
+}
+
+// Succeeds reports whether the cluster's pinned key succeeded another one, or is it.
+func (m *Member) Succeeds(key string) bool { return m.Key == key || m.had(key) }
+
 // had reports whether the cluster gave up a key.
 func (m *Member) had(key string) bool {
 	return slices.ContainsFunc(m.Former, func(f Former) bool { return f.Key == key })
@@ -128,25 +144,50 @@ func named(former []Former, fingerprint string) bool {
 	return slices.ContainsFunc(former, func(f Former) bool { return f.Fingerprint == fingerprint })
 }
 
-// Trust records which key the agent's admin confirms for a cluster. The cluster must show that key, even if
-// another one was pinned. The fingerprint of a former key confirms its pinned successor. An empty fingerprint
-// withdraws it; the pinned key stays.
-type Trust struct{ Cluster, Fingerprint string }
+// Trust records which key the agent's admin confirms for a cluster, and the address of its connector. The
+// cluster must show that key, even if another one was pinned. The fingerprint of a former key confirms its
+// pinned successor. An empty fingerprint withdraws it; the pinned key stays.
+type Trust struct{ Cluster, Fingerprint, Address string }
 
 func (c Trust) decide(s *State, now Time) (Outcome, error) {
-	if err := ValidCluster("cluster", c.Cluster); err != nil {
+	if err := cmp.Or(ValidCluster("cluster", c.Cluster), ValidAddress("address", c.Address)); err != nil {
 		return Outcome{}, err
 	}
 	m := s.members[c.Cluster]
 	switch {
-	case m == nil && c.Fingerprint == "", m != nil && m.Trusted == c.Fingerprint:
+	case m == nil && c.Fingerprint == "",
+		m != nil && m.Trusted == c.Fingerprint && m.Address == c.Address:
 		return Outcome{Member: m}, nil
 	case m == nil:
 		m = &Member{Cluster: c.Cluster, State: api.MemberActive, Joined: now}
 	}
 	next := *m
-	next.Trusted, next.Confirmed, next.Changed = c.Fingerprint, named(m.Former, c.Fingerprint), now
+	next.Trusted, next.Address, next.Changed = c.Fingerprint, c.Address, now
+	if m.Trusted != c.Fingerprint {
+		next.Confirmed = named(m.Former, c.Fingerprint)
+	}
 	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
+}
+
+// address is what the address of a connector looks like, as the Peer's schema says it, too.
+var address = regexp.MustCompile(`^([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[1-9][0-9]{0,4}$`)
+
+// ConnectorURL returns where a cluster's connector is, empty if it is not known.
+func (m *Member) ConnectorURL() string {
+	if m.Address != "" {
+		return "https://" + m.Address
+	}
+	return m.Connector
+}
+
+// ValidAddress reports what is wrong with the address of a connector, HOST:PORT. It may be empty.
+// Errors: Invalid with the field.
+func ValidAddress(field, text string) error {
+	if text == "" || address.MatchString(text) {
+		return nil
+	}
+	return api.Invalid(field, "%.80q is not the address of a connector", text).
+		Fix("write HOST:PORT, such as bourse.milan.example:7444")
 }
 
 func keyChanged(cluster string) error {

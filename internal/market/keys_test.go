@@ -21,7 +21,7 @@ func led(keys ...string) (former []market.Former) {
 
 // A member's card may show a successor of its key, and none that a former key names.
 func TestPutCardOfASuccessor(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	card := func(number int64, key string, former ...string) market.PutCard {
 		return market.PutCard{Card: api.Card{Cluster: "rome", Key: key, Number: number},
 			Signed: fmt.Sprint(key, number), Former: led(former...)}
@@ -51,12 +51,12 @@ func TestPutCardOfASuccessor(t *testing.T) {
 	d.fails(api.CodeInvalid, many)
 }
 
-// What is held, signed or not, when one of the two gets a new key is signed anew, where it is; what
-// is bound, and what others hold, stays as it is.
+// If a party gets a new key, its holds, signed or not, are signed again at the same provider. Bound reservations
+// and the holds of others stay.
 func TestWhatIsHeldIsSignedAnew(t *testing.T) {
 	for _, rotates := range []string{"rome", "paris"} {
 		t.Run(rotates, func(t *testing.T) {
-			d := newDesk(t)
+			d := newTestBroker(t)
 			d.held("unsigned", 1)
 			d.signed("signed", 1)
 			d.reserved("bound", 1)
@@ -82,7 +82,7 @@ func TestWhatIsHeldIsSignedAnew(t *testing.T) {
 			}
 			d.want("signed", api.Held, "", "rome", before)
 			d.fails(api.CodeNotFound, market.Accept{ID: "signed", Provider: "rome", Generation: 1, Document: "late"})
-			d.must(market.Confirm{ID: "signed", Consumer: "paris", Generation: 2, Document: "anew"})
+			d.must(market.Confirm{ID: "signed", Consumer: "paris", Generation: 2, Document: "again"})
 			d.must(market.Accept{ID: "signed", Provider: "rome", Generation: 2, Document: "yes"})
 		})
 	}

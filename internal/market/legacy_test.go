@@ -35,7 +35,7 @@ func TestALegacyKeyGivesWay(t *testing.T) {
 
 // Only the broker's members without a key have a card that says so.
 func TestALegacyCard(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.must(market.Enroll{Cluster: "oslo", Key: "k-oslo", Legacy: true})
 	card := func(cluster string, legacy bool) market.PutCard {
 		return market.PutCard{Signed: "jws of " + cluster,
@@ -50,9 +50,9 @@ func TestALegacyCard(t *testing.T) {
 	d.must(card("rome", false))
 }
 
-// What is held of a legacy member is signed anew when it gets a key of its own.
+// The holds of a legacy member are signed again when it gets its own key.
 func TestALegacyMemberJoins(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.must(market.Enroll{Cluster: "oslo", Key: "broker's", Legacy: true})
 	d.must(market.SetMember{Cluster: "oslo", State: api.MemberActive})
 	h := request("r", 2)

@@ -142,7 +142,7 @@ func (f *federation) went(command string, from, to market.Reservation) {
 	}
 }
 
-// remember begins to follow the lives of a market that was started anew.
+// remember begins to follow the lives of a restarted market.
 func (f *federation) remember(n *node) {
 	f.lives[n] = map[string]market.Reservation{}
 	for _, r := range n.state.All() {

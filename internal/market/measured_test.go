@@ -83,6 +83,15 @@ func TestHostileMeasurements(t *testing.T) {
 		"65 kinds of use": {account("paris", commitments(65, func(i int) api.Resources {
 			return resources(fmt.Sprintf("example.com/r%d", i), "1")
 		})), "pools.general.accounts"},
+		"nobody's account": {account("", api.AccountUse{}), "pools.general.accounts"},
+		"a negative sum elsewhere": {pool(api.Pool{Elsewhere: &api.Elsewhere{Reserved: resources("cpu", "-1")}}),
+			"pools.general.elsewhere.reserved.cpu"},
+		"negative use elsewhere": {pool(api.Pool{Elsewhere: &api.Elsewhere{Used: resources("cpu", "-1")}}),
+			"pools.general.elsewhere.used.cpu"},
+		"a plan's name elsewhere": {pool(api.Pool{Elsewhere: &api.Elsewhere{Sold: []api.SoldUnits{{Offer: "web", Plan: "A b"}}}}),
+			"pools.general.elsewhere.sold"},
+		"negative units elsewhere": {pool(api.Pool{Elsewhere: &api.Elsewhere{
+			Sold: []api.SoldUnits{{Offer: "web", Plan: "small", Units: -1}}}}), "pools.general.elsewhere.sold"},
 		"negative terms": {api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: 1},
 			Terms: &api.Terms{MaxPerReservation: resources("cpu", "-1")}}, "terms.maxPerReservation.cpu"},
 		"absurd terms": {api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: 1},
@@ -106,7 +115,8 @@ func TestHostileMeasurements(t *testing.T) {
 				Pools: map[string]*api.PoolDelta{}}
 			for name, p := range c.given.Pools {
 				delta.Pools[name] = &api.PoolDelta{Capacity: p.Capacity,
-					Allocatable: p.Allocatable, Allocated: p.Allocated, Shared: p.Shared, Accounts: pointers(p.Accounts)}
+					Allocatable: p.Allocatable, Allocated: p.Allocated, Shared: p.Shared, Accounts: pointers(p.Accounts),
+					Elsewhere: p.Elsewhere}
 			}
 			_, err = first.Change(delta)
 			invalid(t, err, c.field)
@@ -139,7 +149,7 @@ func pointers(accounts map[string]api.AccountUse) map[string]*api.AccountUse {
 }
 
 func TestStaleAdvertisements(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	say := func(incarnation, number int64) error {
 		m, err := market.Measure(api.Measurement{Sequence: api.Sequence{Incarnation: incarnation, Number: number}})
 		if err != nil {

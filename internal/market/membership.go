@@ -151,7 +151,7 @@ func (c SetMember) decide(s *State, now Time) (Outcome, error) {
 	m := s.members[c.Cluster]
 	switch {
 	case m == nil:
-		return Outcome{}, api.Errorf(api.CodeNotFound, "no member %.80q", c.Cluster)
+		return Outcome{}, api.Errorf(api.CodeNotFound, "no member %.80q", c.Cluster).Fix("see: bourse broker members")
 	case m.State == c.State:
 		return Outcome{Member: m}, nil
 	case m.State == api.MemberRemoved, m.State == api.MemberRevoked && c.State != api.MemberRemoved:
@@ -185,6 +185,34 @@ func (s *State) active(cluster string) error {
 		return api.Errorf(api.CodeNotMember, "cluster %s is not a member yet", cluster).Fix("ask the operator to approve it")
 	case m.State != api.MemberActive:
 		return api.Errorf(api.CodeSuspended, "member %s is %s", cluster, m.State).Fix("ask the operator")
+	}
+	return nil
+}
+
+// Suspend records that the agent's admin lends a consumer nothing more. Existing reservations stay. An empty
+// Why ends the suspension. Errors: Invalid.
+type Suspend struct{ Cluster, Why string }
+
+func (c Suspend) decide(s *State, now Time) (Outcome, error) {
+	if err := ValidCluster("cluster", c.Cluster); err != nil {
+		return Outcome{}, err
+	}
+	m := s.members[c.Cluster]
+	switch {
+	case m == nil && c.Why == "", m != nil && m.Suspended == c.Why:
+		return Outcome{Member: m}, nil
+	case m == nil:
+		m = &Member{Cluster: c.Cluster, State: api.MemberActive, Joined: now}
+	}
+	next := *m
+	next.Suspended, next.Changed = c.Why, now
+	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
+}
+
+// checkSuspension reports whether this cluster's admin suspended a consumer. Errors: Suspended.
+func (s *State) checkSuspension(consumer string) error {
+	if m := s.members[consumer]; m != nil && m.Suspended != "" {
+		return api.Errorf(api.CodeSuspended, "the admin of %s has suspended %s: %s", s.Self, consumer, m.Suspended)
 	}
 	return nil
 }

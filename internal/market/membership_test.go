@@ -17,7 +17,7 @@ func joining(token, cluster string) market.Join {
 		Key: "k-" + cluster, TLSKey: "tls", Source: "192.0.2.1"}
 }
 
-func (d *desk) standing(cluster string, want api.MemberState) {
+func (d *testBroker) standing(cluster string, want api.MemberState) {
 	d.t.Helper()
 	if m := d.state.Member(cluster); m == nil || m.State != want {
 		d.t.Errorf("%s is %s, want %s", cluster, dump(m), want)
@@ -25,7 +25,7 @@ func (d *desk) standing(cluster string, want api.MemberState) {
 }
 
 func TestJoin(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.must(token("named", "oslo"))
 	d.must(token("open", ""))
 	d.must(joining("named", "oslo"))
@@ -65,7 +65,7 @@ func TestJoinErrors(t *testing.T) {
 		"a removed one's old token": {joining("gone", "lyon"), api.CodeTokenSpent},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t)
+			d := newTestBroker(t)
 			for _, c := range []market.Command{
 				token("open", ""), token("for-turin", "turin"), token("used",
 					""), joining("used", "nice"), token("gone", ""), joining("gone", "lyon"),
@@ -80,7 +80,7 @@ func TestJoinErrors(t *testing.T) {
 	}
 }
 
-// Joining anew gives no better standing than the operator gave, unless his token says so.
+// A member that joins again keeps the state that the operator set, unless the new token names the cluster.
 func TestJoinAnewKeepsTheStanding(t *testing.T) {
 	for was, c := range map[api.MemberState]struct{ open, named api.MemberState }{
 		api.MemberPending:   {api.MemberPending, api.MemberActive},
@@ -89,21 +89,21 @@ func TestJoinAnewKeepsTheStanding(t *testing.T) {
 		api.MemberRemoved:   {api.MemberPending, api.MemberActive},
 	} {
 		for named, want := range map[string]api.MemberState{"": c.open, "oslo": c.named} {
-			d := newDesk(t)
+			d := newTestBroker(t)
 			d.apply(market.Event{Time: noon, Member: &market.Member{Cluster: "oslo",
 				State: was, Key: "k-oslo", Card: &api.Card{Number: 7}, Joined: 5}})
 			d.must(token("t", named))
 			d.must(joining("t", "oslo"))
 			d.standing("oslo", want)
 			if m := d.state.Member("oslo"); (m.Card != nil) != (was != api.MemberRemoved) {
-				t.Errorf("%s: joined anew as %s", was, dump(m))
+				t.Errorf("%s: joined again as %s", was, dump(m))
 			}
 		}
 	}
 }
 
 func TestCreateTokenErrors(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.must(token("t", ""))
 	d.fails(api.CodeConflict, token("t", ""))
 	d.fails(api.CodeInvalid, token("u", "not a name"))
@@ -121,7 +121,7 @@ func TestSetMember(t *testing.T) {
 	}
 	for _, from := range states {
 		for _, to := range states {
-			d := newDesk(t)
+			d := newTestBroker(t)
 			d.apply(market.Event{Time: noon, Member: &market.Member{Cluster: "oslo", State: from}})
 			want := to
 			for _, no := range refused[from] {
@@ -137,7 +137,7 @@ func TestSetMember(t *testing.T) {
 			d.standing("oslo", want)
 		}
 	}
-	newDesk(t).fails(api.CodeNotFound, market.SetMember{Cluster: "oslo", State: api.MemberActive})
+	newTestBroker(t).fails(api.CodeNotFound, market.SetMember{Cluster: "oslo", State: api.MemberActive})
 }
 
 // A provider that is removed gives back what it provided; a consumer that is removed still takes it, until
@@ -150,7 +150,7 @@ func TestRemovedMembersBooksClose(t *testing.T) {
 			"ending": api.Releasing, "over": api.Failed, "elsewhere": api.Releasing},
 	} {
 		t.Run(removed, func(t *testing.T) {
-			d := newDesk(t)
+			d := newTestBroker(t)
 			elsewhere := request("elsewhere", 1)
 			elsewhere.Candidates = []string{"milan"}
 			d.must(elsewhere)
@@ -190,7 +190,7 @@ func TestRemovedMembersBooksClose(t *testing.T) {
 }
 
 func TestSuspendedMembersKeepWhatTheyHave(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.reserved("r", 5)
 	d.must(market.SetMember{Cluster: "rome", State: api.MemberSuspended})
 	d.want("r", api.Reserved, "", "rome", 3000)
@@ -202,7 +202,7 @@ func TestSuspendedMembersKeepWhatTheyHave(t *testing.T) {
 }
 
 func TestPutCard(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	card := func(number int64, key, signed string) market.PutCard {
 		return market.PutCard{Card: api.Card{Cluster: "rome", Key: key,
 			Number: number, Properties: api.Properties{Region: "eu"}}, Signed: signed}

@@ -23,7 +23,19 @@ func validName(field, name string) error {
 // SliceName returns the name of an account's ResourceSlice and virtual node, with at most 63 characters. Two
 // accounts never share a name.
 func SliceName(consumer, provider, pool string) string {
-	sum := sha256.Sum256([]byte(consumer + "\x00" + provider + "\x00" + pool))
+	return sliceName(consumer, provider, pool, "")
+}
+
+// SliceOf returns the name of the slice of an assignment. What a hub lends on has a slice for each key,
+// so that the hub's customers cannot compute the name.
+func SliceOf(a api.Assignment) string { return sliceName(a.Consumer, a.Provider, a.Pool, a.RelendKey) }
+
+func sliceName(consumer, provider, pool, key string) string {
+	text := consumer + "\x00" + provider + "\x00" + pool
+	if key != "" {
+		text += "\x00" + key
+	}
+	sum := sha256.Sum256([]byte(text))
 	hash := strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:16])
 	return "b-" + strings.TrimRight(pool[:min(len(pool), 44)], "-") + "-" + hash
 }

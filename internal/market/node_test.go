@@ -179,7 +179,7 @@ func (n *node) restart(keep int) {
 	n.other = nil
 	if n.snapshot != nil && n.folded <= keep {
 		from = n.folded
-		if err := n.state.Restore(n.snapshot, nil); err != nil {
+		if err := n.state.Restore(n.snapshot); err != nil {
 			n.t.Fatal(err)
 		}
 	}
@@ -228,7 +228,7 @@ func (n *node) written(out market.Outcome) string {
 
 func (n *node) bytes(s *market.State) string {
 	n.t.Helper()
-	data, err := s.Snapshot()()
+	data, err := market.Encoded(s)
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -14,40 +14,39 @@ import (
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
-// Offer is what the market remembers of one version of an offer: as long as it is on sale, and
-// after that while a reservation that was made from it is remembered. Records are immutable: a
-// change is a new one.
+// Offer is the record of one version of an offer. The market keeps it while the version is on sale, and
+// while it remembers a reservation from it. Records are immutable: a change is a new record.
 type Offer struct {
-	// Digest is that of Document, the seller's signed offer: it names this version for good.
+	// Digest is that of Document, the seller's signed offer. It identifies the version.
 	Digest   string `json:"digest"`
 	Document string `json:"document"`
-	// OnSale says that it can be bought, as far as its seller says.
+	// OnSale says that the seller sells it.
 	OnSale  bool `json:"onSale,omitempty"`
 	Changed Time `json:"changed"`
 
-	// Signed is what Document says, Plans are its plans in the market's terms. Set by Apply: Document is the
-	// one truth.
+	// Signed is the content of Document, Plans its plans with amounts in the market's terms. Apply sets both
+	// from Document.
 	Signed *api.SignedOffer `json:"-"`
 	Plans  []Plan           `json:"-"`
-	// Text is what a search looks through, in lower case.
+	// Text is the text to search, in lower case.
 	Text string `json:"-"`
 }
 
-// Plan is a plan in the market's terms.
+// Plan is a plan with amounts in the market's terms.
 type Plan struct {
 	*api.Plan
 	Pool  string
 	Price money.Price
 	// Size is that of one unit.
 	Size Amounts
-	// Min, Max and Step are the units that one contract may have.
+	// Min, Max and Step bound the units of one contract.
 	Min, Max, Step int64
 }
 
-// Key is the name of an offer among all.
+// Key returns SELLER/NAME.
 func (o *Offer) Key() string { return o.Signed.Seller + "/" + o.Signed.Name }
 
-// Plan is the plan of a name, nil if there is none.
+// Plan returns the plan of a name, or nil.
 func (o *Offer) Plan(name string) *Plan {
 	for i := range o.Plans {
 		if o.Plans[i].Name == name {
@@ -57,7 +56,7 @@ func (o *Offer) Plan(name string) *Plan {
 	return nil
 }
 
-// Of is the size of that many units. Errors: Invalid at units where the plan does not sell so many.
+// Of returns the size of that many units. Errors: Invalid at units if the plan does not sell that number.
 func (p *Plan) Of(units int64) (Amounts, error) {
 	if units < p.Min || units > p.Max || (units-p.Min)%p.Step != 0 {
 		return nil, api.Invalid("units", "plan %s does not sell %d units", p.Name, units).Fix("%s", p.sells())
@@ -73,9 +72,8 @@ func (p *Plan) Of(units int64) (Amounts, error) {
 	return size, nil
 }
 
-// Fulfils says why a purchase cannot be served from this offer, whose seller and digest are known
-// to be right, or returns what it comes to, from a time on for a duration. A price is not paid that
-// the request does not name, by the digest or by the most that it pays. Errors: Invalid, NotFound
+// Fulfils returns the sale, the plan and the size of a purchase from this offer, which the caller looked
+// up. The request must agree to the price, by the digest or by a highest price. Errors: Invalid, NotFound
 // and Conflict with the field of the request.
 func (o *Offer) Fulfils(r api.Request, from time.Time, d time.Duration) (*api.Sale, *Plan, Amounts, error) {
 	b := *r.Purchase
@@ -84,8 +82,8 @@ func (o *Offer) Fulfils(r api.Request, from time.Time, d time.Duration) (*api.Sa
 		return nil, nil, nil, api.Errorf(api.CodeConflict, "offer %s is not %.63s/%.63s", o.Key(), b.Seller, b.Offer).
 			At("purchase.offer")
 	case b.Digest != "" && b.Digest != o.Digest:
-		return nil, nil, nil, api.Errorf(api.CodeConflict, "offer %s has changed since it was looked at", o.Key()).
-			At("purchase.digest").Fix("look at it again: bourse catalog %s", o.Key())
+		return nil, nil, nil, api.Errorf(api.CodeConflict, "offer %s has changed since you read it", o.Key()).
+			At("purchase.digest").Fix("read it again: bourse catalog %s", o.Key())
 	}
 	p := o.Plan(b.Plan)
 	if p == nil {
@@ -95,7 +93,7 @@ func (o *Offer) Fulfils(r api.Request, from time.Time, d time.Duration) (*api.Sa
 	if b.Digest == "" && (b.MaxPrice != nil || r.MaxPrice == nil) && !p.Price.Free() && !p.Price.AtMost(b.MaxPrice) {
 		return nil, nil, nil, api.Errorf(api.CodeConflict, "plan %s/%s costs %s", o.Key(), p.Name, p.Price.Text()).
 			At("purchase.maxPrice").
-			Fix("say that this much is paid, in the same currency and for the same period, or name the offer's digest")
+			Fix("give at least this price, in the same currency and for the same period, or the offer's digest")
 	}
 	if err := p.Lasts(d); err != nil {
 		return nil, nil, nil, err
@@ -114,8 +112,8 @@ func (o *Offer) Fulfils(r api.Request, from time.Time, d time.Duration) (*api.Sa
 	return sale, p, size, nil
 }
 
-// Covers says why what a consumer signs is not what this offer sells, or nil. The size must be
-// exactly that of the units.
+// Covers reports why this offer does not sell the content of an assignment, or nil. The size must be exactly
+// that of the units.
 func (o *Offer) Covers(sale api.Sale, pool string, size Amounts) error {
 	p := o.Plan(sale.Plan)
 	if p == nil || sale.Offer != o.Digest {
@@ -132,20 +130,20 @@ func (o *Offer) Covers(sale api.Sale, pool string, size Amounts) error {
 	return nil
 }
 
-// Lasts says why no contract may last that long, or nil. Clocks may differ by a minute. Errors: Invalid at
-// duration.
+// Lasts reports why no contract may have that duration, or nil. Clocks may differ by a minute. Errors:
+// Invalid at duration.
 func (p *Plan) Lasts(d time.Duration) error {
 	if least := p.MinDuration; least != nil && d < least.Duration-time.Minute {
-		return api.Invalid("duration", "%s is less than plan %s is sold for", d, p.Name).
+		return api.Invalid("duration", "%s is less than the shortest contract of plan %s", d, p.Name).
 			Fix("ask for at least %s", least.Duration)
 	}
 	return p.AtMost(d)
 }
 
-// AtMost says why no contract may go on for that long, or nil. Errors: Invalid at duration.
+// AtMost reports why no contract may last that much longer, or nil. Errors: Invalid at duration.
 func (p *Plan) AtMost(d time.Duration) error {
 	if most := p.MaxDuration; most != nil && d > most.Duration+time.Minute {
-		return api.Invalid("duration", "%s is more than plan %s is sold for", d, p.Name).
+		return api.Invalid("duration", "%s is more than the longest contract of plan %s", d, p.Name).
 			Fix("ask for at most %s", most.Duration)
 	}
 	return nil
@@ -158,7 +156,7 @@ func (p *Plan) sells() string {
 	return fmt.Sprintf("buy %d to %d, in steps of %d", p.Min, p.Max, p.Step)
 }
 
-// ReadOffer reads a signed offer whose signature was verified when it came. Errors: Invalid with the field.
+// ReadOffer reads a signed offer. The caller verified its signature. Errors: Invalid with the field.
 func ReadOffer(document string) (*Offer, error) {
 	o := &Offer{Document: document, Signed: &api.SignedOffer{}}
 	parts := strings.Split(document, ".")
@@ -175,10 +173,10 @@ func ReadOffer(document string) (*Offer, error) {
 	return o, o.read()
 }
 
-// CheckOffer says what of an offer cannot be. Errors: Invalid with the field.
+// CheckOffer reports why an offer is not valid, or nil. Errors: Invalid with the field.
 func CheckOffer(signed *api.SignedOffer) error { return (&Offer{Signed: signed}).read() }
 
-// read makes of what is signed what the market reckons with.
+// read sets Plans and Text from Signed.
 func (o *Offer) read() error {
 	s := o.Signed
 	if err := ValidCluster("seller", s.Seller); err != nil {
@@ -211,7 +209,7 @@ func (o *Offer) read() error {
 	return nil
 }
 
-// SearchText is what a search for a word looks through, in lower case.
+// SearchText returns the text of an offer to search, in lower case.
 func SearchText(s *api.SignedOffer) string {
 	text := []string{s.Seller, s.Name, s.Offer.Type, s.Offer.Description}
 	for name, value := range s.Offer.Labels {
@@ -244,12 +242,12 @@ func readPlan(p *api.Plan) (Plan, error) {
 		return Plan{}, err
 	}
 	switch {
-	case out.Min < 1 || out.Max < out.Min || out.Max > maxUnits:
+	case out.Min < 1 || out.Max < out.Min || out.Max > api.MaxUnits:
 		return Plan{}, api.Invalid(at+".units", "a contract cannot have %d to %d", out.Min, out.Max).
-			Fix("give 1 <= min <= max <= %d", int64(maxUnits))
-	case p.Quantity < 0 || p.Quantity > maxUnits:
+			Fix("give 1 <= min <= max <= %d", api.MaxUnits)
+	case p.Quantity < 0 || p.Quantity > api.MaxUnits:
 		return Plan{}, api.Invalid(at+".quantity", "%d cannot be sold", p.Quantity).
-			Fix("give 1 to %d, or nothing", int64(maxUnits))
+			Fix("give 1 to %d, or nothing", api.MaxUnits)
 	case p.Quantity > 0 && p.Quantity < out.Min:
 		return Plan{}, api.Invalid(at+".quantity", "%d is less than the fewest that one contract has: %d", p.Quantity,
 			out.Min).Fix("give more, or lower units.min")
@@ -262,152 +260,5 @@ func readPlan(p *api.Plan) (Plan, error) {
 	return out, nil
 }
 
-const maxUnits = 1_000_000
-
-// plan names a plan of a seller's.
+// plan names a plan of a seller.
 type plan struct{ Offer, Plan string }
-
-// Publish puts a version of an offer on sale, in the place of the one before it. The signature was
-// verified. Errors: Conflict for a version that is not newer than what is, or was, on sale;
-// TooLarge where the seller has too many.
-type Publish struct{ Offer *Offer }
-
-func (c Publish) decide(s *State, now Time) (Outcome, error) {
-	o := c.Offer
-	old := s.onSale[o.Key()]
-	if known := s.offers[o.Digest]; known != nil && known.OnSale {
-		return Outcome{Offer: known}, nil
-	}
-	if s.Self == "" {
-		if err := s.active(o.Signed.Seller); err != nil {
-			return Outcome{}, err
-		}
-	}
-	switch {
-	case old != nil && old.Signed.Version >= o.Signed.Version:
-		return Outcome{}, api.Errorf(api.CodeConflict, "offer %s is at version %d", o.Key(), old.Signed.Version).
-			At("version").Fix("sign a newer one")
-	case old == nil && s.providers[o.Signed.Seller].offers() >= api.MaxOffers:
-		return Outcome{}, api.Errorf(api.CodeTooLarge, "%s has %d offers on sale", o.Signed.Seller, api.MaxOffers).
-			Fix("withdraw one first")
-	}
-	if err := s.checkOfferBytes(o, old); err != nil {
-		return Outcome{}, err
-	}
-	next := *o
-	next.OnSale, next.Changed = true, now
-	out := Outcome{Offer: &next}
-	if old != nil { // first, so that two are never on sale, also where a journal ends between the two
-		out.Events = append(out.Events, s.takenOff(old, now))
-	}
-	out.Events = append(out.Events, Event{Time: now, Offer: &next})
-	return out, nil
-}
-
-// Withdraw takes an offer off sale. What was sold of it stays sold.
-type Withdraw struct{ Seller, Name string }
-
-func (c Withdraw) decide(s *State, now Time) (Outcome, error) {
-	o := s.onSale[c.Seller+"/"+c.Name]
-	if o == nil {
-		return Outcome{}, nil
-	}
-	return Outcome{Events: []Event{s.takenOff(o, now)}}, nil
-}
-
-// takenOff is the event that takes an offer off sale: it is forgotten unless something was made from it.
-func (s *State) takenOff(o *Offer, now Time) Event {
-	if s.madeFrom[o.Digest] == 0 {
-		return Event{Time: now, Forget: &Forget{Offers: []string{o.Digest}}}
-	}
-	next := *o
-	next.OnSale, next.Changed = false, now
-	return Event{Time: now, Offer: &next}
-}
-
-// keep remembers, with what is made from it, an offer that is not known.
-func (s *State) keep(o *Offer, out Outcome, now Time) Outcome {
-	if o == nil || s.offers[o.Digest] != nil {
-		return out
-	}
-	kept := *o
-	kept.OnSale, kept.Changed = false, now
-	out.Events = append([]Event{{Time: now, Offer: &kept}}, out.Events...)
-	return out
-}
-
-// putOffer makes o the record of its version.
-func (s *State) putOffer(o *Offer) {
-	if o.Signed == nil {
-		read, err := ReadOffer(o.Document)
-		if err != nil { // it was read before it was journalled
-			return
-		}
-		o.Signed, o.Plans, o.Text = read.Signed, read.Plans, read.Text
-	}
-	if s.offers[o.Digest] == nil {
-		s.offerBytes[o.Signed.Seller] += o.bytes()
-	}
-	s.offers[o.Digest] = o
-	switch {
-	case o.OnSale:
-		s.onSale[o.Key()] = o
-		s.provider(o.Signed.Seller).sell(o)
-	case s.onSale[o.Key()] != nil && s.onSale[o.Key()].Digest == o.Digest:
-		s.takeOff(o)
-	}
-	s.resell(o.Signed.Seller)
-	s.touch(s.provider(o.Signed.Seller))
-}
-
-func (s *State) takeOff(o *Offer) {
-	delete(s.onSale, o.Key())
-	s.resell(o.Signed.Seller)
-	p := s.provider(o.Signed.Seller)
-	p.onSale = slices.DeleteFunc(slices.Clone(p.onSale), func(x *Offer) bool { return x.Signed.Name == o.Signed.Name })
-	s.touch(p)
-}
-
-func (s *State) forgetOffer(digest string) {
-	o := s.offers[digest]
-	if o == nil {
-		return
-	}
-	if on := s.onSale[o.Key()]; on != nil && on.Digest == digest {
-		s.takeOff(o)
-	}
-	delete(s.offers, digest)
-	if s.offerBytes[o.Signed.Seller] -= o.bytes(); s.offerBytes[o.Signed.Seller] == 0 {
-		delete(s.offerBytes, o.Signed.Seller)
-	}
-}
-
-// sell puts an offer among those on sale, which are sorted by name. The slice is replaced: views share it.
-func (p *provider) sell(o *Offer) {
-	i, found := slices.BinarySearchFunc(p.onSale, o, func(a, b *Offer) int {
-		return strings.Compare(a.Signed.Name, b.Signed.Name)
-	})
-	next := slices.Clone(p.onSale)
-	if found {
-		next[i] = o
-	} else {
-		next = slices.Insert(next, i, o)
-	}
-	p.onSale = next
-}
-
-// Offer is the record of a version, or nil.
-func (s *State) Offer(digest string) *Offer { return s.offers[digest] }
-
-// OnSale is the version of an offer that is on sale, or nil.
-func (s *State) OnSale(seller, name string) *Offer { return s.onSale[seller+"/"+name] }
-
-// Offers returns the records, by digest.
-func (s *State) Offers() []*Offer {
-	out := make([]*Offer, 0, len(s.offers))
-	for _, o := range s.offers {
-		out = append(out, o)
-	}
-	slices.SortFunc(out, func(a, b *Offer) int { return cmp.Compare(a.Digest, b.Digest) })
-	return out
-}

@@ -31,7 +31,7 @@ func offered(t rapid.TB, seller, name string, version int64, spec api.OfferSpec)
 	return o
 }
 
-// webPlans are small, of which there are so many units of one core, and any, which only capacity bounds.
+// webPlans are two plans: small has that many units of one core, and only capacity bounds any.
 func webPlans(quantity int64) api.OfferSpec {
 	units := &api.Units{Min: 1, Max: 4}
 	return api.OfferSpec{Plans: []api.Plan{
@@ -41,8 +41,8 @@ func webPlans(quantity int64) api.OfferSpec {
 	}}
 }
 
-// sold demands that a command sold nothing that was not there, or not on sale. What was promised
-// before is adopted all the same.
+// sold checks that a command sold no unit beyond the quantity, and no plan off sale. Adopted reservations do not
+// count: they were promised before.
 func (f *federation) sold(n *node, c market.Command, before map[string]int64) {
 	switch c := c.(type) {
 	case market.Publish, market.Withdraw, market.Note:
@@ -203,7 +203,7 @@ func version(t rapid.TB, n int64) market.Publish {
 }
 
 func TestPublish(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.must(version(t, 5))
 	if out := d.must(version(t, 5)); len(out.Events) > 0 || out.Offer.Signed.Version != 5 {
 		t.Errorf("published twice: %s", dump(out))
@@ -223,7 +223,7 @@ func TestPublish(t *testing.T) {
 }
 
 func TestMaxOffers(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	name := func(i int) market.Publish {
 		return market.Publish{Offer: offered(t, "rome", fmt.Sprint("o", i), 1, webPlans(1))}
 	}
@@ -247,10 +247,9 @@ func bought(id string, version, units int64) *market.Hold {
 			Offer: "web", Plan: "small"}}, Decision: &api.Decision{Considered: 1, Candidates: 1}}
 }
 
-// What was sold of one version counts against the next; what is sold stays sold, and is remembered,
-// whatever becomes of the offer.
+// Sold units of one version count against the next. Sales stay, and are remembered, after any change of the offer.
 func TestSoldOfManyVersions(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.must(version(t, 1))
 	d.must(bought("r", 1, 1))
 	d.must(version(t, 2))
@@ -276,7 +275,7 @@ func TestSoldOfManyVersions(t *testing.T) {
 // A contract grows and lasts longer only while its plan is on sale as it was bought; it can always
 // become less.
 func TestAContractGrowsAsItWasBought(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.must(version(t, 1))
 	d.must(bought("r", 1, 1))
 	d.must(market.Confirm{ID: "r", Consumer: "paris", Generation: 1, Document: "assignment"})
@@ -327,7 +326,7 @@ func TestAContractGrowsAsItWasBought(t *testing.T) {
 
 // What a buyer makes both sides remember has an end.
 func TestAContractChangesOnlySoOften(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.must(version(t, 1))
 	d.must(bought("r", 1, 1))
 	d.must(market.Confirm{ID: "r", Consumer: "paris", Generation: 1, Document: "assignment"})
@@ -350,7 +349,7 @@ func TestAContractChangesOnlySoOften(t *testing.T) {
 }
 
 func TestOffersHaveTheirTime(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	spec := webPlans(2)
 	spec.ValidFrom, spec.ValidUntil = &metav1.Time{Time: noon.Go().Add(time.Minute)}, &metav1.Time{Time: noon.Go().Add(2 * time.Minute)}
 	d.must(market.Publish{Offer: offered(t, "rome", "web", 1, spec)})
@@ -377,7 +376,7 @@ func TestGateAdoptsWhatItSold(t *testing.T) {
 	d.fails(api.CodeInsufficient, other)
 }
 
-// A reservation is from one plan for good: also one that was dropped and is signed anew.
+// A reservation never changes its plan, also not one that was dropped and signed again.
 func TestGateAdmitsAReservationFromOnePlanOnly(t *testing.T) {
 	d := newGate(t)
 	d.must(version(t, 1))
@@ -397,7 +396,7 @@ func TestGateAdmitsAReservationFromOnePlanOnly(t *testing.T) {
 
 // A cluster that is removed sells nothing, nor does one that comes back under its name with another key.
 func TestWhoIsRemovedSellsNothing(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.must(version(t, 1))
 	d.must(bought("r", 1, 1))
 	d.must(market.SetMember{Cluster: "rome", State: api.MemberRemoved})
@@ -411,7 +410,7 @@ func TestWhoIsRemovedSellsNothing(t *testing.T) {
 	}
 }
 
-// Whatever is signed is read, or refused with an error that names a field; it never panics.
+// Any signed text is read, or refused with an error that names a field. Nothing panics.
 func FuzzReadOffer(f *testing.F) {
 	for _, payload := range []string{
 		`{"protocol":1,"seller":"rome","name":"web","version":1,"offer":{"plans":[{"name":"small","resources":{"cpu":"2"},"price":{"amount":"0.10","currency":"EUR","period":"hour"},"units":{"min":1,"max":8,"step":2},"quantity":4}]}}`,

@@ -10,8 +10,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Parties are the clusters that a reservation concerns: the consumer and, once there
-// is a signed assignment for it, the provider.
+// Parties returns the consumer and, once the consumer has signed an assignment for it, the provider.
 func (r *Reservation) Parties() []string {
 	if r.Provider == "" || r.Assignment == "" || r.Provider == r.Consumer {
 		return []string{r.Consumer}
@@ -19,17 +18,17 @@ func (r *Reservation) Parties() []string {
 	return []string{r.Consumer, r.Provider}
 }
 
-// Concerns says whether a cluster is a party.
+// Concerns reports whether a cluster is a party.
 func (r *Reservation) Concerns(cluster string) bool { return slices.Contains(r.Parties(), cluster) }
 
-// Of returns the reservations of which a cluster is a party and that changed after a
-// revision, oldest change first.
+// Of returns the reservations with a cluster as a party that changed after a revision, oldest change
+// first.
 func (s *State) Of(cluster string, after uint64) []*Reservation {
 	all := s.listed(cluster, after, borrowed, lent, ended, unheard, provided)
 	return slices.DeleteFunc(all, func(r *Reservation) bool { return !r.Concerns(cluster) })
 }
 
-// Live returns the reservations of which a cluster is a party and that are not over, oldest change first.
+// Live returns the reservations with a cluster as a party that are not over, oldest change first.
 func (s *State) Live(cluster string) []*Reservation {
 	return slices.DeleteFunc(s.live(cluster), func(r *Reservation) bool { return !r.Concerns(cluster) })
 }
@@ -60,7 +59,7 @@ func (a entry) before(b entry) bool {
 	return a.list < b.list || a.list == b.list && a.revision < b.revision
 }
 
-// party is the account of a cluster: the records that name it, and what it consumes.
+// party indexes the records that name a cluster, and counts the ones that it consumes.
 type party struct {
 	index *btree.BTreeG[entry]
 	// count is the number of records in each list, bytes about how much memory they take.
@@ -185,7 +184,7 @@ func (s *State) oldest(cluster string) (oldest *Reservation) {
 // pair is a consumer and a provider.
 type pair struct{ consumer, provider string }
 
-// boundPair returns between whom a record is bound and counts; the zero pair: it is not.
+// boundPair returns the two clusters that a reservation binds while it counts. The zero pair: none.
 func (r *Reservation) boundPair() pair {
 	if r == nil || r.Acceptance == "" || !r.State.Counts() {
 		return pair{}
@@ -193,7 +192,7 @@ func (r *Reservation) boundPair() pair {
 	return pair{r.Consumer, r.Provider}
 }
 
-// countPair counts the reservations by which two clusters are bound.
+// countPair counts the reservations that bind two clusters.
 func (s *State) countPair(old, r *Reservation) {
 	was, is := old.boundPair(), r.boundPair()
 	if was == is {
@@ -213,20 +212,21 @@ func (s *State) countPair(old, r *Reservation) {
 func (s *State) Deal(consumer, provider string) bool { return s.pairs[pair{consumer, provider}] > 0 }
 
 // Members returns the records, by cluster.
-func (s *State) Members() []*Member {
-	out := slices.Collect(maps.Values(s.members))
-	slices.SortFunc(out, func(a, b *Member) int { return cmp.Compare(a.Cluster, b.Cluster) })
-	return out
-}
+func (s *State) Members() []*Member { return byKey(s.members) }
 
 // Tokens returns the join tokens, by ID.
-func (s *State) Tokens() []*Token {
-	out := slices.Collect(maps.Values(s.tokens))
-	slices.SortFunc(out, func(a, b *Token) int { return cmp.Compare(a.ID, b.ID) })
+func (s *State) Tokens() []*Token { return byKey(s.tokens) }
+
+// byKey returns the values of a map, in the order of their keys.
+func byKey[T any](records map[string]T) []T {
+	out := make([]T, 0, len(records))
+	for _, key := range slices.Sorted(maps.Keys(records)) {
+		out = append(out, records[key])
+	}
 	return out
 }
 
-// Why returns the explanation of a reservation, or nil: of one that waits that of its last try.
+// Why returns the explanation of a reservation, or nil. For a waiting one it is that of the last try.
 func (s *State) Why(id string) Why {
 	if last := s.tries[id]; last != nil {
 		return last
@@ -248,10 +248,4 @@ func (s *State) Count() map[api.State]int {
 }
 
 // All returns every reservation, by ID.
-func (s *State) All() []*Reservation {
-	out := make([]*Reservation, 0, len(s.reservations))
-	for _, id := range s.sortedIDs() {
-		out = append(out, s.reservations[id])
-	}
-	return out
-}
+func (s *State) All() []*Reservation { return byKey(s.reservations) }

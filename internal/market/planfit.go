@@ -1,6 +1,7 @@
 package market
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
@@ -54,21 +55,17 @@ func (p *Plan) checkPrice(most *api.Price, units int64, from time.Time, d time.D
 	return nil
 }
 
-// Answers returns the sale by which a plan of this offer serves a request with a highest price and without a
-// purchase. Errors: Conflict if the plan does not sell the request, or costs more.
-func (o *Offer) Answers(r api.Request, plan string, from time.Time, d time.Duration) (*api.Sale, *Plan, Amounts,
+// ForRequest returns the sale with which a plan of this offer serves a request that has a highest price and
+// no purchase. Errors: Conflict if the plan does not sell the request, or costs more.
+func (o *Offer) ForRequest(r api.Request, plan string, from time.Time, d time.Duration) (*api.Sale, *Plan, Amounts,
 	error) {
-	pool := r.Pool
-	if pool == "" {
-		pool = api.GeneralPool
-	}
 	asked, err := ParseRequest("resources", r.Resources)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	p, units := o.Plan(plan), int64(0)
 	if p != nil {
-		units = p.Serves(pool, asked, d)
+		units = p.Serves(cmp.Or(r.Pool, api.GeneralPool), asked, d)
 	}
 	if units == 0 || r.MaxPrice == nil {
 		return nil, nil, nil, api.Errorf(api.CodeConflict, "plan %s/%.63s does not sell what is asked for", o.Key(), plan).

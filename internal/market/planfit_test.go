@@ -22,7 +22,7 @@ func under(id string) *market.Hold {
 // What is held on a seller is its plan, on a lender what was asked for: with each move it is what
 // the next one has.
 func TestAHoldMovesBetweenSellersAndLenders(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.must(market.Publish{Offer: offered(t, "rome", "web", 1, webPlans(4))})
 	lent := under("back")
 	lent.Candidates = []string{"milan", "rome"}
@@ -57,7 +57,7 @@ func TestAHoldMovesBetweenSellersAndLenders(t *testing.T) {
 
 // An offer that is taken off sale is kept for a hold that was made from it, until that moves on to a lender.
 func TestAHoldThatMovesOnLeavesItsOffer(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.must(market.Publish{Offer: offered(t, "rome", "web", 1, webPlans(4))})
 	d.must(under("r"))
 	d.must(market.Withdraw{Seller: "rome", Name: "web"})
@@ -73,7 +73,7 @@ func TestAHoldThatMovesOnLeavesItsOffer(t *testing.T) {
 
 // Who sells out, changes the offer, or is asked too late is passed by.
 func TestAHoldPassesBySellersThatCannot(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.must(market.Publish{Offer: offered(t, "rome", "web", 1, webPlans(7))})
 	d.offers("milan", 2, "32")
 	d.must(under("first"))
@@ -86,7 +86,7 @@ func TestAHoldPassesBySellersThatCannot(t *testing.T) {
 		t.Errorf("of a version that is no longer on sale, held on %s", r.Provider)
 	}
 
-	d = newDesk(t)
+	d = newTestBroker(t)
 	d.must(market.Publish{Offer: offered(t, "rome", "web", 1, webPlans(4))})
 	m := measurement(map[string]api.Pool{"general": {Allocatable: resources("cpu", "8"), Shared: resources("cpu", "8")}})
 	m.Terms.ApproveWithin, m.Sequence.Number = &metav1.Duration{Duration: time.Hour}, 2
@@ -111,7 +111,7 @@ func TestAHoldPassesBySellersThatCannot(t *testing.T) {
 
 // A consumer's caps count what a plan would have, not what was asked for.
 func TestCapsCountPlans(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.must(market.Publish{Offer: offered(t, "rome", "web", 1, webPlans(4))})
 	h := under("r")
 	h.Candidates = []string{"milan", "rome"}

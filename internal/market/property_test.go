@@ -11,8 +11,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Whatever happens in whatever order: the books are right, nothing is placed twice, decisions change
-// nothing, repeats change nothing, and a journal gives back the state, up to any crash.
+// After any commands in any order: accounts are right, nothing is placed twice, decisions change nothing, repeats
+// change nothing, and a journal gives back the state, up to any crash.
 func TestAnythingInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFederation(t)

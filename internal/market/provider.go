@@ -7,7 +7,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// provider is the account of a cluster as a provider: its newest measurement, its pools, offers and sales.
+// provider is the state of a cluster as a provider: its newest measurement, its pools, offers and sales.
 type provider struct {
 	cluster  string
 	slot     int
@@ -17,7 +17,7 @@ type provider struct {
 	observed Time
 	presence *presence // nil until its first lease
 	record   *record   // nil until a promise was kept or broken
-	books    map[string]*book
+	pools    map[string]*poolState
 	onSale   []*Offer // by name
 	sold     sales
 	// dedicated counts the reservations that give a pool to one consumer.
@@ -28,7 +28,7 @@ type provider struct {
 func (s *State) provider(cluster string) *provider {
 	p := s.providers[cluster]
 	if p == nil {
-		p = &provider{cluster: cluster, slot: len(s.slots), books: map[string]*book{}}
+		p = &provider{cluster: cluster, slot: len(s.slots), pools: map[string]*poolState{}}
 		s.providers[cluster] = p
 		s.slots = append(s.slots, p)
 	}
@@ -41,11 +41,11 @@ func (s *State) touch(p *provider) {
 	}
 }
 
-func (p *provider) book(pool string) *book {
-	b := p.books[pool]
+func (p *provider) pool(pool string) *poolState {
+	b := p.pools[pool]
 	if b == nil {
-		b = &book{accounts: map[string]*account{}}
-		p.books[pool] = b
+		b = &poolState{accounts: map[string]*account{}}
+		p.pools[pool] = b
 	}
 	return b
 }
@@ -54,9 +54,9 @@ func (p *provider) book(pool string) *book {
 func (s *State) measure(p *provider, m *Measured) {
 	p.measured = m
 	for name := range m.Pools {
-		p.book(name)
+		p.pool(name)
 	}
-	for name, b := range p.books {
+	for name, b := range p.pools {
 		b.observe(m.Pools[name], func(consumer, id string) Amounts { return s.held(id, consumer, p.cluster, name) })
 		p.drop(name)
 	}
@@ -75,7 +75,7 @@ func (s *State) forgetMeasurement(m *Member) {
 
 // drop drops a pool without measurement and accounts.
 func (p *provider) drop(pool string) {
-	if len(p.books[pool].accounts) > 0 {
+	if len(p.pools[pool].accounts) > 0 {
 		return
 	}
 	measured := false
@@ -83,12 +83,12 @@ func (p *provider) drop(pool string) {
 		_, measured = p.measured.Pools[pool]
 	}
 	if !measured {
-		delete(p.books, pool)
+		delete(p.pools, pool)
 	}
 }
 
 // observe stores the measurement of a pool. held returns the size of a reservation in our own records.
-func (b *book) observe(m MeasuredPool, held func(consumer, id string) Amounts) {
+func (b *poolState) observe(m MeasuredPool, held func(consumer, id string) Amounts) {
 	was := b.measured
 	b.measured = m
 	for consumer := range was.Accounts {

@@ -24,7 +24,7 @@ func served(id string, candidates ...string) market.Serve {
 }
 
 // order is who waits, in order.
-func (d *desk) order(want ...string) {
+func (d *testBroker) order(want ...string) {
 	d.t.Helper()
 	var got []string
 	for _, r := range d.state.Waiting() {
@@ -35,9 +35,9 @@ func (d *desk) order(want ...string) {
 	}
 }
 
-// Served by priority, then age, whatever the names; a place is kept through a crash.
+// Requests are served by priority, then age, not by name. They keep their places through a crash.
 func TestQueueIsInOrder(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.must(pending("z", 90, 0))
 	d.must(pending("low", 90, -5))
 	d.pass(time.Second)
@@ -58,7 +58,7 @@ func TestQueueIsInOrder(t *testing.T) {
 // What waited is held for its whole duration, and refused goes back to its place, until it has
 // waited for its time.
 func TestWaits(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.offers("rome", 2, "8")
 	all := d.available("rome")
 	d.must(pending("r", 4, 0))
@@ -104,7 +104,7 @@ func TestWaits(t *testing.T) {
 
 // A provider that takes back what it advertises does not play with a request for ever.
 func TestRefusalsEnd(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.offers("rome", 2, "8")
 	d.must(pending("r", 4, 0))
 	for n := int64(1); d.state.Reservation("r").State == api.Pending; n++ {
@@ -119,7 +119,7 @@ func TestRefusalsEnd(t *testing.T) {
 
 // Who waits is held at once where there is room, and goes to the queue, not away, where everybody refused.
 func TestWaitsOnlyIfItMust(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.offers("rome", 2, "8")
 	h := pending("r", 4, 0)
 	h.Candidates = []string{"rome"}
@@ -138,7 +138,7 @@ func TestWaitsOnlyIfItMust(t *testing.T) {
 
 // A plan that is sold out is waited for, too; one that is not what was seen is refused at once.
 func TestWaitsForAPlan(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.offers("rome", 2, "64")
 	offer := version(t, 1)
 	d.must(offer)

@@ -35,7 +35,7 @@ func spot(t rapid.TB) *market.Offer {
 }
 
 // sells takes a purchase to where both are bound.
-func (d *desk) sells(id, plan string) {
+func (d *testBroker) sells(id, plan string) {
 	d.t.Helper()
 	d.must(buying(id, "paris", plan, 1))
 	d.must(market.Confirm{ID: id, Consumer: "paris", Generation: 1, Document: "doc"})
@@ -43,7 +43,7 @@ func (d *desk) sells(id, plan string) {
 }
 
 func TestReclaim(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.must(market.Publish{Offer: spot(t)})
 	d.sells("spot", "spot")
 	d.sells("firm", "firm")
@@ -52,7 +52,7 @@ func TestReclaim(t *testing.T) {
 	d.fails(api.CodeForbidden, market.Reclaim{ID: "firm", By: "rome", At: at, Document: "word"})
 	d.fails(api.CodeForbidden, market.Reclaim{ID: "spot", By: "paris", At: at, Document: "word"})
 	d.fails(api.CodeNotFound, market.Reclaim{ID: "spot", By: "milan", At: at, Document: "word"})
-	// of which it knows nothing yet
+	// a broker that does not know the change yet
 	d.fails(api.CodeNotFound, market.Reclaim{ID: "held", By: "rome", At: at, Document: "word"})
 	d.must(market.Reclaim{ID: "spot", By: "rome", At: at, Document: "word"})
 	for _, again := range []market.Reclaim{{ID: "spot", By: "rome", At: at, Document: "word"},
@@ -78,8 +78,8 @@ func TestReclaim(t *testing.T) {
 	}
 }
 
-// Whatever else is said: what is taken back ends neither before the notice, nor after it, nor after
-// its own end, over restarts.
+// After any other commands and restarts, a reclaimed reservation ends neither before nor after the notice, nor
+// after its own end.
 func TestReclaimedInTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, now := newNode(t, ""), noon

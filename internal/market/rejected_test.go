@@ -21,7 +21,7 @@ func refused(consumer, id string, why int) *market.Hold {
 // all together; the oldest go first.
 func TestRememberedRejectionsAreBounded(t *testing.T) {
 	for what, c := range map[string]struct{ why, want int }{"in number": {100, 100}, "in bytes": {16 << 10, 14}} {
-		d := newDesk(t)
+		d := newTestBroker(t)
 		for i := range 250 {
 			out := d.must(refused("paris", fmt.Sprint("r-", i), c.why))
 			if out.Reservation.State != api.Rejected || len(out.Events) > 0 {
@@ -75,7 +75,7 @@ func TestAllRememberedRejectionsAreBounded(t *testing.T) {
 
 // A restart forgets what was rejected; so does the market when the member is removed.
 func TestRejectionsAreForgotten(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.must(refused("paris", "r", 1))
 	d.must(refused("milan", "s", 1))
 	d.must(market.SetMember{Cluster: "milan", State: api.MemberRemoved})

@@ -5,11 +5,10 @@ import (
 	"github.com/bourse-dev/bourse/internal/payload"
 )
 
-// MaxRequest is how many bytes of a request a market keeps: several times what an honest one takes that says
-// all it can.
+// MaxRequest is the largest request in the journal, in bytes: several times an honest one with every field.
 const MaxRequest = 32 << 10
 
-// CheckRequest bounds what is kept of a request. Errors: TooLarge.
+// CheckRequest refuses a request that is too large to keep. Errors: TooLarge.
 func CheckRequest(r *api.Request) error {
 	data, err := payload.Marshal(r)
 	if err != nil || len(data) > MaxRequest {

@@ -2,9 +2,28 @@ package market
 
 import (
 	"maps"
+	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/money"
 )
+
+// Bought returns the plan of a purchase, nil if the reservation is none, or nil itself.
+func (r *Reservation) Bought() *Plan {
+	if r == nil || r.Sale == nil || r.Offer == nil {
+		return nil
+	}
+	return r.Offer.Plan(r.Sale.Plan)
+}
+
+// Hourly returns what an hour of a reservation costs, in billionths of the unit of a currency. A loan costs 0.
+func (r *Reservation) Hourly() (nanos int64, currency string) {
+	plan := r.Bought()
+	if plan == nil {
+		return 0, ""
+	}
+	return plan.Price.Nanos(r.Units(), money.RatesFor(r.Created.Go(), time.Hour)), plan.Price.Currency
+}
 
 // sales counts the sold units of one seller's plans. As in an account, the union by ID of our own records and
 // the seller's list counts, with the larger number of each.
@@ -101,7 +120,8 @@ func (s *State) forgetUnsold(old *Reservation) {
 	}
 }
 
-// Units is how many units of its plan the reservation takes: the more of what it is and what it is to become.
+// Units returns how many units of its plan the reservation takes: the larger of the present number and the
+// requested one.
 func (r *Reservation) Units() int64 {
 	if r.Sale == nil {
 		return 0
@@ -149,7 +169,7 @@ func (s *State) checkStock(sale *api.Sale, units, has int64, now Time) error {
 	}
 	if !o.OnSale {
 		return api.Errorf(api.CodeConflict, "offer %s is no longer on sale as it was", o.Key()).At("purchase.digest").
-			Fix("look at it again: bourse catalog %s", o.Key())
+			Fix("read it again: bourse catalog %s", o.Key())
 	}
 	p := o.Plan(sale.Plan)
 	if p == nil {
@@ -167,7 +187,7 @@ func (s *State) checkStock(sale *api.Sale, units, has int64, now Time) error {
 	return nil
 }
 
-// valid says why an offer cannot be bought now, or nil.
+// valid reports why an offer cannot be bought now, or nil.
 func (o *Offer) valid(now Time) error {
 	switch t := now.Go(); {
 	case o.Signed.Offer.ValidFrom != nil && t.Before(o.Signed.Offer.ValidFrom.Time):
@@ -180,14 +200,14 @@ func (o *Offer) valid(now Time) error {
 	return nil
 }
 
-// Remaining is how many units of a plan can be sold now: what the quantity leaves, and what the
-// pool has free.
+// Remaining returns how many units of a plan can be sold now, by its quantity and by the free capacity of its
+// pool.
 func (l *Listing) Remaining(o *Offer, p *Plan) int64 {
 	pool := l.Pool(p.Pool)
 	if pool == nil {
 		return 0
 	}
-	left := int64(maxUnits)
+	left := int64(api.MaxUnits)
 	if p.Quantity > 0 {
 		left = p.Quantity - l.Sold[plan{o.Signed.Name, p.Name}]
 	}
@@ -197,7 +217,7 @@ func (l *Listing) Remaining(o *Offer, p *Plan) int64 {
 	return max(left, 0)
 }
 
-// SoldOf is how many units of the plans of an offer are sold, by plan.
+// SoldOf returns how many units of an offer are sold, by plan.
 func (l *Listing) SoldOf(o *Offer) (out map[string]int64) {
 	for of, units := range l.Sold {
 		if of.Offer == o.Signed.Name {

@@ -86,7 +86,7 @@ func (s *State) checkPodShape(provider, pool string, r *Reservation) error {
 	if err != nil {
 		return err
 	}
-	if b := s.providers[provider].books[pool]; !Hosts(b.measured.Shapes, b.unfilled(), pod) {
+	if b := s.providers[provider].pools[pool]; !Hosts(b.measured.Shapes, b.unfilled(), pod) {
 		short := pod[0].Quantity()
 		return api.Errorf(api.CodeInsufficient, "cluster %s has no node for a pod of %s %s", provider, short.String(),
 			pod[0].Resource)

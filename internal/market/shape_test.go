@@ -52,7 +52,7 @@ func TestHostsWhateverIsPutWhere(t *testing.T) {
 
 // The broker debits what it just held, until the pods are there; and what others are likely to take.
 func TestAHoldIsDebitedFromShapes(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	shaped := func(number int64, shapes []api.Shape, accounts map[string]api.AccountUse) {
 		m, err := market.Measure(api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: number},
 			Terms: &api.Terms{}, Pools: map[string]api.Pool{

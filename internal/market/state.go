@@ -1,8 +1,6 @@
 package market
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/google/btree"
@@ -52,7 +50,7 @@ type State struct {
 	offerBytes   map[string]int64  // by seller
 	parties      map[string]*party
 	pairs        map[pair]int     // the number of reservations that bind them
-	crowded      []string         // consumers of whom a broker keeps too much: see crowd
+	crowded      []string         // consumers whose records take a broker too much memory: see crowd
 	spent        map[string]Spent // by ID
 	passed       map[string]Passed
 	providers    map[string]*provider
@@ -170,7 +168,7 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 	if old != nil {
 		s.counts[old.State]--
 		if old.State.Counts() {
-			s.account(old, old.Takes(), nil)
+			s.changeAccount(old, old.Takes(), nil)
 		}
 	}
 	if r.Sale != nil {
@@ -183,7 +181,7 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 	s.counts[r.State]++
 	s.updateQueue(old, r)
 	if r.State.Counts() {
-		s.account(r, nil, r.Takes())
+		s.changeAccount(r, nil, r.Takes())
 	}
 	s.reservations[r.ID] = r
 	s.updateIndex(old, r)
@@ -240,13 +238,13 @@ func (s *State) madeBy(key ownKey) *Reservation {
 // ownKey is an idempotency key of a consumer.
 type ownKey struct{ consumer, key string }
 
-// account replaces what the reservation takes of its provider.
-func (s *State) account(r *Reservation, before, size Amounts) {
-	if !s.keepsBooks(r.Provider) {
+// changeAccount replaces the amounts that the reservation takes of its provider.
+func (s *State) changeAccount(r *Reservation, before, size Amounts) {
+	if !s.accountsFor(r.Provider) {
 		return
 	}
 	p := s.provider(r.Provider)
-	p.book(r.Pool).change(r.Consumer, func(a *account) { a.hold(r.ID, before, size) })
+	p.pool(r.Pool).change(r.Consumer, func(a *account) { a.hold(r.ID, before, size) })
 	p.drop(r.Pool)
 	s.touch(p)
 }
@@ -254,16 +252,14 @@ func (s *State) account(r *Reservation, before, size Amounts) {
 // held returns what a reservation takes of an account by our own records; nil: nothing.
 func (s *State) held(id, consumer, provider, pool string) Amounts {
 	r := s.reservations[id]
-	if r == nil || !r.State.Counts() || !s.keepsBooks(provider) ||
+	if r == nil || !r.State.Counts() || !s.accountsFor(provider) ||
 		r.Consumer != consumer || r.Provider != provider || r.Pool != pool {
 		return nil
 	}
 	return r.Takes()
 }
 
-// keepsBooks reports whether this market accounts for a provider: an agent only for itself.
-func (s *State) keepsBooks(provider string) bool {
+// accountsFor reports whether this market accounts for a provider: an agent only for itself.
+func (s *State) accountsFor(provider string) bool {
 	return provider != "" && (s.Self == "" || s.Self == provider)
 }
-
-func (s *State) sortedIDs() []string { return slices.Sorted(maps.Keys(s.reservations)) }

@@ -22,7 +22,7 @@ func story(t testing.TB) [][]byte {
 		joining("named", "rome"), joining("open", "paris"), joining("spare", "milan"),
 		market.SetMember{Cluster: "paris", State: api.MemberActive},
 		market.PutCard{Signed: "jws", Card: api.Card{Cluster: "rome",
-			Key: "k-rome", Number: 1, Properties: api.Properties{Region: "eu", Zones: []string{"a", "b"},
+			Key: "k-rome", Number: 1, MaxNamespaces: 500, Properties: api.Properties{Region: "eu", Unverified: true, Zones: []string{"a", "b"},
 				Architectures: []string{"arm64"}, GPUs: []string{"A100"}, Kubernetes: "v1.35.4", Liqo: "v1.2.0", StorageClasses: []string{"fast"}, Labels: map[string]string{"tier": "gold"}}}})
 	all := resources("cpu", "8", "memory", "16Gi")
 	m, err := market.Measure(measurement(map[string]api.Pool{"general": {Allocatable: all, Shared: all}}))

@@ -13,7 +13,7 @@ import (
 func TestTimePasses(t *testing.T) {
 	for name, c := range map[string]struct {
 		broker    bool
-		given     func(*desk)
+		given     func(*testBroker)
 		after     time.Duration
 		before    api.State
 		state     api.State
@@ -21,31 +21,31 @@ func TestTimePasses(t *testing.T) {
 		provider  string
 		available int64
 	}{
-		"an unsigned hold": {true, func(d *desk) { d.held("r", 5) }, market.HoldTime,
+		"an unsigned hold": {true, func(d *testBroker) { d.held("r", 5) }, market.HoldTime,
 			api.Held, api.Expired, api.ReasonNotConfirmed, "rome", 8000},
-		"an unanswered hold": {true, func(d *desk) { d.signed("r", 5) }, market.HoldTime,
+		"an unanswered hold": {true, func(d *testBroker) { d.signed("r", 5) }, market.HoldTime,
 			api.Held, api.Held, "", "milan", 8000},
-		"a reservation": {true, func(d *desk) { d.reserved("r", 5) }, time.Hour,
+		"a reservation": {true, func(d *testBroker) { d.reserved("r", 5) }, time.Hour,
 			api.Reserved, api.Releasing, api.ReasonEnded, "rome", 3000},
-		"an active one": {true, func(d *desk) { d.reserved("r", 5); d.must(market.Activate{ID: "r", Consumer: "paris"}) },
+		"an active one": {true, func(d *testBroker) { d.reserved("r", 5); d.must(market.Activate{ID: "r", Consumer: "paris"}) },
 			time.Hour,
 			api.Active, api.Releasing, api.ReasonEnded, "rome", 3000},
-		"an acceptance without its commit": {false, func(d *desk) { d.must(assigned("r", 1, 5, "doc")) }, 90 * time.Second,
+		"an acceptance without its commit": {false, func(d *testBroker) { d.must(assigned("r", 1, 5, "doc")) }, 90 * time.Second,
 			api.Held, api.Released, api.ReasonAcceptanceDropped, "rome", 8000},
-		"a commitment": {false, func(d *desk) {
+		"a commitment": {false, func(d *testBroker) {
 			d.must(assigned("r", 1, 5, "doc"))
 			d.must(market.Commit{ID: "r", Generation: 1})
 		}, time.Hour + market.SkewGrace, api.Reserved, api.Releasing, api.ReasonEnded, "rome", 3000},
-		"a request of its own that nobody answered": {false, func(d *desk) { d.notes(api.Held) },
+		"a request of its own that nobody answered": {false, func(d *testBroker) { d.notes(api.Held) },
 			market.HoldTime + market.DecideTime,
 			api.Held, api.Expired, api.ReasonNotAccepted, "milan", 8000},
-		"what it reserved elsewhere": {false, func(d *desk) { d.notes(api.Active) }, time.Hour,
+		"what it reserved elsewhere": {false, func(d *testBroker) { d.notes(api.Active) }, time.Hour,
 			api.Active, api.Releasing, api.ReasonEnded, "milan", 8000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newGate(t)
 			if c.broker {
-				d = newDesk(t)
+				d = newTestBroker(t)
 			}
 			c.given(d)
 			d.pass(c.after - time.Millisecond)
@@ -58,7 +58,7 @@ func TestTimePasses(t *testing.T) {
 	}
 }
 
-func (d *desk) notes(state api.State) {
+func (d *testBroker) notes(state api.State) {
 	d.must(market.Note{Reservation: &market.Reservation{ID: "r",
 		State: state, Consumer: "rome", Provider: "milan", Generation: 1,
 		HeldUntil: noon + 60_000, Until: noon + 3_600_000}})
@@ -66,14 +66,14 @@ func (d *desk) notes(state api.State) {
 
 // Releasing has no end of its own, however long its provider is gone.
 func TestReleasingWaitsForItsProvider(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.reserved("r", 5)
 	d.pass(365 * 24 * time.Hour)
 	d.want("r", api.Releasing, api.ReasonEnded, "rome", 3000)
 }
 
 func TestWhatIsOverIsForgotten(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	h := request("r", 5)
 	h.Key = "key"
 	d.must(h)
@@ -90,9 +90,9 @@ func TestWhatIsOverIsForgotten(t *testing.T) {
 	}
 }
 
-// Whoever restores the same journal expires the same things in the same order.
+// Every restore of the same journal expires the same reservations in the same order.
 func TestDueInOrder(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	for i := range 8 {
 		d.held(fmt.Sprintf("r%d", (i*5)%8), 1)
 	}

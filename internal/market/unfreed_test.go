@@ -13,7 +13,7 @@ import (
 // hour the consumer's caps are free. What the provider lists still counts at the provider, until it
 // no longer lists it. The end is remembered until the provider ends it by itself.
 func TestAProviderThatNeverFrees(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	once := market.Caps{Reservations: 1}
 	h := capped("r", 2, once)
 	h.Candidates, h.Duration = []string{"rome"}, 30*24*time.Hour
@@ -52,7 +52,7 @@ func TestAProviderThatNeverFrees(t *testing.T) {
 // An end that a provider has not heard of does not make way for others: not for what is cancelled,
 // and not for further such ends, which the cap on bytes bounds.
 func TestAnEndThatIsNotHeardIsNotForgotten(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	s, now := d.state, d.now
 	offers := func(cluster string, number int64) {
 		t.Helper()
@@ -115,7 +115,7 @@ func TestAnEndThatIsNotHeardIsNotForgotten(t *testing.T) {
 		must(large(id))
 		must(market.Release{ID: id, By: "paris", Generation: 1})
 	}
-	if s.Kept().Early == 0 {
+	if s.MemoryUse().Early == 0 {
 		t.Fatal("nothing was forgotten early")
 	}
 	ended := 0
@@ -142,7 +142,7 @@ func TestAnEndThatIsNotHeardIsNotForgotten(t *testing.T) {
 // A consumer's agent that hears nothing more of what it released waits until its provider must have
 // ended it by itself, and no longer.
 func TestAConsumerThatHearsNothingMore(t *testing.T) {
-	d := &desk{node: newNode(t, "paris"), t: t, now: noon}
+	d := &testBroker{node: newNode(t, "paris"), t: t, now: noon}
 	d.must(market.Note{Reservation: &market.Reservation{ID: "r",
 		Consumer: "paris", Provider: "rome", Pool: api.GeneralPool, Size: cpu(1), Generation: 1,
 		State: api.Reserved, Created: noon, Until: noon +

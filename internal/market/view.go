@@ -77,10 +77,7 @@ func (l *Listing) Card() api.Card {
 	return *l.Member.Card
 }
 
-const chunkSize = 128
-
-// View is the listings of a market at one revision, in the order of slots. It is immutable: a new view copies
-// only the chunks that changed.
+// View is the listings of a market at one revision, in the order of slots. It is immutable.
 type View struct {
 	Revision uint64
 	// Waiting is how many reservations wait, Queued how often the queue changed since the market was loaded.
@@ -88,38 +85,28 @@ type View struct {
 	Queued  uint64
 	// Operators says which certificates of operators are valid; nil: all.
 	Operators *Operators
-	chunks    []*[chunkSize]*Listing
-	size      int
-	index     map[string]int // shared between views until a cluster is added
+	listings  []*Listing
+	slots     map[string]int // by cluster; shared between views until a cluster is added
 }
 
 // Len is the number of clusters.
-func (v *View) Len() int { return v.size }
+func (v *View) Len() int { return len(v.listings) }
 
 // At returns the listing in a slot.
-func (v *View) At(slot int) *Listing { return v.chunks[uint(slot)/chunkSize][uint(slot)%chunkSize] }
+func (v *View) At(slot int) *Listing { return v.listings[slot] }
 
 // Changed calls do with the slot of each listing that differs in an older view of the same market.
 func (v *View) Changed(since *View, do func(slot int)) {
-	for i, chunk := range v.chunks {
-		var old *[chunkSize]*Listing
-		if i < len(since.chunks) {
-			old = since.chunks[i]
-		}
-		if chunk == old {
-			continue
-		}
-		for j := range min(chunkSize, v.size-i*chunkSize) {
-			if old == nil || chunk[j] != old[j] {
-				do(i*chunkSize + j)
-			}
+	for slot, l := range v.listings {
+		if slot >= since.Len() || l != since.At(slot) {
+			do(slot)
 		}
 	}
 }
 
 // Listing returns that of a cluster, or nil.
 func (v *View) Listing(cluster string) *Listing {
-	if slot, ok := v.index[cluster]; ok {
+	if slot, ok := v.slots[cluster]; ok {
 		return v.At(slot)
 	}
 	return nil
@@ -128,28 +115,21 @@ func (v *View) Listing(cluster string) *Listing {
 // Publish returns the next view. last is the one before, or nil.
 func (s *State) Publish(last *View) *View {
 	if last == nil {
-		last = &View{index: map[string]int{}}
+		last = &View{slots: map[string]int{}}
 	}
 	next := &View{
 		Revision: s.Revision, Waiting: len(s.waiting), Queued: s.queued, Operators: s.operators,
-		chunks: slices.Clone(last.chunks), size: len(s.slots), index: last.index,
+		listings: make([]*Listing, len(s.slots)), slots: last.slots,
 	}
-	if next.size > last.size {
-		next.index = maps.Clone(last.index)
-	}
-	for len(next.chunks)*chunkSize < next.size {
-		next.chunks = append(next.chunks, new([chunkSize]*Listing))
+	copy(next.listings, last.listings)
+	if len(next.listings) > len(last.listings) {
+		next.slots = maps.Clone(last.slots)
 	}
 	for _, p := range s.dirty {
 		p.dirty = false
-		chunk := p.slot / chunkSize
-		if chunk < len(last.chunks) && next.chunks[chunk] == last.chunks[chunk] {
-			clone := *last.chunks[chunk]
-			next.chunks[chunk] = &clone
-		}
-		next.chunks[chunk][p.slot%chunkSize] = s.listing(p)
-		if next.size > last.size {
-			next.index[p.cluster] = p.slot
+		next.listings[p.slot] = s.listing(p)
+		if p.slot >= len(last.listings) {
+			next.slots[p.cluster] = p.slot
 		}
 	}
 	s.dirty = s.dirty[:0]
@@ -157,7 +137,7 @@ func (s *State) Publish(last *View) *View {
 }
 
 // totals returns the account totals of members. It walks members or accounts, whichever are fewer.
-func (s *State) totals(b *book) map[string]Amounts {
+func (s *State) totals(b *poolState) map[string]Amounts {
 	out := make(map[string]Amounts, min(len(b.accounts), len(s.members)))
 	if len(s.members) < len(b.accounts) {
 		for consumer := range s.members {
@@ -188,8 +168,8 @@ func (s *State) listing(p *provider) *Listing {
 	}
 	l.Offers, l.Sold = p.onSale, p.sold.show()
 	limited := p.measured != nil && p.measured.Terms != nil && p.measured.Terms.MaxPerConsumer != nil
-	l.Pools = make([]PoolListing, 0, len(p.books))
-	for name, b := range p.books {
+	l.Pools = make([]PoolListing, 0, len(p.pools))
+	for name, b := range p.pools {
 		pool := PoolListing{Name: name, Reserved: b.reserved, Owner: p.owner(name, ""), Tenants: b.tenants,
 			Tenant: b.tenant()}
 		if p.measured != nil { // without a measurement nothing is overcommitted

@@ -40,7 +40,7 @@ func TestViewsAreImmutable(t *testing.T) {
 }
 
 func TestListingIsFreshForOneLease(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	lease := market.Time(market.Lease.Milliseconds())
 	if l := d.listing("rome"); !l.Fresh(noon+lease-1) || l.Fresh(noon+lease) || d.listing("paris").Fresh(noon) {
 		t.Errorf("fresh until %d", l.FreshUntil-noon)
@@ -53,10 +53,10 @@ func TestListingIsFreshForOneLease(t *testing.T) {
 
 // A market that is loaded again keeps what was measured.
 func TestTakeMeasurements(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	d.reserved("r", 5)
 	again := market.New("")
-	if err := again.Restore([]byte(d.bytes(d.state)), nil); err != nil {
+	if err := again.Restore([]byte(d.bytes(d.state))); err != nil {
 		t.Fatal(err)
 	}
 	again.TakeMeasurements(d.state)

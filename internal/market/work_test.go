@@ -122,7 +122,7 @@ func TestWorkOfARenewal(t *testing.T) {
 
 // What a seller lists and the broker does not know is counted once, by the audit, too.
 func TestAuditOfListedSales(t *testing.T) {
-	d := newDesk(t)
+	d := newTestBroker(t)
 	if err := d.observe("rome", sold(t, 2, 20, 3), d.now); err != nil {
 		t.Fatal(err)
 	}
@@ -152,8 +152,7 @@ func listing(n, consumers int, size api.Resources, isSold bool) []byte {
 	return data
 }
 
-// Whatever it consists of, an advertisement that a market takes keeps less than 16 MiB of it. One
-// of 10,000 reservations is taken.
+// Any accepted advertisement takes less than 16 MiB of memory. One with 10,000 reservations is accepted.
 func TestBytesOfAnAdvertisement(t *testing.T) {
 	measure := func(data []byte) (*market.Measured, error) {
 		var m api.Measurement

@@ -149,10 +149,7 @@ func podOf(r api.Request, size market.Amounts) (market.Amounts, error) {
 }
 
 func durationOf(r api.Request) (time.Duration, error) {
-	if r.Duration == nil {
-		return time.ParseDuration(api.DefaultDuration)
-	}
-	d := r.Duration.Duration
+	d := api.DurationOf(r.Duration)
 	if d < minDuration || d > LongestDuration {
 		return 0, api.Invalid("duration", "%s is out of bounds", d).Fix("ask for 1m to 8760h")
 	}
@@ -165,6 +162,11 @@ func checkNames(r api.Request) error {
 	}
 	if r.Target != "" {
 		if err := market.ValidCluster("target", r.Target); err != nil {
+			return err
+		}
+	}
+	if r.RelendKey != "" {
+		if err := market.ValidCluster("relendKey", r.RelendKey); err != nil {
 			return err
 		}
 	}

@@ -1,29 +1,16 @@
 package match
 
-import (
-	"runtime"
-	"testing"
-	"weak"
-)
+import "testing"
 
-// A reading is garbage once it is closed: what it learned is in the book, and nothing else of it.
-func TestABookKeepsNoReadings(t *testing.T) {
-	b := &slotCache[int]{}
-	var closed []weak.Pointer[cacheReading[int]]
-	for i := range 10 {
-		r := new(cacheReading[int])
-		*r = b.open()
-		r.put(i, i)
-		r.close()
-		closed = append(closed, weak.Make(r))
+// What is known of a cluster stays known when other clusters join.
+func TestCacheGrows(t *testing.T) {
+	var c slotCache[int]
+	three := 3
+	c.open(4)[3].Store(&three)
+	if known := c.open(10)[3].Load(); known != &three {
+		t.Errorf("slot 3 has %v after the cache grew", known)
 	}
-	runtime.GC()
-	for i, r := range closed {
-		if r.Value() != nil {
-			t.Errorf("reading %d of %d is still there", i, len(closed))
-		}
-	}
-	if last := b.open(); *last.at(3) != 3 {
-		t.Error("it has forgotten what was learned")
+	if size := len(c.open(2)); size != 10 {
+		t.Errorf("a smaller view opens %d slots, want 10", size)
 	}
 }

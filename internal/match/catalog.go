@@ -32,7 +32,7 @@ func (e *Engine) Catalog(v *market.View, to *api.Card, q api.CatalogQuery, now m
 		CatalogQuery: q, wanted: WantedBy(q, now.Go()), rates: money.RatesFor(now.Go(), cmp.Or(q.For, time.Hour)),
 		to: to, now: now, most: min(most, maxFound),
 	}
-	s.Text, s.GPU = strings.ToLower(s.Text), strings.ToLower(s.GPU)
+	s.Text = strings.ToLower(s.Text)
 	if q.Seller != "" {
 		if l := v.Listing(q.Seller); l != nil {
 			s.searchSeller(l)
@@ -74,7 +74,8 @@ func (s *search) searchSeller(l *market.Listing) {
 	case len(l.Offers) == 0, !own && !showsOffers(l, s.to),
 		s.Uptime > 0 && l.Uptime < s.Uptime, s.Region != "" && regionOf(l) != s.Region:
 		return
-	case !l.Fresh(s.now) && (s.Available || !own && s.faded(l)), s.GPU != "" && !hasGPU(l, s.GPU):
+	case !l.Fresh(s.now) && (s.Available || !own && s.faded(l)),
+		(s.GPU != "" || s.SellerGPU != "") && !HasGPUs(l.Card().Properties.GPUs, s.GPU, s.SellerGPU):
 		return
 	}
 	for _, o := range l.Offers {
@@ -92,10 +93,13 @@ func (s *search) searchSeller(l *market.Listing) {
 	}
 }
 
-// hasGPU reports whether the name of one of the seller's GPUs contains a text in lower case.
-func hasGPU(l *market.Listing, text string) bool {
-	return slices.ContainsFunc(l.Card().Properties.GPUs, func(name string) bool {
-		return strings.Contains(strings.ToLower(name), text)
+// HasGPUs reports whether each text that is not empty occurs in the name of one of a seller's GPUs. Case
+// does not matter.
+func HasGPUs(gpus []string, texts ...string) bool {
+	return !slices.ContainsFunc(texts, func(text string) bool {
+		return text != "" && !slices.ContainsFunc(gpus, func(name string) bool {
+			return strings.Contains(strings.ToLower(name), strings.ToLower(text))
+		})
 	})
 }
 

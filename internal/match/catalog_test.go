@@ -129,7 +129,7 @@ func drawQuery(t *rapid.T) api.CatalogQuery {
 	return api.CatalogQuery{
 		Text: one("", "", "FAST", "seller-1", "né", "o", "offer-1\ngpu"), Seller: one("",
 			"", "", seller(3)), Type: one("", "gpu"), Region: one("", "", "eu"),
-		GPU: one("", "", "A100"), Currency: one("", "EUR", "USD"), Available: rapid.Bool().Draw(t, "available"),
+		GPU: one("", "", "A100"), SellerGPU: one("", "", "", "L4"), Currency: one("", "EUR", "USD"), Available: rapid.Bool().Draw(t, "available"),
 		For: time.Duration(rapid.IntRange(0, 1).Draw(t, "for")) * 24 * time.Hour, Uptime: rapid.SampledFrom([]int64{0,
 			0, 900_000}).Draw(t, "uptime"),
 		Sort: rapid.SampledFrom([]api.CatalogOrder{api.ByName, api.ByPrice, api.ByRegion, api.ByUptime}).Draw(t, "sort"),
@@ -148,6 +148,9 @@ func lookAtEverything(v *market.View, to *api.Card, q api.CatalogQuery, now mark
 		l := v.At(slot)
 		p := l.Card().Properties
 		gpu := func(name string) bool { return strings.Contains(strings.ToLower(name), strings.ToLower(q.GPU)) }
+		if q.SellerGPU != "" && !slices.Contains(p.GPUs, "NVIDIA-L4") {
+			continue
+		}
 		if q.Seller != "" && l.Cluster != q.Seller || q.Region != "" && p.Region != q.Region || q.GPU != "" &&
 			!slices.ContainsFunc(p.GPUs, gpu) || q.Available && !l.Fresh(now) || l.Uptime < q.Uptime && q.Uptime > 0 {
 			continue

@@ -6,11 +6,11 @@
 // pass all of them are candidates, which the scorers of the request's strategy rank
 // ([strategies]). Both are lists of named pure functions; to add one is to add it to its list.
 //
-// What comes out explains itself: how many clusters each filter eliminated and for which
-// reason, the best candidates with their scores, and the nearest miss. A cluster that the asker may not
-// see is one more in the number Hidden, and appears nowhere else.
+// The result explains itself: how many clusters each filter eliminated and for which reason, the best
+// candidates with their scores, and the nearest miss. A cluster that the consumer may not see counts as
+// Hidden, and appears nowhere else.
 //
 // Decisions use integers only (`where` and `allow` are the exception: CEL has
 // doubles), depend on nothing but the view, the ask and the time, and not on the order of clusters.
-// testdata/decide shows by example what they come to.
+// testdata/decide has examples.
 package match

@@ -2,6 +2,7 @@ package match
 
 import (
 	"math/bits"
+	"sync/atomic"
 
 	"k8s.io/utils/lru"
 
@@ -14,26 +15,26 @@ const (
 	maxRanked = 8 // providers that a reservation may try
 	maxTop    = 5 // candidates that a decision explains
 
-	rememberKinds = 8 // each keeps alive what the view was when it was last asked for
+	rememberKinds = 8 // each keeps the listings of its last decision in memory
 )
 
-// Engine decides. It holds what is worth remembering between decisions: compiled
-// expressions, and what each `where` came to for each cluster. It is safe for concurrent use.
+// Engine decides. It caches compiled expressions, and the result of each `where` for each cluster. It is safe
+// for concurrent use.
 type Engine struct {
 	where, allow *language
-	kinds        *lru.Cache // books of candidates
+	kinds        *lru.Cache // caches of candidates, by kind
 }
 
-// New makes an engine. One serves one market, because what it remembers is by slot.
+// New makes an engine. It serves one market, because its caches are by slot.
 func New() *Engine {
 	return &Engine{where: whereLanguage(), allow: allowLanguage(), kinds: lru.New(rememberKinds)}
 }
 
-// Ranking is what an ask came to.
+// Ranking is the result of an ask.
 type Ranking struct {
 	// Providers are the best candidates, at most eight, best first. Empty: no cluster qualifies.
 	Providers []string
-	// Plans are, by provider, what those of them would sell that do not lend; nil where all lend.
+	// Plans are, by provider, the plans of those that sell instead of lending. Nil: all lend.
 	Plans map[string]*api.Sale
 	// Decision is the explanation.
 	Decision api.Decision
@@ -41,9 +42,7 @@ type Ranking struct {
 
 // Decide ranks the clusters of a view for an ask. The same view, ask and time give the same ranking.
 func (e *Engine) Decide(v *market.View, a Ask, now market.Time) Ranking {
-	q := e.question(v, a, now)
-	defer q.close()
-	return q.decide()
+	return e.question(v, a, now).decide()
 }
 
 func (q *question) decide() Ranking {
@@ -51,7 +50,7 @@ func (q *question) decide() Ranking {
 	for slot := range q.view.Len() {
 		c := q.candidate(slot)
 		filter, why := q.eliminate(c)
-		if why != passes && c.gone {
+		if why != passes && c.Gone() {
 			continue
 		}
 		t.considered++
@@ -67,35 +66,34 @@ func (q *question) decide() Ranking {
 	return t.ranking(q)
 }
 
-// question is an ask put to one view: what filters and scorers know besides the cluster.
+// question is an ask against one view: the input of filters and scorers besides the cluster.
 type question struct {
 	Ask
 	view       *market.View
 	now        market.Time
-	slot       int32     // of the consumer, -1 if the view does not have it
+	slot       int       // of the consumer, -1 if the view does not have it
 	card       *api.Card // of the consumer
 	terms      *market.Terms
 	member     *market.Member
 	liqo       int32  // the consumer's, see minor
-	filters    uint32 // by their bits, those that the request leaves anything to do
-	candidates cacheReading[candidate]
+	filters    uint32 // the bits of those that are not moot
+	candidates []atomic.Pointer[candidate]
 	where      whereResults
 	allow      permissions
 	scorers    []scorer
-	limit      *money.Limit // nil: nothing is bought but what the request names
-	cheapest   choice       // of the cluster that was looked at last
+	limit      *money.Limit // nil: only the purchase that the request names
+	cheapest   choice       // of the last cluster
 }
 
-// question opens a question. The caller must close it.
 func (e *Engine) question(v *market.View, a Ask, now market.Time) *question {
 	q := &question{Ask: a, view: v, now: now, slot: -1, card: &api.Card{Cluster: a.Consumer},
-		candidates: e.candidates(a.kind()).open(),
-		where:      e.where.open(a.where),
+		candidates: e.candidates(a.kind()).open(v.Len()),
+		where:      e.where.open(a.where, v.Len()),
 		allow:      permissions{language: e.allow},
 		scorers:    scorersFor(&a.Request),
 	}
 	if l := v.Listing(a.Consumer); l != nil {
-		q.slot, q.member = int32(l.Slot), l.Member
+		q.slot, q.member = l.Slot, l.Member
 		if l.Measured != nil {
 			q.terms = l.Measured.Terms
 		}
@@ -124,18 +122,15 @@ func (e *Engine) candidates(kind string) *slotCache[candidate] {
 	return b
 }
 
-func (q *question) close() {
-	q.candidates.close()
-	q.where.close()
-}
-
-// candidate is the cluster in a slot of the view. It is not to be written.
+// candidate returns the cluster in a slot of the view. It is immutable.
 func (q *question) candidate(slot int) *candidate {
 	l := q.view.At(slot)
-	if c := q.candidates.at(slot); c.Listing == l {
+	if c := q.candidates[slot].Load(); c != nil && c.Listing == l {
 		return c
 	}
-	return q.candidates.put(slot, newCandidate(l, &q.Ask))
+	c := newCandidate(l, &q.Ask)
+	q.candidates[slot].Store(c)
+	return c
 }
 
 // eliminate returns the first filter that has a reason against the cluster, or passes.

@@ -7,12 +7,11 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Evaluate decides, and says of each cluster that the asker may see what became of it:
-// candidates first, best first, then the eliminated ones, nearest first.
+// Evaluate decides, and adds a verdict for each cluster that the consumer may see: the candidates, best first,
+// then the eliminated ones, nearest first.
 func (e *Engine) Evaluate(v *market.View, a Ask, now market.Time) api.Evaluation {
 	out := api.Evaluation{Decision: e.Decide(v, a, now).Decision}
 	q := e.question(v, a, now)
-	defer q.close()
 	var verdicts []verdict
 	for slot := range v.Len() {
 		c := q.candidate(slot)
@@ -28,8 +27,8 @@ func (e *Engine) Evaluate(v *market.View, a Ask, now market.Time) api.Evaluation
 	return out
 }
 
-// verdict is what is said of a cluster. In its order a candidate is one that got
-// past the last filter and lacks less than nothing.
+// verdict is the verdict on a cluster, with a miss to sort it by. A candidate sorts as one that passed the
+// last filter and lacks a negative amount.
 type verdict struct {
 	said api.Verdict
 	miss miss

@@ -7,7 +7,7 @@ import (
 )
 
 // Forget drops what the ask's `where` came to, and keeps it compiled.
-func (a Ask) Forget() { a.where.answers.pages.Store(nil) }
+func (a Ask) Forget() { a.where.results.values.Store(nil) }
 
 // DecidePlainly decides with nothing remembered of any cluster and no filter skipped.
 func (e *Engine) DecidePlainly(v *market.View, a Ask, now market.Time) Ranking {
@@ -16,11 +16,10 @@ func (e *Engine) DecidePlainly(v *market.View, a Ask, now market.Time) Ranking {
 		a.where = &program{cel: a.where.cel}
 	}
 	q := fresh.question(v, a, now)
-	defer q.close()
 	for slot := range v.Len() {
 		c := newCandidate(v.At(slot), &a)
 		c.alwaysPasses = 0
-		q.candidates.put(slot, c)
+		q.candidates[slot].Store(c)
 	}
 	return q.decide()
 }

@@ -19,27 +19,26 @@ import (
 // Bounds of an expression. A unit of cost takes some tens of nanoseconds.
 const (
 	maxExpression = 2048 // characters
-	// maxDepth is how deep it may nest: the time to check its types grows with the cube of it.
+	// maxDepth is how deep it may nest. The time to check its types grows with the cube of the depth.
 	maxDepth = 24
-	// maxNodes is how many parts it may have: so many compiled ones are remembered that each must be small.
+	// maxNodes is how many parts it may have. Many compiled expressions are remembered, so each must be small.
 	maxNodes = 500
-	// maxCost is the most that an expression may cost for one cluster when it is evaluated.
+	// maxCost is the highest cost of an evaluation for one cluster.
 	maxCost = 2_000
-	// maxEstimate is the most that it may cost by estimate to be accepted at all: three nested
-	// loops over usual lists are too much, two are accepted and then bounded by maxCost.
+	// maxEstimate is the highest estimated cost. Three nested loops over usual lists exceed it. Two do not,
+	// and maxCost then bounds the evaluation.
 	maxEstimate = 1_000_000
 	maxRegex    = 1_000 // instructions of a compiled regular expression
 )
 
-// usual sizes of what a card has, by which costs are estimated. A card that is larger costs
-// more, in proportion, and only where it is evaluated itself.
+// Usual sizes of lists and texts on a card, to estimate costs. The evaluation for a larger card costs more.
 const (
 	usualItems = 64
 	usualText  = 256
 )
 
-// functions are all that an expression may use. None of them can make a string or a
-// list that is larger than what went in, so memory needs no bound of its own.
+// functions are all functions of expressions. None makes a string or a list that is larger than its input, so
+// memory needs no bound of its own.
 var functions = []*env.Function{
 	{Name: "_&&_"}, {Name: "_||_"}, {Name: "!_"}, {Name: "_?_:_"},
 	{Name: "_==_"}, {Name: "_!=_"}, {Name: "_<_"}, {Name: "_<=_"}, {Name: "_>_"}, {Name: "_>=_"},
@@ -54,17 +53,17 @@ var functions = []*env.Function{
 
 var macros = []string{"has", "all", "exists", "exists_one"}
 
-// language is a set of variables, with the expressions over them that were compiled lately.
+// language is a set of variables, with recently compiled expressions over them.
 type language struct {
-	field     string // of the input that holds such an expression
+	field     string // of the input that has the expression
 	names     string // of the variables, for the remedy
 	variables map[string]variable
-	missing   map[string]error // what is said of one that is unknown
+	missing   map[string]error // the errors for unknown variables
 	env       *cel.Env
 	compiled  *lru.Cache
 }
 
-// newLanguage panics if a variable is declared wrongly, which any test finds.
+// newLanguage panics if the declaration of a variable is wrong, which any test finds.
 func newLanguage(field string, remember int, variables []variable) *language {
 	subset := env.NewLibrarySubset().AddIncludedFunctions(functions...).AddIncludedMacros(macros...)
 	options := []cel.EnvOption{
@@ -92,17 +91,16 @@ func newLanguage(field string, remember int, variables []variable) *language {
 	return l
 }
 
-// program is a compiled expression, or why it is none.
+// program is a compiled expression, or the error of its compilation.
 type program struct {
 	cel cel.Program
 	err error
-	// answers are what it came to, for `where`.
-	answers slotCache[whereResult]
+	// results are those of a `where`, by cluster.
+	results slotCache[whereResult]
 }
 
-// compile compiles an expression, or finds it compiled: one program for each use, so
-// that each use has its own answers. An error is remembered like a program, so that asking
-// again is as cheap. Errors: Invalid with the language's field.
+// compile returns the compiled expression. Each use has its own program, so that it has its own results.
+// Errors are remembered, too. Errors: Invalid with the language's field.
 func (l *language) compile(expression, use string) (*program, error) {
 	key := [2]string{expression, use}
 	if known, ok := l.compiled.Get(key); ok {
@@ -157,7 +155,7 @@ func (l *language) build(expression string) (cel.Program, error) {
 	return p, nil
 }
 
-// truth is what an expression comes to. It counts as true only if it holds.
+// truth is the result of an expression. Only holds counts as true.
 type truth uint8
 
 const (
@@ -167,7 +165,7 @@ const (
 	costly // it took too long
 )
 
-// evaluate says what the program comes to, with the trouble if it is unknown or costly.
+// evaluate returns the program's result, with an error if it is unknown or costly.
 func (p *program) evaluate(about *facts) (truth, error) {
 	out, _, err := p.cel.Eval(about)
 	if _, cancelled := err.(interpreter.EvalCancelledError); cancelled {
@@ -182,7 +180,7 @@ func (p *program) evaluate(about *facts) (truth, error) {
 	return unknown, err
 }
 
-// usualSizes estimates the sizes of what is not in the expression itself.
+// usualSizes estimates the sizes of variables.
 type usualSizes struct{}
 
 func (usualSizes) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
@@ -202,7 +200,7 @@ func (usualSizes) EstimateSize(node cost.AstNode) *cost.SizeEstimate {
 	return nil
 }
 
-// oneLine makes a message of CEL, which may quote what others wrote, fit to be shown in a terminal.
+// oneLine makes a message of CEL safe to show in a terminal. It may quote texts of others.
 func oneLine(text string) string {
 	clean := strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

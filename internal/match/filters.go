@@ -22,6 +22,8 @@ const (
 	notTarget
 	isExcluded
 	notEnabled
+	noRelend
+	isHub
 	noData
 	notAdvertised
 	notFresh
@@ -61,35 +63,37 @@ var reasonNames = [reasons]string{
 	notTarget:      "NotTarget",      // another one was named as the target
 	isExcluded:     "Excluded",       // the request excludes it
 	notEnabled:     "NotEnabled",     // the asker chose among the providers, and not this one
-	noData:         "DataElsewhere",  // another provider has the volumes of what is to run there
+	noRelend:       "NoRelend",       // its terms do not let consumers lend on
+	isHub:          "Aggregator",     // it is a hub, and the request does not ask for one
+	noData:         "DataElsewhere",  // another provider has the volumes of the offloaded namespaces
 	notAdvertised:  "NotAdvertised",  // no advertisement came since the broker started
 	notFresh:       "NotFresh",       // its lease ended
 	noKey:          "NoKey",          // it has no card or no cluster key
 	otherTrust:     "Legacy",         // the broker signs in its name, which the asker's policy does not accept
 	untrusting:     "NotLegacy",      // the broker signs in the asker's name, which its terms do not accept
 	otherLiqo:      "OtherLiqo",      // its Liqo and the asker's do not peer
-	noNetwork:      "NoNetwork",      // it has no network of the kind that is asked for, or needs one
+	noNetwork:      "NoNetwork",      // it has no network of the requested kind, or needs one
 	noGateway:      "NoGateway",      // neither its gateway nor the asker's can be reached
 	noPool:         "NoPool",         // it shares no pool of that name
-	otherProperty:  "OtherProperty",  // a property is another than asked, or missing
+	otherProperty:  "OtherProperty",  // a property differs from the request, or is missing
 	whereFalse:     "WhereFalse",     // `where` is false
-	whereUnknown:   "WhereUnknown",   // `where` needs what the cluster does not advertise
+	whereUnknown:   "WhereUnknown",   // `where` needs a fact that the cluster does not advertise
 	whereTooCostly: "WhereTooCostly", // `where` takes too long
 	tooLong:        "TooLong",        // longer than its terms allow
 	tooMuch:        "TooMuch",        // more than its terms allow
 	notAllowed:     "NotAllowed",     // the CEL of its terms does not allow it
 	onlyOffers:     "OnlyOffers",     // its terms lend by offers only, and the request is no purchase
-	othersAlone:    "Dedicated",      // the pool is another consumer's alone
-	notAlone:       "NotAlone",       // others have something of the pool, and the plan is sold for one alone
+	othersAlone:    "Dedicated",      // the pool is dedicated to another consumer
+	notAlone:       "NotAlone",       // the pool has other consumers, and the plan needs the whole pool
 	overcommitted:  "Overcommitted",  // its reservations exceed what it has: nothing new is placed there
 	tooLittle:      "TooLittle",      // it does not fit
-	noShapes:       "NoShapes",       // it does not say what its nodes have free
-	noNode:         "NoNode",         // no node has room for a pod of the asked shape
+	noShapes:       "NoShapes",       // it does not advertise the free amounts of its nodes
+	noNode:         "NoNode",         // no node can run a pod of the requested shape
 	refused:        "Refused",        // it refused this request before
-	kept:           "Kept",           // its room is kept for another request, which waits
-	noPlan:         "NoPlan",         // it lends by offers only, and none of their plans is sold for such a request
-	otherCurrency:  "OtherCurrency",  // it sells in other currencies than the ceiling's
-	tooDear:        "TooDear",        // its cheapest plan for it costs more than the ceiling
+	kept:           "Kept",           // its capacity is kept for another request, which waits
+	noPlan:         "NoPlan",         // it lends by offers only, and no plan serves the request
+	otherCurrency:  "OtherCurrency",  // it sells in other currencies than that of the highest price
+	tooDear:        "TooDear",        // its cheapest plan for the request costs more than the highest price
 }
 
 // filter is one step that a cluster must pass.
@@ -126,8 +130,11 @@ var filters = []filter{
 	{name: "exclude", check: notExcluded, moot: noExclude, explain: say("is excluded by the request"), chosen: true},
 	{name: "enabled", check: enabled, moot: allEnabled,
 		explain: say("is not among the providers that the asker enabled"), chosen: true},
+	{name: "relend", check: relends, moot: noRelendAsked,
+		explain: say("does not let consumers lend on: its SharingPolicy has no relend: true")},
+	{name: "aggregator", check: notHub, alwaysPasses: noHub, explain: explainHub, chosen: true},
 	{name: "data", check: hasData, moot: noVolumes,
-		explain: say("has none of the volumes of what is to run there: to leave them behind, offload it with data: Move")},
+		explain: say("has none of the volumes of the offloaded namespaces: to leave them behind, offload with data: Move")},
 	{name: "fresh", check: fresh, explain: explainFresh},
 	{name: "trusted", check: trusted, alwaysPasses: clusterOnly(trusted),
 		explain: say("has no cluster key that can be trusted")},
@@ -152,7 +159,7 @@ var filters = []filter{
 	{name: "price", check: affordable, moot: noLimit, alwaysPasses: lends, explain: explainPrice, short: excess},
 	{name: "refused", check: notRefused, moot: noneRefused, explain: say("refused this request before")},
 	{name: "kept", check: notKept, moot: nothingKept,
-		explain: say("keeps its room for a request that waits for longer, or has a higher priority")},
+		explain: say("keeps its capacity for a request that waits for longer, or has a higher priority")},
 }
 
 // clusterOnly returns an alwaysPasses from a check that looks only at the cluster.

@@ -13,13 +13,11 @@ const (
 	MaxPods = 8
 )
 
-// Fits says how much of an ask each cluster can serve by itself: the sum over all that pass every
-// other filter, and the best ones, at most most. A cluster counts for what it has available and its
-// terms allow, at most for the ask. A pod shape of the ask is the least that counts. pods are
-// shapes to count.
+// Fits returns how much of an ask each cluster can serve by itself: the sum over all clusters that pass every
+// other filter, and the best ones, at most most. A cluster counts with the amount that is available and that
+// its terms allow, at most with the whole ask, and at least with a pod of the ask. pods are shapes to count.
 func (e *Engine) Fits(v *market.View, a Ask, pods []market.Amounts, most int, now market.Time) *api.Fits {
 	q := e.question(v, a, now)
-	defer q.close()
 	q.Size = slices.Clone(a.Size)
 	sum, whole := slices.Clone(a.Size), q.allow.known
 	for i := range sum {
@@ -49,12 +47,16 @@ func (e *Engine) Fits(v *market.View, a Ask, pods []market.Amounts, most int, no
 		}
 	}
 	out := &api.Fits{Sum: sum.Resources(), Qualified: t.candidates}
-	for _, r := range t.best[:min(t.kept, most)] {
+	for _, r := range t.best[:min(t.ranked, most)] {
 		c := q.candidate(r.Slot)
 		q.shrink(c, a.Size)
 		fit := api.Fit{Cluster: r.Cluster, Score: r.score, Resources: q.Size.Resources(), Bought: q.bought(c)}
+		shapes := q.shapes(c)
+		if !noHub(c) { // it shows nothing of the nodes behind it
+			shapes = []market.Shape{{Nodes: 1, Free: q.Size}}
+		}
 		for _, pod := range pods {
-			fit.Pods = append(fit.Pods, podsOf(q.shapes(c), q.Size, pod))
+			fit.Pods = append(fit.Pods, podsOf(shapes, q.Size, pod))
 		}
 		out.Clusters = append(out.Clusters, fit)
 	}
@@ -69,7 +71,7 @@ func (q *question) shrink(c *candidate, whole market.Amounts) (served, all bool)
 	}
 	terms, already, all := c.Measured.Terms, c.pool.Accounts[q.Consumer], true
 	for i, need := range whole {
-		value := min(need.Value, c.capacityOf(i).available)
+		value := min(need.Value, c.capacities[i].available)
 		if terms != nil {
 			for _, limit := range terms.MaxPerReservation {
 				if limit.Resource == need.Resource {
@@ -94,8 +96,8 @@ func (q *question) shrink(c *candidate, whole market.Amounts) (served, all bool)
 	return true, all
 }
 
-// podsOf is how many pods of a shape have room on nodes of these shapes, within a size: less than
-// that if capacity that is reserved and not used yet ends up in their places.
+// podsOf returns how many pods of a shape fit on nodes of these shapes, within a size. Fewer fit if capacity
+// that is reserved and not used yet takes their places.
 func podsOf(shapes []market.Shape, size, pod market.Amounts) (n int64) {
 	room := func(free market.Amounts) int64 {
 		least := int64(-1)

@@ -48,6 +48,53 @@ func TestFits(t *testing.T) {
 	}
 }
 
+// A hub advertises no shapes of nodes. The pods that it may run are counted by what it has.
+func TestFitsAtAHub(t *testing.T) {
+	s := market.New("")
+	put(t, s, "rome", lends("cpu", "1"), 1)
+	put(t, s, "hub", lends("cpu", "8"), 1)
+	m := *s.Member("hub")
+	card := *m.Card
+	card.Properties.Aggregator = true
+	m.Card = &card
+	s.Apply(market.Event{Time: now, Member: &m})
+	engine := match.New()
+	a, err := engine.Ask("rome", api.Request{Resources: of("cpu", "20"), Target: "hub"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := engine.Fits(s.Publish(nil), a, []market.Amounts{parse(t, "cpu", "3")}, match.MaxFits, now)
+	if len(got.Clusters) != 1 || !slices.Equal(got.Clusters[0].Pods, []int64{2}) {
+		t.Errorf("%+v", got.Clusters)
+	}
+}
+
+// What a hub has borrowed counts at the hub, and no longer at its provider: a sum has it once.
+func TestFitsCountsWhatAHubLendsOnOnce(t *testing.T) {
+	s := market.New("")
+	put(t, s, "rome", lends("cpu", "1"), 1)
+	source := lends("cpu", "10")
+	pool := source.Pools[api.GeneralPool]
+	pool.Accounts = map[string]api.AccountUse{"hub": {Commitments: map[string]api.Resources{"r": of("cpu", "6")}}}
+	source.Pools[api.GeneralPool] = pool
+	put(t, s, "source", source, 1)
+	put(t, s, "hub", lends("cpu", "6"), 1)
+	m := *s.Member("hub")
+	card := *m.Card
+	card.Properties.Aggregator = true
+	m.Card = &card
+	s.Apply(market.Event{Time: now, Member: &m})
+	engine := match.New()
+	a, err := engine.Ask("rome", api.Request{Resources: of("cpu", "20"), Aggregated: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := engine.Fits(s.Publish(nil), a, nil, match.MaxFits, now)
+	if got.Qualified != 2 || text(got.Sum) != "cpu=10" {
+		t.Errorf("%d clusters serve %s", got.Qualified, text(got.Sum))
+	}
+}
+
 // The terms of a cluster are about the part that it would serve.
 func TestFitsAsksForAPart(t *testing.T) {
 	s := market.New("")

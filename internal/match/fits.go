@@ -23,25 +23,25 @@ func notOwnedByOther(q *question, c *candidate) reason {
 func unowned(c *candidate) bool { return c.pool != nil && c.pool.Owner == "" }
 
 func explainOwned(q *question, _ *candidate, _ reason) string {
-	return fmt.Sprintf("has sold pool %q to another, for it alone", q.Request.Pool)
+	return fmt.Sprintf("has dedicated pool %q to another consumer", q.Request.Pool)
 }
 
 func notDedicated(q *question) bool { return !q.dedicated }
 
-// notUsedByOther passes a pool of which no other consumer has anything.
+// notUsedByOther passes a pool without other consumers.
 func notUsedByOther(q *question, c *candidate) reason {
 	return when(c.pool.Tenants > 0 && c.pool.Tenant != q.Consumer, notAlone)
 }
 
 func explainShared(q *question, _ *candidate, _ reason) string {
-	return fmt.Sprintf("lends of pool %q to others, and the plan is sold for one alone", q.Request.Pool)
+	return fmt.Sprintf("has other consumers in pool %q, and the plan needs the whole pool", q.Request.Pool)
 }
 
 func notOvercommitted(_ *question, c *candidate) reason {
 	return when(c.pool != nil && c.pool.Available.Negative(), overcommitted)
 }
 
-// explainOvercommitted names each resource of which there is too little for what is reserved.
+// explainOvercommitted names each resource with less than the reservations take.
 func explainOvercommitted(_ *question, c *candidate, _ reason) string {
 	var over []string
 	for _, has := range c.pool.Available {
@@ -54,18 +54,18 @@ func explainOvercommitted(_ *question, c *candidate, _ reason) string {
 
 func fits(q *question, c *candidate) reason {
 	for i := range q.Size {
-		if c.capacityOf(i).available < q.Size[i].Value {
+		if c.capacities[i].available < q.Size[i].Value {
 			return tooLittle
 		}
 	}
 	return passes
 }
 
-// shortfall is what is missing of the resource that is shortest, as a part of what was asked.
+// shortfall returns how much of the scarcest resource is missing, in parts per million of the request.
 func shortfall(q *question, c *candidate) int64 {
 	worst := fraction{0, 1}
 	for i, need := range q.Size {
-		if has := c.capacityOf(i).available; has < need.Value {
+		if has := c.capacities[i].available; has < need.Value {
 			if missing := (fraction{need.Value - has, need.Value}); worst.less(missing) {
 				worst = missing
 			}
@@ -78,7 +78,7 @@ func shortfall(q *question, c *candidate) int64 {
 func explainFits(q *question, c *candidate, _ reason) string {
 	var short []string
 	for i, need := range q.Size {
-		if has := c.capacityOf(i).available; has < need.Value {
+		if has := c.capacities[i].available; has < need.Value {
 			short = append(short, fmt.Sprintf("%s %s short: %s of %s available", quantity(need.Resource, need.Value-has),
 				need.Resource, quantity(need.Resource, has), quantity(need.Resource, need.Value)))
 		}
@@ -86,8 +86,8 @@ func explainFits(q *question, c *candidate, _ reason) string {
 	return strings.Join(short, ", ")
 }
 
-// quantity returns an amount as people read it: CPUs in cores with at most one decimal, rounded
-// down, and no 1k for 1000.
+// quantity returns an amount for messages: CPUs in cores with at most one decimal, rounded down, and 1000
+// instead of 1k.
 func quantity(resource string, value int64) string {
 	q := market.Amount{Resource: resource, Value: value}.Quantity()
 	milli := q.MilliValue()
@@ -112,8 +112,7 @@ func sign(n int64) string {
 	return ""
 }
 
-// fraction is part of whole. Part is at least 0, whole more than that. Products of amounts need
-// more than 64 bits.
+// fraction is part / whole. Part is at least 0, whole at least 1. Products of amounts need more than 64 bits.
 type fraction struct{ part, whole int64 }
 
 func (f fraction) less(o fraction) bool {
@@ -122,7 +121,7 @@ func (f fraction) less(o fraction) bool {
 	return hi < ohi || hi == ohi && lo < olo
 }
 
-// millionths is the fraction in parts per million, rounded down, at most the largest integer.
+// millionths returns the fraction in parts per million, rounded down, at most the largest int64.
 func (f fraction) millionths() int64 {
 	hi, lo := bits.Mul64(uint64(f.part), million)
 	if hi >= uint64(f.whole) {

@@ -5,13 +5,15 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/version"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // These filters look at who a cluster is, and whether the two clusters can work together.
 
-func notSelf(q *question, c *candidate) reason { return when(c.slot == q.slot, isSelf) }
+func notSelf(q *question, c *candidate) reason { return when(c.Slot == q.slot, isSelf) }
 
 func active(_ *question, c *candidate) reason { return when(!c.Active(), notActive) }
 
@@ -58,9 +60,9 @@ func notExcluded(q *question, c *candidate) reason {
 
 func fresh(q *question, c *candidate) reason {
 	switch {
-	case c.freshUntil == 0:
+	case c.FreshUntil == 0:
 		return notAdvertised
-	case q.now >= c.freshUntil:
+	case q.now >= c.FreshUntil:
 		return notFresh
 	}
 	return passes
@@ -82,6 +84,25 @@ func trusted(_ *question, c *candidate) reason {
 func allEnabled(q *question) bool { return q.member == nil || q.member.Enabled == nil }
 
 func enabled(q *question, c *candidate) reason { return when(!q.member.Enables(c.Cluster), notEnabled) }
+
+func noRelendAsked(q *question) bool { return !q.Request.Relend }
+
+func relends(_ *question, c *candidate) reason { return when(!c.Measured.Terms.Relend, noRelend) }
+
+func noHub(c *candidate) bool { return c.card == nil || !c.card.Properties.Aggregator }
+
+// notHub passes hubs that the consumer asks for. A hub passes no request of another hub.
+func notHub(q *question, c *candidate) reason {
+	r := &q.Request
+	return when(!noHub(c) && (r.Relend || !r.Aggregated && r.Target != c.Cluster && r.Purchase == nil), isHub)
+}
+
+func explainHub(q *question, _ *candidate, _ reason) string {
+	if q.Request.Relend {
+		return "is a hub, and what a hub lends is not lent on again"
+	}
+	return "is a hub: to consider it, say aggregated: true or name it as the target"
+}
 
 func noVolumes(q *question) bool { return len(q.Request.StickTo) == 0 }
 
@@ -135,4 +156,34 @@ func explainNetwork(q *question, _ *candidate, r reason) string {
 		return "neither its network gateway nor the asker's can be reached by the other"
 	}
 	return "has no network " + string(q.Request.Network) + " with consumers"
+}
+
+// Liqo does not promise that different minor versions work together, so agents do not peer such clusters. A
+// consumer without Liqo can reserve anywhere, because nothing is peered for it. With a legacy provider, admins
+// peer by hand.
+
+// minor returns the major and minor version of Liqo as one number. 0: unknown.
+func minor(card *api.Card) int32 {
+	if card == nil || card.Properties.Liqo == "" {
+		return 0
+	}
+	v, err := version.ParseSemantic(card.Properties.Liqo)
+	if err != nil {
+		return 0
+	}
+	return int32(v.Major()*1000 + v.Minor())
+}
+
+func noLiqo(q *question) bool { return q.liqo == 0 }
+
+func sameLiqo(q *question, c *candidate) reason {
+	return when(c.liqo != q.liqo && !c.card.Legacy, otherLiqo)
+}
+
+func explainLiqo(q *question, c *candidate, _ reason) string {
+	if c.liqo == 0 {
+		return "has no Liqo that is known"
+	}
+	return fmt.Sprintf("runs Liqo %.40q, the asker %.40q: other minor versions do not peer", c.card.Properties.Liqo,
+		q.card.Properties.Liqo)
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
-// A request that says what it may cost is served for nothing by whoever lends, and by the plans of
-// those who lend by offers only: each stands for itself with the cheapest one that has what is
-// asked for. What a provider lends it need not sell, so of who lends no plan is looked at.
+// A request with a highest price gets a provider that lends for free, or a plan of a provider that lends by
+// offers only. Such a provider takes part with its cheapest plan that serves the request. The plans of a
+// provider that lends are not considered.
 
-// choice is the plan with which a seller answers a request, or why with none.
+// choice is the plan of a seller for a request, or the reason why there is none.
 type choice struct {
 	of     *market.Listing
 	offer  *market.Offer
@@ -27,22 +27,22 @@ func (c *choice) sale() *api.Sale {
 	return &api.Sale{Offer: c.offer.Digest, Plan: c.plan.Name, Units: c.units}
 }
 
-// checkPrice says what of a ceiling, or of asking for what is cheap, cannot be.
+// checkPrice reports why the highest price, or the strategy cheap, is not valid, or nil.
 func checkPrice(r api.Request, d time.Duration) error {
 	if r.MaxPrice != nil {
 		_, err := money.LimitOf("maxPrice", r.MaxPrice, time.Time{}, d)
 		return err
 	}
 	if r.Strategy == api.Cheap && r.Purchase == nil {
-		return api.Invalid("strategy", "%s compares prices, and the request has no maxPrice: nothing would be bought",
-			r.Strategy).Fix("say the most that all of it may cost: maxPrice")
+		return api.Invalid("strategy", "%s compares prices, and without a ceiling for the price nothing is bought",
+			r.Strategy).Fix("give the most that all of it may cost: maxPrice (--max-price)")
 	}
 	return nil
 }
 
 func noLimit(q *question) bool { return q.limit == nil }
 
-// lends says that a cluster asks for nothing.
+// lends reports whether a cluster lends for free.
 func lends(c *candidate) bool {
 	return c.Measured != nil && c.Measured.Terms != nil && !c.Measured.Terms.OnlyOffers
 }
@@ -54,7 +54,7 @@ func affordable(q *question, c *candidate) reason {
 	return q.choose(c).reason
 }
 
-// choose finds the cheapest plan for a request. Of two that cost the same it is the first by name.
+// choose finds the cheapest plan for a request. Of two with the same price it is the first by name.
 func (q *question) choose(c *candidate) *choice {
 	if q.cheapest.of == c.Listing {
 		return &q.cheapest
@@ -91,8 +91,8 @@ func (q *question) choose(c *candidate) *choice {
 	return &q.cheapest
 }
 
-// soldTo says whether the offer and its seller's terms allow this buyer so many units: they may be more than
-// what was asked for.
+// soldTo reports whether the offer and its seller's terms allow this buyer that many units, which may be
+// more than the request.
 func (q *question) soldTo(c *candidate, o *market.Offer, p *market.Plan, units int64) bool {
 	size, err := p.Of(units)
 	if err != nil || c.Measured.Terms.Refuses(size, c.pool.Accounts[q.Consumer]) != "" {
@@ -111,25 +111,25 @@ func (q *question) soldTo(c *candidate, o *market.Offer, p *market.Plan, units i
 func explainPrice(q *question, c *candidate, r reason) string {
 	switch r {
 	case otherCurrency:
-		return "sells it in another currency than " + q.Request.MaxPrice.Currency + ", and currencies are not compared"
+		return "sells in another currency than " + q.Request.MaxPrice.Currency + ", and currencies are not compared"
 	case tooDear:
 		b := q.bought(c)
 		return fmt.Sprintf("its cheapest is %d of %s at %s, and costs %s: more than %s", b.Units, b.Plan,
 			q.cheapest.plan.Price.Text(), b.Cost, q.limit.Text())
 	default:
-		return "lends by its offers only, and sells you no plan that has all of it for that long: see bourse catalog --seller " + c.Cluster
+		return "lends by its offers only, and has no plan for all of the request: see bourse catalog --seller " + c.Cluster
 	}
 }
 
-// excess is how much more than the ceiling is asked, as a part of it.
+// excess returns how much more than the highest price the choice costs, in parts per million of it.
 func excess(q *question, c *candidate) int64 {
 	if b := q.choose(c); b.plan != nil {
 		return q.limit.Beyond(b.nanos)
 	}
-	return million // as good as any that is twice too dear
+	return million // as if it cost twice as much
 }
 
-// bought is what would be bought of a cluster, nil if nothing.
+// bought returns the purchase that the request would make at a cluster, or nil.
 func (q *question) bought(c *candidate) *api.Bought {
 	if q.limit == nil || lends(c) {
 		return nil
@@ -145,7 +145,7 @@ func (q *question) bought(c *candidate) *api.Bought {
 	return out
 }
 
-// cheapness is the part of the ceiling that is not spent: all of it where nothing is.
+// cheapness is the share of the highest price that is left.
 func cheapness(q *question, c *candidate) int64 {
 	if q.limit == nil || lends(c) {
 		return million

@@ -279,9 +279,9 @@ func TestAnotherClusterChangesNoRank(t *testing.T) {
 	})
 }
 
-// TestNothingIsBoughtAboveTheCeiling: whoever is ranked lends, or sells a plan that has all of what
-// is asked for, in the ceiling's currency, for no more: reckoned here as a contract is, exactly.
-// Without a ceiling nobody sells.
+// TestNothingIsBoughtAboveTheCeiling: each ranked provider lends, or sells a plan for the whole request, in the
+// currency of the highest price, for no more than that price, computed exactly as for a contract. Without a highest
+// price, no provider sells.
 func TestNothingIsBoughtAboveTheCeiling(t *testing.T) {
 	var bought seen
 	defer bought.some(t)

@@ -6,18 +6,18 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// scorer rates a candidate from 0 to a million; more is better. What a cluster does not say rates 0.
+// scorer rates a candidate from 0 to a million. More is better. Unknown facts rate 0.
 type scorer struct {
 	name   string
 	weight int64
 	score  func(q *question, c *candidate) int64
 }
 
-// preferred weighs so much that one place in Prefer, at least a sixteenth of a
-// million, outweighs everything that the other scorer can say.
+// preferred has such a weight that one place in Prefer, at least a sixteenth of a million, outweighs the other
+// scorer.
 var preferred = scorer{"preference", 20, preference}
 
-// preferredReliable and preferredCheap do the same beside what these strategies weigh.
+// preferredReliable and preferredCheap do the same for the weights of these strategies.
 var (
 	preferredReliable = scorer{"preference", 20 * 201, preference}
 	preferredCheap    = scorer{"preference", 20 * 101, preference}
@@ -28,15 +28,15 @@ var (
 var strategies = map[api.Strategy][]scorer{
 	api.Balance: {{"headroom", 1, headroom}, preferred},
 	api.Pack:    {{"fullness", 1, fullness}, preferred},
-	// A hundredth of uptime, or of the promises that were kept, is worth as much as all that may be
-	// left: 99.9 % and 99 % are a world apart.
+	// One percentage point of uptime or of kept promises weighs as much as all headroom: the difference
+	// between 99.9 % and 99 % is large.
 	api.Reliable: {{"uptime", 100, uptime}, {"honoured", 100, honoured}, {"headroom", 1, headroom}, preferredReliable},
-	// So is a hundredth of the ceiling: who wants it cheap says how cheap.
+	// One hundredth of the highest price weighs as much as all headroom.
 	api.Cheap: {{"price", 100, cheapness}, {"headroom", 1, headroom}, preferredCheap},
 }
 
-// scorersFor leaves out preference, the last of each strategy, where there is none, so
-// that scores span the whole range.
+// scorersFor leaves out preference, the last scorer of each strategy, for a request without Prefer, so that
+// scores use the whole range.
 func scorersFor(r *api.Request) []scorer {
 	all := strategies[r.Strategy]
 	if len(r.Prefer) == 0 {
@@ -53,13 +53,13 @@ func (q *question) score(c *candidate) int64 {
 		sum += s.weight * s.score(q, c)
 		weights += s.weight
 	}
-	if weights == 1 { // most often: a division takes longer than all of the above
+	if weights == 1 { // the usual case: a division takes longer than all of the above
 		return sum
 	}
 	return sum / weights
 }
 
-// scores are what each scorer says.
+// scores returns the result of each scorer.
 func (q *question) scores(c *candidate) []api.Score {
 	out := make([]api.Score, len(q.scorers))
 	for i, s := range q.scorers {
@@ -68,8 +68,7 @@ func (q *question) scores(c *candidate) []api.Score {
 	return out
 }
 
-// headroom is the part of what is shared that is left after the reservation, of the
-// resource of which least is left.
+// headroom is the share of the shared amount that is left after the reservation, for the scarcest resource.
 func headroom(q *question, c *candidate) int64 {
 	least := fraction{1, 1}
 	for i := range q.Size {
@@ -80,8 +79,7 @@ func headroom(q *question, c *candidate) int64 {
 	return least.millionths()
 }
 
-// fullness is the part of what is shared that is taken after the reservation, of the
-// resource of which least is taken.
+// fullness is the share of the shared amount that is taken after the reservation, for the least used resource.
 func fullness(q *question, c *candidate) int64 {
 	most := fraction{0, 1}
 	for i := range q.Size {
@@ -92,20 +90,20 @@ func fullness(q *question, c *candidate) int64 {
 	return million - most.millionths()
 }
 
-// left is what is left of the i-th resource after the reservation, as a part of what is shared.
-// A candidate has room, so it shares at least what is asked and the rest is not negative.
+// left returns the share of the i-th resource that is left after the reservation. A candidate has enough
+// capacity, so this is not negative.
 func left(q *question, c *candidate, i int) fraction {
-	room := c.capacityOf(i)
-	return fraction{room.available - q.Size[i].Value, room.shared}
+	has := c.capacities[i]
+	return fraction{has.available - q.Size[i].Value, has.shared}
 }
 
-// uptime is the share of the last 30 days in which the cluster was there. One that is not known is 0.
-func uptime(_ *question, c *candidate) int64 { return max(0, int64(c.uptime)) }
+// uptime is the share of the last 30 days with a live lease. Unknown uptime is 0.
+func uptime(_ *question, c *candidate) int64 { return max(0, c.Uptime) }
 
-// honoured is the share of its promises that the cluster kept. One that is not known is 0.
-func honoured(_ *question, c *candidate) int64 { return max(0, int64(c.honoured)) }
+// honoured is the share of its promises that the cluster kept. An unknown share is 0.
+func honoured(_ *question, c *candidate) int64 { return max(0, c.Honoured) }
 
-// preference falls from a million for the first of Prefer; it is 0 for who is not named.
+// preference falls from a million for the first of Prefer. It is 0 for other clusters.
 func preference(q *question, c *candidate) int64 {
 	n := len(q.Request.Prefer)
 	i := slices.Index(q.Request.Prefer, c.Cluster)

@@ -20,11 +20,11 @@ func hosts(q *question, c *candidate) reason {
 	return passes
 }
 
-// shapes are those of the asked pool.
+// shapes returns those of the requested pool.
 func (q *question) shapes(c *candidate) []market.Shape { return c.Measured.Pools[c.pool.Name].Shapes }
 
-// shapeShortfall is what the largest node lacks of the resource that is shortest, as a part of what
-// was asked.
+// shapeShortfall returns how much of the scarcest resource the largest node lacks, in parts per million of the
+// request.
 func shapeShortfall(q *question, c *candidate) int64 {
 	worst := fraction{0, 1}
 	for _, need := range q.Pod {
@@ -37,10 +37,10 @@ func shapeShortfall(q *question, c *candidate) int64 {
 	return worst.millionths()
 }
 
-// explainShape names each resource of which no node has enough: "largest free node has 3.2 of 4 cpu".
+// explainShape names each resource that no node has enough of: "largest free node has 3.2 of 4 cpu".
 func explainShape(q *question, c *candidate, r reason) string {
 	if r == noShapes {
-		return "does not say what its nodes have free, or they have nothing"
+		return "does not advertise the free amounts of its nodes, or they have nothing free"
 	}
 	var short, all []string
 	for _, need := range q.Pod {
@@ -56,6 +56,6 @@ func explainShape(q *question, c *candidate, r reason) string {
 	case !market.Hosts(q.shapes(c), nil, q.Pod):
 		return "no node has " + strings.Join(all, " and ") + " free together"
 	default:
-		return "what is reserved and not used yet may leave no node with " + strings.Join(all, " and ")
+		return "capacity that is reserved and not used yet may leave no node with " + strings.Join(all, " and ")
 	}
 }

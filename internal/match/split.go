@@ -5,12 +5,12 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// MaxSplit is on how many providers one request may be.
+// MaxSplit is the largest number of providers for one request.
 const MaxSplit = maxRanked
 
-// Split divides an ask into the fewest equal parts for which there are as many providers, and ranks the
-// providers of a part. One part is the whole. No part: there are not so many providers; the ranking then
-// explains the smallest part.
+// Split divides an ask into the fewest equal parts with as many providers, and ranks the providers of a part.
+// One part is the whole ask. No parts: there are not enough providers, and the ranking explains the smallest
+// part.
 func (e *Engine) Split(v *market.View, a Ask, now market.Time) (parts []market.Amounts, r Ranking) {
 	for n := int64(1); n <= int64(max(a.Request.Split, 1)); n++ {
 		parts := divided(a.Size, n)
@@ -33,8 +33,8 @@ func (e *Engine) Split(v *market.View, a Ask, now market.Time) (parts []market.A
 	return nil, r
 }
 
-// divided is an amount in n parts, the largest first: they differ by at most one of the smallest unit. Nil:
-// there is not enough for each.
+// divided returns an amount in n parts, the largest first. They differ by at most one of the smallest unit.
+// Nil: there is not enough for n parts.
 func divided(size market.Amounts, n int64) []market.Amounts {
 	parts := make([]market.Amounts, n)
 	for _, a := range size {
@@ -55,16 +55,16 @@ func divided(size market.Amounts, n int64) []market.Amounts {
 func checkSplit(r api.Request) error {
 	switch {
 	case r.Split < 0 || r.Split > MaxSplit:
-		return api.Invalid("split", "%d is out of bounds", r.Split).Fix("say on how many providers at most: 1 to %d",
+		return api.Invalid("split", "%d is out of bounds", r.Split).Fix("give the largest number of providers: 1 to %d",
 			MaxSplit)
 	case r.Split <= 1:
 		return nil
 	case r.Purchase != nil, r.MaxPrice != nil:
-		return api.Invalid("split", "what is bought is from one seller").Fix("leave it out, or buy from several")
+		return api.Invalid("split", "a purchase has one seller").Fix("leave it out, or buy from several")
 	case r.Wait != nil:
-		return api.Invalid("split", "a request that may be split does not wait").Fix("leave out wait, or split")
+		return api.Invalid("split", "a split request cannot wait").Fix("leave out wait, or split")
 	case r.Target != "":
-		return api.Invalid("split", "it is for one target").Fix("leave out target, or split")
+		return api.Invalid("split", "a request with a target has one provider").Fix("leave out target, or split")
 	}
 	return nil
 }

@@ -5,13 +5,13 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// tally is what a decision has seen so far. Its order of clusters does not show in the result.
+// tally is the intermediate result of a decision. It does not depend on the order of clusters.
 type tally struct {
 	considered         int
 	hidden, candidates int
 	eliminated         [reasons]count
 	best               [maxRanked]ranked
-	kept               int // of best
+	ranked             int // how many of best are set
 	nearest            miss
 }
 
@@ -24,7 +24,7 @@ type ranked struct {
 	*market.Listing
 }
 
-// before says whether r ranks before o: by score, then by name.
+// before reports whether r ranks before o: by score, then by name.
 func (r *ranked) before(o *ranked) bool {
 	if r.score != o.score {
 		return r.score > o.score
@@ -32,7 +32,7 @@ func (r *ranked) before(o *ranked) bool {
 	return r.Cluster < o.Cluster
 }
 
-// miss is an eliminated cluster: how far it got, and how much it lacked there.
+// miss is an eliminated cluster, with the filter that eliminated it and how much was missing there.
 type miss struct {
 	filter int
 	reason reason
@@ -40,7 +40,7 @@ type miss struct {
 	*market.Listing
 }
 
-// before says whether m is nearer than o: it got further, else it lacked less, else by name.
+// before reports whether m is nearer than o: by the later filter, the smaller lack, then by name.
 func (m *miss) before(o *miss) bool {
 	switch {
 	case m.filter != o.filter:
@@ -51,25 +51,25 @@ func (m *miss) before(o *miss) bool {
 	return m.Cluster < o.Cluster
 }
 
-// qualified counts a candidate and keeps it if it is among the best.
+// qualified counts a candidate and ranks it if it is among the best.
 func (t *tally) qualified(r *ranked) {
 	t.candidates++
-	if t.kept == maxRanked {
-		if !r.before(&t.best[t.kept-1]) {
+	if t.ranked == maxRanked {
+		if !r.before(&t.best[t.ranked-1]) {
 			return
 		}
-		t.kept--
+		t.ranked--
 	}
-	at := t.kept
+	at := t.ranked
 	for at > 0 && r.before(&t.best[at-1]) {
 		t.best[at] = t.best[at-1]
 		at--
 	}
 	t.best[at] = *r
-	t.kept++
+	t.ranked++
 }
 
-// miss counts a cluster that a filter eliminated, and remembers it if it is the nearest miss.
+// miss counts an eliminated cluster, and records it if it is the nearest miss.
 func (t *tally) miss(q *question, c *candidate, filter int, r reason) {
 	t.eliminated[r] = count{filter, t.eliminated[r].n + 1}
 	if filters[filter].chosen || filter < t.nearest.filter {
@@ -88,12 +88,12 @@ func missOf(q *question, c *candidate, filter int, r reason) miss {
 	return m
 }
 
-// ranking puts what was seen into words.
+// ranking returns the result, with its explanation.
 func (t *tally) ranking(q *question) Ranking {
 	out := Ranking{
-		Providers: make([]string, 0, t.kept),
+		Providers: make([]string, 0, t.ranked),
 		Decision: api.Decision{Considered: t.considered, Hidden: t.hidden, Candidates: t.candidates,
-			Top: make([]api.Scored, 0, min(t.kept, maxTop))},
+			Top: make([]api.Scored, 0, min(t.ranked, maxTop))},
 	}
 	d := &out.Decision
 	for r, c := range t.eliminated {
@@ -102,7 +102,7 @@ func (t *tally) ranking(q *question) Ranking {
 				Count: c.n})
 		}
 	}
-	for i, r := range t.best[:t.kept] {
+	for i, r := range t.best[:t.ranked] {
 		out.Providers = append(out.Providers, r.Cluster)
 		c := q.candidate(r.Slot)
 		bought := q.bought(c)
@@ -116,7 +116,7 @@ func (t *tally) ranking(q *question) Ranking {
 			d.Top = append(d.Top, api.Scored{Cluster: r.Cluster, Score: r.score, Scores: q.scores(c), Bought: bought})
 		}
 	}
-	if t.kept > 0 {
+	if t.ranked > 0 {
 		d.Chosen, d.Sequence = t.best[0].Cluster, t.best[0].Measured.Sequence
 	}
 	if m := t.nearest; m.Listing != nil {

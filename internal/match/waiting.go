@@ -16,26 +16,23 @@ func nothingKept(q *question) bool { return q.Kept == "" }
 
 func notKept(q *question, c *candidate) reason { return when(c.Cluster == q.Kept, kept) }
 
-// Serves says whether the cluster in a slot qualifies for an ask: a decision about one cluster.
+// Serves reports whether the cluster in a slot qualifies for an ask.
 func (e *Engine) Serves(v *market.View, a Ask, slot int, now market.Time) bool {
 	q := e.question(v, a, now)
-	defer q.close()
 	_, why := q.eliminate(q.candidate(slot))
 	return why == passes
 }
 
-// Could says whether the cluster in a slot would qualify for an ask if others had nothing of it.
+// Could reports whether the cluster in a slot would qualify for an ask without its other consumers.
 func (e *Engine) Could(v *market.View, a Ask, slot int, now market.Time) bool {
 	q := e.question(v, a, now)
-	defer q.close()
 	return q.could(q.candidate(slot))
 }
 
-// Nearest is the cluster that lacks least of those that would qualify for an ask if others had
-// nothing of them; empty: there is none.
+// Nearest returns the cluster that lacks least among those that would qualify for an ask without their other
+// consumers. Empty: there is none.
 func (e *Engine) Nearest(v *market.View, a Ask, now market.Time) string {
 	q := e.question(v, a, now)
-	defer q.close()
 	nearest, least := "", int64(0)
 	for slot := range v.Len() {
 		c := q.candidate(slot)

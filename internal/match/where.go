@@ -1,37 +1,36 @@
 package match
 
 import (
+	"sync/atomic"
+
 	"github.com/bourse-dev/bourse/api"
 )
 
-// whereResult is the result of a `where` for a cluster. It holds for the card, the
-// advertisement, the uptime and the record that it was computed from.
+// whereInput identifies what a `where` reads of a cluster.
+type whereInput struct {
+	card             *api.Card
+	sequence         api.Sequence
+	uptime, honoured int64
+}
+
+// whereResult is the result of a `where` for a cluster.
 type whereResult struct {
-	card     *api.Card
-	sequence api.Sequence
-	uptime   int32
-	honoured int32
-	truth    truth
+	whereInput
+	truth truth
 }
 
 // whereResults evaluates a `where` in one decision. It looks up earlier results and computes the others.
 type whereResults struct {
 	program *program
-	known   cacheReading[whereResult]
+	known   []atomic.Pointer[whereResult]
 	facts   facts
 }
 
-func (l *language) open(p *program) whereResults {
+func (l *language) open(p *program, size int) whereResults {
 	if p == nil {
 		return whereResults{}
 	}
-	return whereResults{program: p, known: p.answers.open(), facts: facts{language: l}}
-}
-
-func (a *whereResults) close() {
-	if a.program != nil {
-		a.known.close()
-	}
+	return whereResults{program: p, known: p.results.open(size), facts: facts{language: l}}
 }
 
 // about returns the result of the expression for a cluster.
@@ -39,12 +38,12 @@ func (a *whereResults) about(c *candidate) truth {
 	if a.program == nil {
 		return unknown
 	}
-	if known := a.known.at(int(c.slot)); known.card == c.card && known.sequence == c.sequence &&
-		known.uptime == c.uptime && known.honoured == c.honoured {
+	now := whereInput{c.card, c.Measured.Sequence, c.Uptime, c.Honoured}
+	if known := a.known[c.Slot].Load(); known != nil && known.whereInput == now {
 		return known.truth
 	}
 	t, _ := a.compute(c)
-	a.known.put(int(c.slot), whereResult{c.card, c.sequence, c.uptime, c.honoured, t})
+	a.known[c.Slot].Store(&whereResult{now, t})
 	return t
 }
 
@@ -58,6 +57,6 @@ func (a *whereResults) trouble(c *candidate) string {
 
 func (a *whereResults) compute(c *candidate) (truth, error) {
 	a.facts.card, a.facts.pools, a.facts.pool = c.card, c.Measured.Pools, c.pool.Name
-	a.facts.uptime, a.facts.honoured = int64(c.uptime), int64(c.honoured)
+	a.facts.uptime, a.facts.honoured = c.Uptime, c.Honoured
 	return a.program.evaluate(&a.facts)
 }

@@ -161,7 +161,21 @@ func TestWhereInvalid(t *testing.T) {
 	}
 }
 
-// FuzzWhere: whatever is compiled and evaluated, it ends soon, and what went wrong can be shown to people.
+// A `where` names a variable, and not a label or a text that is spelled like it.
+func TestNames(t *testing.T) {
+	for where, want := range map[string]bool{
+		`"amd64" in architectures`: true, `region == "eu" || architectures.exists(a, a == "arm64")`: true,
+		`size(architectures) == 1`: true, `tomorrow && "amd64" in architectures`: true, // a newer broker's variable
+		``: false, `"architectures" == region`: false, `labels.architectures == "a"`: false, `labels["architectures"] == "a"`: false,
+		`architectures ==`: false,
+	} {
+		if is := match.Names(where, "architectures"); is != want {
+			t.Errorf("%q: %t", where, is)
+		}
+	}
+}
+
+// FuzzWhere: every expression is compiled and evaluated soon, and its error is safe to show.
 func FuzzWhere(f *testing.F) {
 	for _, seed := range []string{
 		`region == "eu" && "amd64" in architectures`, `zones.all(a, zones.exists(b, a != b && has(labels.x)))`,

@@ -115,7 +115,7 @@ func (s *Server) adoptable(a api.Assignment) error {
 	}{
 		{a.Protocol >= 1 && a.Protocol <= api.Protocol, "protocol"},
 		{a.Generation >= 1, "generation"},
-		{a.Slice == market.SliceName(a.Consumer, a.Provider, a.Pool), "slice"},
+		{a.Slice == market.SliceOf(a), "slice"},
 		{a.Until.Sub(s.Exchange.Now().Go()) <= match.LongestDuration+time.Hour, "until"},
 		{a.Expires.Sub(s.Exchange.Now().Go()) <= market.MaxApproval+market.DecideTime+market.SkewGrace, "expires"},
 	} {

@@ -33,8 +33,7 @@ func advertise(t *testing.T, m *servertest.Member, method, url, body string) (st
 	return response.StatusCode, string(data)
 }
 
-// Large bodies take a broker no more memory than it allows all of them together, whatever they are
-// filled with.
+// Large bodies with any content take no more of a broker's memory than all of them together may take.
 func TestLargeBodiesTakeLittleMemory(t *testing.T) {
 	raced.Skip(t)
 	commitments := func(size int) string {

@@ -117,7 +117,8 @@ func (s *Server) checkCertificate(c *Caller, conn *connection) error {
 		return nil
 	case c.Role == tlsid.RoleOperator:
 		s.ended.Add(1)
-		return api.Errorf(api.CodeUnauthenticated, "the certificates of operators that were issued until then have ended").
+		return api.Errorf(api.CodeUnauthenticated,
+			"this operator's certificate has ended: the broker ended all that were issued before").
 			Fix("make another on the broker's machine: bourse broker operator FOLDER")
 	}
 	l := s.Exchange.View().Listing(c.Name)

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"math/big"
 	"slices"
 	"sync"
 	"time"
@@ -32,7 +33,7 @@ type catalogCursor struct {
 	cluster  string
 	complete bool // the next write is of all sellers
 	opened   bool
-	shown    []uint64 // by slot: the watch has offers of the seller
+	shown    big.Int // by slot, a bit: the watch has offers of the seller
 }
 
 // openCatalog makes a watch follow the catalog: all of it, or the changes since a token.
@@ -61,7 +62,7 @@ func (c *catalogCursor) write(w *exchange.Watch, events *events) error {
 		c.opened = true
 		c.resume(view)
 		for _, change := range changes {
-			if l := view.Listing(change.Seller); l != nil && !c.told(l.Slot) {
+			if l := view.Listing(change.Seller); l != nil && c.shown.Bit(l.Slot) == 0 {
 				return c.writeAll(events) // the watcher may have its offers from before the restart
 			}
 		}
@@ -82,7 +83,7 @@ func (c *catalogCursor) write(w *exchange.Watch, events *events) error {
 }
 
 func (c *catalogCursor) writeAll(events *events) error {
-	c.complete, c.opened, c.shown = false, true, nil
+	c.complete, c.opened, c.shown = false, true, big.Int{}
 	if err := events.add(api.WatchEvent{Type: api.WatchCatalog, Complete: true}); err != nil {
 		return err
 	}
@@ -116,22 +117,11 @@ func (c *catalogCursor) card(view *market.View) api.Card {
 	return api.Card{Cluster: c.cluster}
 }
 
-func (c *catalogCursor) told(slot int) bool {
-	return slot/64 < len(c.shown) && c.shown[slot/64]&(1<<(slot%64)) != 0
-}
-
 // mark records whether the watch has offers of a seller, and returns the previous record.
 func (c *catalogCursor) mark(slot int, shown bool) (before bool) {
-	at, bit := slot/64, uint64(1)<<(slot%64)
-	for shown && at >= len(c.shown) {
-		c.shown = append(c.shown, 0)
-	}
-	if at >= len(c.shown) {
-		return false
-	}
-	before = c.told(slot)
-	if c.shown[at] &^= bit; shown {
-		c.shown[at] |= bit
+	bit := c.shown.Bit(slot)
+	if before = bit == 1; before != shown {
+		c.shown.SetBit(&c.shown, slot, 1-bit)
 	}
 	return before
 }

@@ -76,7 +76,7 @@ func shops(t *testing.T, m *servertest.Member, from string, known *shopper) *sho
 
 func (s *shopper) until(what string, holds func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		s.mu.Lock()
 		is, shown := holds(), s.shown()
 		s.mu.Unlock()

@@ -39,7 +39,8 @@ var toBroker = access{
 	schemes: map[string]*huma.SecurityScheme{
 		"member": {Type: "mutualTLS", Description: "The client certificate of a member. POST /join issues it."},
 		"operator": {Type: "mutualTLS",
-			Description: "The client certificate of an operator, in the folder `operator` of the broker's --dir. The broker's local socket needs none."},
+			Description: "The client certificate of an operator, in the folder `operator` of the broker's --dir. The broker's " +
+				"local socket needs none."},
 	},
 	of: func(o *huma.Operation) []map[string][]string {
 		switch {
@@ -65,13 +66,19 @@ var toAgent = access{
 }
 
 // signedDocuments describes the form of the documents that clusters sign.
-const signedDocuments = "Fields such as `card`, `assignment`, `acceptance`, `offer`, `end` and `document` hold signed documents: a JWS in compact form " +
+const signedDocuments = "Fields such as `card`, `assignment`, `acceptance`, `offer`, `end` and `document` hold " +
+	"signed documents: a JWS in compact form " +
 	"(RFC 7515), `HEADER.PAYLOAD.SIGNATURE`, each part in base64url without padding.\n\n" +
-	"- HEADER is `{\"alg\":\"EdDSA\",\"kid\":FINGERPRINT,\"typ\":TYPE}`, with exactly these members. FINGERPRINT is that of the signer's cluster key: " +
-	"`SHA256:` and the SHA-256 of the 32 bytes of the public key, in base64url without padding. TYPE is `bourse/KIND+jws`; KIND is " +
-	"`card`, `assignment`, `acceptance`, `end`, `reclaim`, `handshake`, `offer`, `vouch`, `endorsement` or `rotation`.\n" +
+	"- HEADER is `{\"alg\":\"EdDSA\",\"kid\":FINGERPRINT,\"typ\":TYPE}`, with exactly these members. FINGERPRINT is " +
+	"that of the signer's cluster key: " +
+	"`SHA256:` and the SHA-256 of the 32 bytes of the public key, in base64url without padding. TYPE is " +
+	"`bourse/KIND+jws`; KIND is " +
+	"`card`, `assignment`, `acceptance`, `end`, `reclaim`, `handshake`, `offer`, `proposal`, `vouch`, " +
+	"`endorsement` or `rotation`.\n" +
 	"- PAYLOAD is canonical JSON (RFC 8785) of the type of that name in package api. Unknown members are refused.\n" +
-	"- SIGNATURE is the Ed25519 signature (RFC 8032) of the text `HEADER.PAYLOAD`."
+	"- SIGNATURE is the Ed25519 signature (RFC 8032) of the text `HEADER.PAYLOAD`.\n\n" +
+	"`docs/examples/sign.sh` signs a document with OpenSSL. `docs/examples/reserve.sh` makes a whole " +
+	"reservation with curl."
 
 // describe completes the description of an API: who may call what, where, and with which errors.
 func describe(a huma.API, who access) {

@@ -105,7 +105,8 @@ func refusePrototype(w http.ResponseWriter, e api.Error) {
 		e.Status = http.StatusBadRequest
 	}
 	if e.Code == api.CodeUnauthenticated {
-		_ = e.Fix("show a client certificate of a CA that the broker accepts, with the cluster as its common name: docs/migrate.md")
+		_ = e.Fix("show a client certificate of a CA that the broker accepts, with the cluster as its common " +
+			"name: docs/migrate.md")
 	}
 	type fields api.Error // without its methods
 	w.Header().Set("Content-Type", "application/json")

@@ -81,7 +81,8 @@ func TestAWatchThatIsNotReadEnds(t *testing.T) {
 	answerTo(t, 300*time.Millisecond, func(w eventWriter) { ended <- w.send(bookmarks(&made)) })
 	select {
 	case err := <-ended:
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
+		// The deadline also ends the context: a writer that is between two writes then sees that first.
+		if !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, context.Canceled) {
 			t.Errorf("it ended with %v", err)
 		}
 	case <-time.After(30 * time.Second):

@@ -32,7 +32,7 @@ func callOnce(t *testing.T, f *servertest.Federation, config *tls.Config) {
 	t.Helper()
 	hc := f.HTTP(config)
 	defer hc.CloseIdleConnections()
-	hc.Timeout = 10 * time.Second
+	hc.Timeout = 30 * time.Second // half of the time after which a stranger would make way
 	answer, err := hc.Get(f.URL + prefix + "/clusters")
 	if err != nil {
 		t.Errorf("a member at another address: %v", err)

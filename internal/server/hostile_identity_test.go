@@ -219,7 +219,7 @@ func shown(t *testing.T, f *servertest.Federation, ca tls.Certificate) *tls.Conf
 		t.Fatal(err)
 	}
 	config := tlsid.JoinConfig("127.0.0.1", pin, time.Now)
-	// whatever the server asks for
+	// for any request of the server
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 	}

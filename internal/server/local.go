@@ -33,14 +33,19 @@ func LocalUser(*http.Request) (Caller, error) {
 // takes up to 96 MiB of the agent's memory.
 const wholeLists = 4
 
-// readWhole reads a whole list of a broker. Only wholeLists calls do so at a time. Errors: TooManyRequests;
-// those of read.
-func readWhole[T any](ctx context.Context, read func(context.Context) ([]T, error)) ([]T, error) {
-	if err := CountLarge(ctx); err != nil {
-		return nil, err
+// readWhole returns read for a whole list of a broker. Only wholeLists calls read at a time. Errors:
+// TooManyRequests; those of read.
+func readWhole[T any](read lister[BrokerAPI, T]) lister[BrokerAPI, T] {
+	return func(broker BrokerAPI, ctx context.Context) ([]api.Envelope[T], error) {
+		if err := CountLarge(ctx); err != nil {
+			return nil, err
+		}
+		return read(broker, ctx)
 	}
-	return read(ctx)
 }
+
+// lister is a method that returns a list.
+type lister[Of, T any] = func(of Of, ctx context.Context) ([]api.Envelope[T], error)
 
 type local struct {
 	broker  BrokerAPI
@@ -52,40 +57,38 @@ type RequestPath struct {
 	Name      string `path:"name" maxLength:"253"`
 }
 
+type PoolPath struct {
+	Name string `path:"name" maxLength:"57"`
+}
+
 func (l *local) routes(a huma.API) {
 	huma.Register(a, operation("status", http.MethodGet, "/status", "Read the state of the agent and its broker"),
 		func(ctx context.Context, _ *struct{}) (*body[api.AgentStatus], error) {
 			return answered(l.cluster.Status(ctx))
 		})
-	huma.Register(a, operation("list-clusters", http.MethodGet, "/clusters", "List the clusters that this one may see"),
-		func(ctx context.Context, in *struct{ Page }) (*body[page[api.Cluster]], error) {
-			items, err := readWhole(ctx, l.broker.Clusters)
-			return answered(cut(items, in.Page), err)
-		})
+	paged(a, l.broker, "list-clusters", "/clusters", "List the clusters that this one may see",
+		readWhole(BrokerAPI.Clusters))
 	huma.Register(a, operation("get-cluster", http.MethodGet, "/clusters/{cluster}", "Read a cluster"),
 		func(ctx context.Context, in *ClusterPath) (*body[api.Envelope[api.Cluster]], error) {
 			return answered(l.broker.Cluster(ctx, in.Cluster))
 		})
 	huma.Register(a, operation("search-catalog", http.MethodGet, "/catalog",
-		"Search the offers that this cluster may see"), func(ctx context.Context, in *CatalogSearch) (*body[page[api.Listing]], error) {
-		q, err := in.query()
-		if err != nil {
-			return nil, err
-		}
-		items, err := readWhole(ctx, func(ctx context.Context) ([]api.Envelope[api.Listing], error) {
-			return l.broker.Catalog(ctx, q)
+		"Search the offers that this cluster may see"),
+		func(ctx context.Context, in *CatalogSearch) (*body[page[api.Listing]], error) {
+			q, err := in.query()
+			if err != nil {
+				return nil, err
+			}
+			items, err := readWhole(func(broker BrokerAPI, ctx context.Context) ([]api.Envelope[api.Listing], error) {
+				return broker.Catalog(ctx, q)
+			})(l.broker, ctx)
+			return answered(page[api.Listing]{Items: items, whole: true}, err)
 		})
-		return answered(page[api.Listing]{Items: items, whole: true}, err)
-	})
 	huma.Register(a, operation("get-offer", http.MethodGet, "/catalog/{cluster}/{name}", "Read an offer"),
 		func(ctx context.Context, in *OfferPath) (*body[api.Envelope[api.Listing]], error) {
 			return answered(l.broker.Offer(ctx, in.Cluster, in.Name))
 		})
-	huma.Register(a, operation("list-offers", http.MethodGet, "/offers", "List the offers of this cluster"),
-		func(ctx context.Context, in *struct{ Page }) (*body[page[api.OwnOffer]], error) {
-			items, err := l.cluster.Offers(ctx)
-			return answered(cut(items, in.Page), err)
-		})
+	paged(a, l.cluster, "list-offers", "/offers", "List the offers of this cluster", ClusterAPI.Offers)
 	huma.Register(a, operation("put-offer", http.MethodPut, "/offers/{name}", "Create or change an Offer"),
 		func(ctx context.Context, in *struct {
 			Name string `path:"name" maxLength:"63"`
@@ -99,20 +102,27 @@ func (l *local) routes(a huma.API) {
 		}) (*struct{}, error) {
 			return nil, wrap(l.cluster.DeleteOffer(ctx, in.Name))
 		})
-	huma.Register(a, operation("list-contracts", http.MethodGet, "/contracts", "List the contracts of this cluster"),
-		func(ctx context.Context, in *struct{ Page }) (*body[page[api.Deal]], error) {
-			items, err := l.cluster.Deals(ctx)
-			return answered(cut(items, in.Page), err)
-		})
+	paged(a, l.cluster, "list-contracts", "/contracts", "List the contracts of this cluster", ClusterAPI.Deals)
 	huma.Register(a, operation("reclaim", http.MethodPost, "/contracts/{id}/reclaim",
-		"Take back a sold contract, with its notice"), func(ctx context.Context, in *ReservationPath) (*body[api.Reclaimed], error) {
-		return answered(l.cluster.Reclaim(ctx, in.ID))
+		"Take back a sold contract, with its notice"),
+		func(ctx context.Context, in *ReservationPath) (*body[api.Reclaimed], error) {
+			return answered(l.cluster.Reclaim(ctx, in.ID))
+		})
+	huma.Register(a, operation("propose", http.MethodPost, "/proposals", "Propose other terms for a plan to its seller"),
+		func(ctx context.Context, in *struct{ Body api.ProposalCreate }) (*body[api.Envelope[api.KnownProposal]], error) {
+			return answered(l.cluster.Propose(ctx, in.Body))
+		})
+	paged(a, l.cluster, "list-proposals", "/proposals", "List the proposals that this cluster made and received",
+		ClusterAPI.Proposals)
+	huma.Register(a, operation("answer-proposal", http.MethodPost, "/proposals/{id}",
+		"Put an offer on sale for the buyer of a proposal alone, or decline it"), func(ctx context.Context, in *struct {
+		ReservationPath
+		Body api.ProposalAnswer
+	}) (*body[api.Envelope[api.KnownProposal]], error) {
+		return answered(l.cluster.AnswerProposal(ctx, in.ID, in.Body))
 	})
-	huma.Register(a, operation("list-approvals", http.MethodGet, "/approvals",
-		"List the requests that wait for an admin's approval"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.Approval]], error) {
-		items, err := l.cluster.Approvals(ctx)
-		return answered(cut(items, in.Page), err)
-	})
+	paged(a, l.cluster, "list-approvals", "/approvals", "List the requests that wait for an admin's approval",
+		ClusterAPI.Approvals)
 	huma.Register(a, operation("answer", http.MethodPost, "/approvals/{id}", "A person's yes or no", noContent),
 		func(ctx context.Context, in *struct {
 			ReservationPath
@@ -128,11 +138,8 @@ func (l *local) routes(a huma.API) {
 			}
 			return answered(l.broker.Fit(ctx, api.EvaluationCreate{Request: r, Fitting: in.Body.Fitting}))
 		})
-	huma.Register(a, operation("list-reservations", http.MethodGet, "/reservations",
-		"List the reservations of this cluster"), func(ctx context.Context, in *struct{ Page }) (*body[page[api.Reservation]], error) {
-		items, err := readWhole(ctx, l.broker.Reservations)
-		return answered(cut(items, in.Page), err)
-	})
+	paged(a, l.broker, "list-reservations", "/reservations", "List the reservations of this cluster",
+		readWhole(BrokerAPI.Reservations))
 	huma.Register(a, operation("get-reservation", http.MethodGet, "/reservations/{id}", "Read a reservation"),
 		func(ctx context.Context, in *ReservationPath) (*body[api.Envelope[api.Reservation]], error) {
 			return answered(l.broker.Reservation(ctx, in.ID))
@@ -154,11 +161,7 @@ func (l *local) routes(a huma.API) {
 		}
 		return nil, wrap(l.cluster.ReleaseReservation(ctx, in.ID, *in.Body))
 	})
-	huma.Register(a, operation("list-requests", http.MethodGet, "/requests", "List the ResourceRequests of this cluster"),
-		func(ctx context.Context, in *struct{ Page }) (*body[page[api.RequestStatus]], error) {
-			items, err := l.cluster.Requests(ctx)
-			return answered(cut(items, in.Page), err)
-		})
+	paged(a, l.cluster, "list-requests", "/requests", "List the ResourceRequests of this cluster", ClusterAPI.Requests)
 	huma.Register(a, operation("create-request", http.MethodPost, "/requests", "Make a ResourceRequest", created),
 		func(ctx context.Context, in *struct{ Body api.RequestCreate }) (*body[api.Envelope[api.RequestStatus]], error) {
 			return answered(l.cluster.MakeRequest(ctx, in.Body))
@@ -168,26 +171,25 @@ func (l *local) routes(a huma.API) {
 			return answered(l.cluster.Request(ctx, in.Namespace, in.Name))
 		})
 	huma.Register(a, operation("confirm-request", http.MethodPost, "/requests/{namespace}/{name}/confirm",
-		"Confirm a held request"), func(ctx context.Context, in *RequestPath) (*body[api.Envelope[api.RequestStatus]], error) {
-		return answered(l.cluster.ConfirmRequest(ctx, in.Namespace, in.Name))
-	})
+		"Confirm a held request"),
+		func(ctx context.Context, in *RequestPath) (*body[api.Envelope[api.RequestStatus]], error) {
+			return answered(l.cluster.ConfirmRequest(ctx, in.Namespace, in.Name))
+		})
 	huma.Register(a, operation("diagnose", http.MethodGet, "/diagnosis", "List the problems, worst first"),
 		func(ctx context.Context, _ *struct{}) (*body[api.Diagnosis], error) {
 			return answered(l.cluster.Diagnose(ctx), nil)
 		})
 	huma.Register(a, operation("audit", http.MethodGet, "/peers/{cluster}/audit",
-		"List what another cluster can do in this one"), func(ctx context.Context, in *ClusterPath) (*body[*api.Audit], error) {
-		return answered(l.cluster.Audit(ctx, in.Cluster))
-	})
-	huma.Register(a, operation("evict", http.MethodPost, "/peers/{cluster}/evict",
-		"End all reservations of another cluster here"), func(ctx context.Context, in *ClusterPath) (*body[api.Eviction], error) {
-		return answered(l.cluster.Evict(ctx, in.Cluster))
-	})
-	huma.Register(a, operation("list-peers", http.MethodGet, "/peers", "List the clusters with known keys"),
-		func(ctx context.Context, in *struct{ Page }) (*body[page[api.KnownPeer]], error) {
-			items, err := l.cluster.Peers(ctx)
-			return answered(cut(items, in.Page), err)
+		"List what another cluster can do in this one"),
+		func(ctx context.Context, in *ClusterPath) (*body[*api.Audit], error) {
+			return answered(l.cluster.Audit(ctx, in.Cluster))
 		})
+	huma.Register(a, operation("evict", http.MethodPost, "/peers/{cluster}/evict",
+		"End all reservations of another cluster here"),
+		func(ctx context.Context, in *ClusterPath) (*body[api.Eviction], error) {
+			return answered(l.cluster.Evict(ctx, in.Cluster))
+		})
+	paged(a, l.cluster, "list-peers", "/peers", "List the clusters with known keys", ClusterAPI.Peers)
 	huma.Register(a, operation("trust", http.MethodPut, "/peers/{cluster}", "Confirm the key of a cluster"),
 		func(ctx context.Context, in *struct {
 			ClusterPath
@@ -206,11 +208,32 @@ func (l *local) routes(a huma.API) {
 		func(ctx context.Context, in *ClusterPath) (*body[api.Envelope[api.KnownPeer]], error) {
 			return answered(l.cluster.Resume(ctx, in.Cluster))
 		})
-	huma.Register(a, operation("list-brokers", http.MethodGet, "/brokers", "List the brokers of this cluster"),
-		func(ctx context.Context, in *struct{ Page }) (*body[page[api.KnownBroker]], error) {
-			items, err := l.cluster.Brokers(ctx)
-			return answered(cut(items, in.Page), err)
+	paged(a, l.cluster, "list-virtual-node-pools", "/virtual-node-pools", "List the VirtualNodePools of this cluster",
+		ClusterAPI.VirtualNodePools)
+	huma.Register(a, operation("plan-virtual-node-pool", http.MethodPost, "/virtual-node-pools/{name}/plan",
+		"Say what a VirtualNodePool would reserve now, and write nothing"), func(ctx context.Context, in *struct {
+		PoolPath
+		Body api.VirtualNodePoolSpec
+	}) (*body[api.VirtualNodePoolStatus], error) {
+		return answered(l.cluster.PlanVirtualNodePool(ctx, in.Name, in.Body))
+	})
+	huma.Register(a, operation("admit-provider", http.MethodPut, "/virtual-node-pools/{name}/providers/{cluster}",
+		"Let a provider serve a VirtualNodePool, or not"), func(ctx context.Context, in *struct {
+		PoolPath
+		ClusterPath
+		Body api.Admission
+	}) (*body[api.Envelope[api.KnownVirtualNodePool]], error) {
+		return answered(l.cluster.AdmitProvider(ctx, in.Name, in.Cluster, in.Body))
+	})
+	huma.Register(a, operation("stop-virtual-node-pool", http.MethodDelete, "/virtual-node-pools/{name}",
+		"Delete a VirtualNodePool: empty its virtual nodes, and end its reservations", noContent),
+		func(ctx context.Context, in *struct {
+			PoolPath
+			VolumesDie string `query:"volumesDie" maxLength:"1200" doc:"the digest of the volumes that are given up, from the refusal VolumesAtStake"`
+		}) (*struct{}, error) {
+			return nil, wrap(l.cluster.StopVirtualNodePool(ctx, in.Name, in.VolumesDie))
 		})
+	paged(a, l.cluster, "list-brokers", "/brokers", "List the brokers of this cluster", ClusterAPI.Brokers)
 	huma.Register(a, operation("put-broker", http.MethodPut, "/brokers/{name}", "Add or change a broker"),
 		func(ctx context.Context, in *struct {
 			Name string `path:"name" maxLength:"63"`
@@ -225,9 +248,19 @@ func (l *local) routes(a huma.API) {
 			return nil, wrap(l.cluster.DeleteBroker(ctx, in.Name))
 		})
 	huma.Register(a, operation("rotate-key", http.MethodPost, "/key/rotate",
-		"Give this cluster a new key, signed by the old one"), func(ctx context.Context, in *struct{ Body api.KeyRotation }) (*body[api.KeyRotated], error) {
-		return answered(l.cluster.RotateKey(ctx, in.Body))
-	})
+		"Give this cluster a new key, signed by the old one"),
+		func(ctx context.Context, in *struct{ Body api.KeyRotation }) (*body[api.KeyRotated], error) {
+			return answered(l.cluster.RotateKey(ctx, in.Body))
+		})
+}
+
+// paged registers a route that returns all that read returns, in pages.
+func paged[Of, T any](a huma.API, of Of, name, path, summary string, read lister[Of, T]) {
+	huma.Register(a, operation(name, http.MethodGet, path, summary),
+		func(ctx context.Context, in *struct{ Page }) (*body[page[T]], error) {
+			items, err := read(of, ctx)
+			return answered(cut(items, in.Page), err)
+		})
 }
 
 func answered[T any](payload T, err error) (*body[T], error) {

@@ -50,6 +50,15 @@ type ClusterAPI interface {
 	// Reclaim takes back a contract that this cluster sold, with its notice. Errors: NotFound, Forbidden,
 	// Conflict.
 	Reclaim(ctx context.Context, id string) (api.Reclaimed, error)
+	// Propose proposes other terms for a plan to its seller. Errors: Invalid, NotFound; Unavailable if its
+	// connector cannot be called.
+	Propose(ctx context.Context, p api.ProposalCreate) (api.Envelope[api.KnownProposal], error)
+	// Proposals returns those that this cluster received, and those that it made at sellers that answer.
+	Proposals(ctx context.Context) ([]api.Envelope[api.KnownProposal], error)
+	// AnswerProposal puts an offer on sale for the buyer of a proposal alone, with the terms that it
+	// proposed unless others are named, or declines it. It may be repeated. Errors: NotFound, Conflict,
+	// Invalid.
+	AnswerProposal(ctx context.Context, id string, a api.ProposalAnswer) (api.Envelope[api.KnownProposal], error)
 	// Approvals returns the requests that wait for approval, the longest wait first.
 	Approvals(ctx context.Context) ([]api.Envelope[api.Approval], error)
 	// Answer approves or refuses a request. It may be repeated. Errors: NotFound; Conflict if the
@@ -69,6 +78,18 @@ type ClusterAPI interface {
 	Suspend(ctx context.Context, cluster string, s api.Suspension) (api.Envelope[api.KnownPeer], error)
 	// Resume undoes Suspend. It may be repeated. Errors: Invalid.
 	Resume(ctx context.Context, cluster string) (api.Envelope[api.KnownPeer], error)
+	// VirtualNodePools returns the VirtualNodePools of the cluster, by name.
+	VirtualNodePools(ctx context.Context) ([]api.Envelope[api.KnownVirtualNodePool], error)
+	// PlanVirtualNodePool returns the status that a VirtualNodePool would have. It writes nothing. Errors:
+	// Invalid, Unavailable.
+	PlanVirtualNodePool(ctx context.Context, name string, spec api.VirtualNodePoolSpec) (api.VirtualNodePoolStatus, error)
+	// AdmitProvider lets a provider serve a VirtualNodePool, or does not. It may be repeated. Errors:
+	// NotFound, Invalid; Conflict if Git would undo it.
+	AdmitProvider(ctx context.Context, name, provider string,
+		is api.Admission) (api.Envelope[api.KnownVirtualNodePool], error)
+	// StopVirtualNodePool deletes a VirtualNodePool, which drains it. volumesDie is the digest of the volumes
+	// that are given up. Errors: NotFound; Conflict if Git would make it again; VolumesAtStake.
+	StopVirtualNodePool(ctx context.Context, name, volumesDie string) error
 	// Brokers returns the brokers of the cluster, the main one first.
 	Brokers(ctx context.Context) ([]api.Envelope[api.KnownBroker], error)
 	// PutBroker adds or changes a broker. Errors: Invalid.

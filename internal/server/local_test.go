@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
@@ -102,6 +103,19 @@ func (h *house) Approvals(context.Context) ([]api.Envelope[api.Approval], error)
 	return []api.Envelope[api.Approval]{{ID: "r-1"}}, h.found("approvals")
 }
 
+func (h *house) Propose(_ context.Context, p api.ProposalCreate) (api.Envelope[api.KnownProposal], error) {
+	return api.Envelope[api.KnownProposal]{ID: p.Seller + p.Message}, h.found("propose " + p.Plan)
+}
+
+func (h *house) Proposals(context.Context) ([]api.Envelope[api.KnownProposal], error) {
+	return []api.Envelope[api.KnownProposal]{{ID: "p-1"}}, h.found("proposals")
+}
+
+func (h *house) AnswerProposal(_ context.Context, id string,
+	a api.ProposalAnswer) (api.Envelope[api.KnownProposal], error) {
+	return api.Envelope[api.KnownProposal]{ID: id + fmt.Sprint(a.Units)}, h.found("counter " + id)
+}
+
 func (h *house) Answer(_ context.Context, id string, word api.Answer) error {
 	return h.found("answer " + word.Reason + id)
 }
@@ -117,6 +131,24 @@ func (h *house) Audit(_ context.Context, cluster string) (*api.Audit, error) {
 
 func (h *house) Evict(_ context.Context, cluster string) (api.Eviction, error) {
 	return api.Eviction{Reservations: []string{"r-1"}}, h.found("evict " + cluster)
+}
+
+func (h *house) VirtualNodePools(context.Context) ([]api.Envelope[api.KnownVirtualNodePool], error) {
+	return []api.Envelope[api.KnownVirtualNodePool]{{ID: "burst"}}, h.found("pools")
+}
+
+func (h *house) PlanVirtualNodePool(_ context.Context, name string,
+	spec api.VirtualNodePoolSpec) (api.VirtualNodePoolStatus, error) {
+	return api.VirtualNodePoolStatus{Why: spec.Namespaces[0]}, h.found("plan " + name)
+}
+
+func (h *house) AdmitProvider(_ context.Context, name, provider string,
+	is api.Admission) (api.Envelope[api.KnownVirtualNodePool], error) {
+	return api.Envelope[api.KnownVirtualNodePool]{ID: name}, h.found(fmt.Sprintf("admit %s %t", provider, is.Admitted))
+}
+
+func (h *house) StopVirtualNodePool(_ context.Context, name, volumesDie string) error {
+	return h.found("stop " + name + volumesDie)
 }
 
 func (h *house) Peers(context.Context) ([]api.Envelope[api.KnownPeer], error) {
@@ -187,11 +219,33 @@ func TestLocal(t *testing.T) {
 		},
 		"reclaim":   func() (string, error) { _, err := c.Reclaim(ctx, "r-1"); return "", err },
 		"approvals": func() (string, error) { a, err := c.Approvals(ctx); return a[0].ID, err },
+		"propose": func() (string, error) {
+			p, err := c.Propose(ctx, api.ProposalCreate{Seller: "milan", Offer: "web", Plan: "small",
+				ProposalTerms: api.ProposalTerms{Message: "please"}})
+			return p.ID, err
+		},
+		"proposals": func() (string, error) { p, err := c.Proposals(ctx); return p[0].ID, err },
+		"counter": func() (string, error) {
+			p, err := c.AnswerProposal(ctx, "p-1", api.ProposalAnswer{ProposalTerms: api.ProposalTerms{Units: 2}})
+			return p.ID, err
+		},
 		"answer no": func() (string, error) { return "", c.Answer(ctx, "r-1", api.Answer{Reason: "no"}) },
 		"diagnose":  func() (string, error) { d, err := c.Diagnose(ctx); return d.Problems[0].Code, err },
 		"audit":     func() (string, error) { a, err := c.Audit(ctx, "milan"); return a.Cluster, err },
 		"evict":     func() (string, error) { e, err := c.Evict(ctx, "milan"); return e.Reservations[0], err },
 		"peers":     func() (string, error) { p, err := c.Peers(ctx); return p[0].ID, err },
+		"pools":     func() (string, error) { p, err := c.VirtualNodePools(ctx); return p[0].ID, err },
+		"plan burst": func() (string, error) {
+			s, err := c.PlanVirtualNodePool(ctx, "burst", api.VirtualNodePoolSpec{
+				Namespaces: []string{"team"}, Max: transporttest.CPU("3")})
+			return s.Why, err
+		},
+		"admit milan true": func() (string, error) {
+			p, err := c.AdmitProvider(ctx, "burst", "milan", api.Admission{Admitted: true})
+			return p.ID, err
+		},
+		"stop burst":      func() (string, error) { return "", c.StopVirtualNodePool(ctx, "burst", "") },
+		"stop burstaa,bb": func() (string, error) { return "", c.StopVirtualNodePool(ctx, "burst", "aa,bb") },
 		"trust": func() (string, error) {
 			p, err := c.Trust(ctx, "milan", "SHA256:k")
 			return p.ID + p.Payload.Spec.Fingerprint, err
@@ -201,7 +255,8 @@ func TestLocal(t *testing.T) {
 		"rotate":  func() (string, error) { r, err := c.RotateKey(ctx, "SHA256:k"); return r.Fingerprint, err },
 	} {
 		want := map[string]string{"status": "rome", "requests": "default/adefault/b", "release": "", "approvals": "r-1",
-			"reclaim": "", "answer no": "", "change": "r-131h0m0s", "peers": "milan", "audit": "milan", "evict": "r-1", "diagnose": "LiqoMissing", "trust": "milanSHA256:k", "suspend": "milanbills", "resume": "milan", "rotate": "SHA256:k+1"}
+			"propose": "milanplease", "proposals": "p-1", "counter": "p-12",
+			"reclaim": "", "answer no": "", "change": "r-131h0m0s", "peers": "milan", "pools": "burst", "plan burst": "team", "admit milan true": "burst", "stop burst": "", "stop burstaa,bb": "", "audit": "milan", "evict": "r-1", "diagnose": "LiqoMissing", "trust": "milanSHA256:k", "suspend": "milanbills", "resume": "milan", "rotate": "SHA256:k+1"}
 		got, err := call()
 		if expected, special := want[name]; err != nil || special && got != expected || !special && got != "default/r" {
 			t.Errorf("%s: %q, %v", name, got, err)

@@ -28,23 +28,33 @@ var steps = map[string]api.MemberState{
 const endCertificates = "end-certificates"
 
 func (s *Server) memberRoutes() {
-	huma.Register(s.api, operation("list-members", http.MethodGet, "/members", "The members (operators)"), s.listMembers)
-	huma.Register(s.api, operation("set-member", http.MethodPost, "/members/{cluster}/{step}",
+	forOperators(s, operation("list-members", http.MethodGet, "/members", "The members (operators)"), s.listMembers)
+	forOperators(s, operation("set-member", http.MethodPost, "/members/{cluster}/{step}",
 		"Approve, suspend, resume, revoke or remove a member, or end its certificates (operators)"), s.setMember)
-	huma.Register(s.api, operation("set-caps", http.MethodPut, "/members/{cluster}/caps",
+	forOperators(s, operation("set-caps", http.MethodPut, "/members/{cluster}/caps",
 		"Say how much one member may have (operators)"), s.setCaps)
-	huma.Register(s.api, operation("create-certificate", http.MethodPost, "/members/{cluster}/certificate",
+	forOperators(s, operation("create-certificate", http.MethodPost, "/members/{cluster}/certificate",
 		"Make the certificate of a cluster whose agent is of the prototypes (operators)", created), s.createCertificate)
-	huma.Register(s.api, operation("create-operator", http.MethodPost, "/operators",
+	forOperators(s, operation("create-operator", http.MethodPost, "/operators",
 		"End all certificates of operators, and make a new one (the broker's local socket)", created), s.createOperator)
-	huma.Register(s.api, operation("list-tokens", http.MethodGet,
+	forOperators(s, operation("list-tokens", http.MethodGet,
 		"/tokens", "The join tokens, without their secrets (operators)"), s.listTokens)
-	huma.Register(s.api, operation("create-token", http.MethodPost,
+	forOperators(s, operation("create-token", http.MethodPost,
 		"/tokens", "Make a join token (operators)", created), s.createToken)
-	huma.Register(s.api, operation("delete-token", http.MethodDelete,
+	forOperators(s, operation("delete-token", http.MethodDelete,
 		"/tokens/{id}", "Make a join token void that no cluster has used (operators)", noContent), s.deleteToken)
-	huma.Register(s.api, operation("broker-status", http.MethodGet,
+	forOperators(s, operation("broker-status", http.MethodGet,
 		"/broker", "The state of the broker (operators)"), s.brokerStatus)
+}
+
+// forOperators registers a route that answers operators only.
+func forOperators[In, Out any](s *Server, o huma.Operation, do func(context.Context, *In) (*Out, error)) {
+	huma.Register(s.api, o, func(ctx context.Context, in *In) (*Out, error) {
+		if err := operator(ctx); err != nil {
+			return nil, err
+		}
+		return do(ctx, in)
+	})
 }
 
 func (s *Server) memberPayload(m *market.Member) api.Envelope[api.Member] {
@@ -63,9 +73,6 @@ func (s *Server) memberPayload(m *market.Member) api.Envelope[api.Member] {
 }
 
 func (s *Server) listMembers(ctx context.Context, in *struct{ Page }) (*body[page[api.Member]], error) {
-	if err := operator(ctx); err != nil {
-		return nil, err
-	}
 	var members []*market.Member
 	err := s.Exchange.Read(ctx, func(m *market.State) { members = m.Members() })
 	var items []api.Envelope[api.Member]
@@ -79,9 +86,6 @@ func (s *Server) setMember(ctx context.Context, in *struct {
 	ClusterPath
 	Step string `path:"step" enum:"approve,suspend,resume,revoke,remove,end-certificates"`
 }) (*body[api.Envelope[api.Member]], error) {
-	if err := operator(ctx); err != nil {
-		return nil, err
-	}
 	at := market.At(s.Authority.Now())
 	command := market.Command(market.SetMember{Cluster: in.Cluster, State: steps[in.Step], At: at})
 	if in.Step == endCertificates {
@@ -102,9 +106,6 @@ func (s *Server) setCaps(ctx context.Context, in *struct {
 	ClusterPath
 	Body api.Caps
 }) (*body[api.Envelope[api.Member]], error) {
-	if err := operator(ctx); err != nil {
-		return nil, err
-	}
 	caps, err := market.CapsOf("", in.Body)
 	if err != nil {
 		return nil, err
@@ -122,9 +123,6 @@ func (s *Server) setCaps(ctx context.Context, in *struct {
 }
 
 func (s *Server) listTokens(ctx context.Context, in *struct{ Page }) (*body[page[api.Token]], error) {
-	if err := operator(ctx); err != nil {
-		return nil, err
-	}
 	var items []api.Envelope[api.Token]
 	err := s.Exchange.Read(ctx, func(m *market.State) {
 		for _, t := range m.Tokens() {
@@ -141,9 +139,6 @@ const (
 )
 
 func (s *Server) createToken(ctx context.Context, in *struct{ Body api.TokenCreate }) (*body[api.TokenCreated], error) {
-	if err := operator(ctx); err != nil {
-		return nil, err
-	}
 	ttl := in.Body.TTL.Duration
 	if ttl == 0 {
 		ttl = defaultTTL
@@ -172,9 +167,6 @@ func (s *Server) createToken(ctx context.Context, in *struct{ Body api.TokenCrea
 func (s *Server) deleteToken(ctx context.Context, in *struct {
 	ID string `path:"id" maxLength:"80"`
 }) (*struct{}, error) {
-	if err := operator(ctx); err != nil {
-		return nil, err
-	}
 	if _, err := s.Exchange.Do(ctx, market.DeleteToken{ID: in.ID}); err != nil {
 		return nil, wrap(err)
 	}
@@ -183,11 +175,9 @@ func (s *Server) deleteToken(ctx context.Context, in *struct {
 }
 
 func (s *Server) brokerStatus(ctx context.Context, _ *struct{}) (*body[api.BrokerState], error) {
-	if err := operator(ctx); err != nil {
-		return nil, err
-	}
 	out := api.BrokerState{
-		URL: s.URL, Since: s.started.Meta(), Protocol: api.Protocol, Members: map[api.MemberState]int{}, Reservations: map[api.State]int{},
+		URL: s.URL, Since: s.started.Meta(), Protocol: api.Protocol,
+		Members: map[api.MemberState]int{}, Reservations: map[api.State]int{},
 	}
 	err := s.Exchange.Read(ctx, func(m *market.State) {
 		out.Lineage, out.Revision, out.Tokens = s.Exchange.Lineage(), m.Revision, len(m.Tokens())
@@ -209,9 +199,6 @@ func (s *Server) createCertificate(ctx context.Context, in *struct {
 	ClusterPath
 	Body api.CertificateCreate
 }) (*body[api.CertificateCreated], error) {
-	if err := operator(ctx); err != nil {
-		return nil, err
-	}
 	if err := market.ValidCluster("cluster", in.Cluster); err != nil {
 		return nil, err
 	}
@@ -236,7 +223,9 @@ func (s *Server) createCertificate(ctx context.Context, in *struct {
 			Fix("have the request signed by the CA that its certificate is of: config/certmanager/member")
 	case errors.Is(err, tlsid.ErrNoCommonNames):
 		return nil, api.Errorf(api.CodeConflict, "%s",
-			err).Fix("start it with --broker-interface http, or let the cluster join: bourse broker token create --cluster %s", in.Cluster)
+			err).
+			Fix("start it with --broker-interface http, or let the cluster join: bourse broker token create --cluster %s",
+				in.Cluster)
 	case err != nil:
 		return nil, api.Invalid("request", "%s", err).
 			Fix("let the member make one: openssl req -new -newkey rsa:2048 -nodes -keyout tls.key -subj /CN=%s", in.Cluster)
@@ -252,9 +241,6 @@ func (s *Server) createCertificate(ctx context.Context, in *struct {
 func (s *Server) createOperator(ctx context.Context, in *struct {
 	Body api.OperatorCertificateCreate
 }) (*body[api.OperatorCertificateCreated], error) {
-	if err := operator(ctx); err != nil {
-		return nil, err
-	}
 	c := CallerOf(ctx)
 	if c.Certificate.Key != "" {
 		return nil, api.Errorf(api.CodeForbidden, "%s calls with a certificate: it cannot make another", c).

@@ -125,8 +125,8 @@ func csr(t *testing.T) []byte {
 	return request
 }
 
-// Whoever has shown no card is told so when it asks for capacity, and not later by a provider that
-// cannot check what it signs; nothing is held. With its card the same call is answered.
+// A member without a card gets an error when it requests capacity, not later from a provider that cannot verify its
+// signature. Nothing is held. With its card the same call succeeds.
 func TestAReservationNeedsACard(t *testing.T) {
 	ctx := context.Background()
 	f := servertest.Start(t, servertest.Options{})

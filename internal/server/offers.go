@@ -41,6 +41,7 @@ type CatalogSearch struct {
 	Type      string `query:"type" maxLength:"63" doc:"only offers of this type"`
 	Region    string `query:"region" maxLength:"128" doc:"only offers of sellers in this region"`
 	GPU       string `query:"gpu" maxLength:"128" doc:"only plans with a GPU, of sellers that have a GPU whose name contains this"`
+	SellerGPU string `query:"sellerGpu" maxLength:"128" doc:"only offers of sellers that have a GPU whose name contains this, also plans without a GPU"`
 	Currency  string `query:"currency" maxLength:"3" doc:"only plans in this currency, and free plans"`
 	MaxPrice  string `query:"maxPrice" maxLength:"40" doc:"only plans whose smallest purchase costs at most this (3EUR/hour), for the requested time"`
 	Available bool   `query:"available" doc:"only plans that are not sold out"`
@@ -54,7 +55,8 @@ type CatalogSearch struct {
 
 func (in *CatalogSearch) query() (api.CatalogQuery, error) {
 	q := api.CatalogQuery{
-		Text: in.Text, Seller: in.Seller, Type: in.Type, Region: in.Region, GPU: in.GPU, Currency: in.Currency,
+		Text: in.Text, Seller: in.Seller, Type: in.Type, Region: in.Region, GPU: in.GPU,
+		SellerGPU: in.SellerGPU, Currency: in.Currency,
 		Available: in.Available, Hidden: in.Hidden, Uptime: in.Uptime,
 	}
 	if in.Sort != "name" {
@@ -144,7 +146,8 @@ func (s *Server) looker(ctx context.Context) (*api.Card, error) {
 // listing returns an offer as the catalog shows it, with its cost for a duration.
 func listing(f *match.Found, now market.Time, d time.Duration) api.Envelope[api.Listing] {
 	out := api.Listing{
-		Seller: f.Signed.Seller, Name: f.Signed.Name, Version: f.Signed.Version, Digest: f.Digest, Document: f.Document, Offer: f.Signed.Offer,
+		Seller: f.Signed.Seller, Name: f.Signed.Name, Version: f.Signed.Version,
+		Digest: f.Digest, Document: f.Document, Offer: f.Signed.Offer,
 		Properties: f.Card().Properties, Fresh: f.Fresh(now), Plans: map[string]api.PlanListing{},
 	}
 	out.SilentSince, out.Fading = silence(f.Listing, now)

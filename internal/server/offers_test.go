@@ -94,8 +94,8 @@ func TestTradeOverREST(t *testing.T) {
 		t.Errorf("bought what is off sale: %v", err)
 	}
 
-	// What was asked before has the same answer, whatever has become of the offer; the same key for
-	// another purchase has none.
+	// An earlier request has the same answer after any change of the offer. The same key for another purchase
+	// is refused.
 	again, err := rome.Reserve(ctx, "key", purchase(nil))
 	now := must(rome.Reservation(ctx, r.ID))(t)
 	if diff := cmp.Diff(now.Payload.Sale, again.Payload.Sale); err != nil || again.ID != r.ID || diff != "" {

@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
@@ -24,7 +27,7 @@ func patient(cores string, priority int32) api.Request {
 // becomes waits until a reservation of a member is in a state.
 func becomes(t *testing.T, m *servertest.Member, id string, want api.State) (r client.Reservation) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		var err error
 		if r, err = m.Client.Reservation(t.Context(), id); err == nil && r.Payload.State == want {
 			return r
@@ -35,8 +38,8 @@ func becomes(t *testing.T, m *servertest.Member, id string, want api.State) (r c
 	}
 }
 
-// Whatever makes room serves who waits, in order; a repeat is a repeat; places are said, to those
-// whom they concern; nobody fills the queue.
+// Freed capacity serves waiting requests in their order. A repeat changes nothing. Consumers see their own
+// places. Nobody fills the queue.
 func TestQueue(t *testing.T) {
 	ctx := t.Context()
 	f := servertest.Start(t, servertest.Options{Caps: market.Caps{Pending: 3, Priority: 9}})
@@ -118,7 +121,7 @@ func TestNoStarvation(t *testing.T) {
 	if err != nil || large.Payload.State != api.Pending {
 		t.Fatalf("%+v, %v", large.Payload, err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		e, err := paris.Client.Evaluate(ctx, transporttest.Request("1"))
 		if err == nil && len(e.Clusters) > 0 && f.Server.Queue.Kept(0) == "milan" {
 			break
@@ -136,4 +139,101 @@ func TestNoStarvation(t *testing.T) {
 		}
 	}
 	becomes(t, rome, large.ID, api.Held)
+}
+
+// A bookmark says when a cluster last had more capacity, also while no request waits.
+func TestBookmarksSayThatThereIsMore(t *testing.T) {
+	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Quiet: 20 * time.Millisecond}})
+	rome, milan := f.Join("rome"), f.Join("milan")
+	grown := func(than int64) (last int64) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := rome.Client.Watch(ctx, "", func(e api.WatchEvent) error {
+			if last = e.Grown; last > than {
+				return errEnough
+			}
+			return nil
+		})
+		if !errors.Is(err, errEnough) {
+			t.Fatal(err)
+		}
+		return last
+	}
+	milan.Advertise("4")
+	first := grown(0)
+	milan.Advertise("6")
+	grown(first)
+}
+
+// A cluster that asked what fits gets a bookmark as soon as another has more capacity, also while nothing else
+// happens.
+func TestABookmarkFollowsAnAskWhatFits(t *testing.T) {
+	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Quiet: time.Hour}})
+	rome, milan := f.Join("rome"), f.Join("milan")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	bookmarks, ended := make(chan int64, 10), make(chan error, 1)
+	go func() {
+		ended <- rome.Client.Watch(ctx, "", func(e api.WatchEvent) error {
+			if e.Type == api.WatchBookmark {
+				bookmarks <- e.Grown
+			}
+			return nil
+		})
+	}()
+	next := func() int64 {
+		t.Helper()
+		select {
+		case grown := <-bookmarks:
+			return grown
+		case err := <-ended:
+			t.Fatal(err)
+			return 0
+		}
+	}
+	before := next()
+	for _, cpu := range []string{"4", "6"} {
+		q := api.EvaluationCreate{Request: transporttest.Request("100"), Fitting: api.Fitting{Fits: 8}}
+		if _, err := rome.Client.Fit(ctx, q); err != nil {
+			t.Fatal(err)
+		}
+		milan.Advertise(cpu)
+		grown := next()
+		if grown <= before {
+			t.Errorf("with %s CPUs a bookmark says %d, after %d", cpu, grown, before)
+		}
+		before = grown
+	}
+}
+
+// What is kept for a request that waits fits nobody else.
+func TestFitsLeaveOutWhatIsKept(t *testing.T) {
+	f := servertest.Start(t, servertest.Options{Caps: market.Caps{Pending: 3}})
+	rome, paris, milan := f.Join("rome"), f.Join("paris"), f.Join("milan")
+	milan.Advertise("4")
+	first, err := rome.Client.Reserve(t.Context(), "first", transporttest.Request("2"))
+	if err != nil || first.Payload.State != api.Held {
+		t.Fatalf("%+v, %v", first.Payload, err)
+	}
+	fits := func() int {
+		t.Helper()
+		q := api.EvaluationCreate{Request: transporttest.Request("1"), Fitting: api.Fitting{Fits: 8}}
+		e, err := paris.Client.Fit(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Fits.Qualified
+	}
+	if n := fits(); n != 1 {
+		t.Fatalf("%d clusters have room", n)
+	}
+	if _, err := rome.Client.Reserve(t.Context(), "large", patient("4", 0)); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); fits() != 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("what is kept still fits")
+		}
+	}
 }

@@ -133,10 +133,22 @@ func (m *relay) post(at route, document string, expires time.Time) error {
 		m.drop(m.oldest(most))
 	}
 	m.keep(at, next)
-	for b := range m.inboxes[at.to] {
+	m.wake(at.to)
+	return nil
+}
+
+// wake wakes the watches of a cluster. The lock is held.
+func (m *relay) wake(cluster string) {
+	for b := range m.inboxes[cluster] {
 		b.wake()
 	}
-	return nil
+}
+
+// sendBookmark lets the watches of a cluster send a bookmark.
+func (m *relay) sendBookmark(cluster string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.wake(cluster)
 }
 
 func (m *relay) keep(at route, l message) {

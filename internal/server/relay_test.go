@@ -29,7 +29,7 @@ var errHeard = errors.New("heard")
 // hears returns the first handshake message that a member's watch carries.
 func hears(t *testing.T, m *servertest.Member, during func()) (document string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err := m.Watch(ctx, "", func(e api.WatchEvent) error {
 		switch e.Type {

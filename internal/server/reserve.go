@@ -22,6 +22,10 @@ func (s *Server) evaluate(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
+	if in.Body.Fits > 0 { // the caller learns at once when asking again may help
+		cluster := l.Cluster // not l, which has the whole advertisement
+		s.Queue.OnGrown(cluster, func() { s.relay.sendBookmark(cluster) })
+	}
 	view, now := s.Exchange.View(), s.Exchange.Now()
 	if in.Body.Fits > 0 {
 		pods := make([]market.Amounts, len(in.Body.Pods))

@@ -49,7 +49,9 @@ type Options struct {
 	// InForce reports whether a document of a cluster is in force in that cluster's own Ledger. A connector,
 	// which has its Ledger, sets it for its own cluster. Nil: this server has no Ledger.
 	InForce func(ctx context.Context, cluster, reservation, document string) bool
-	Log     *slog.Logger
+	// Ledger is that of the agent whose connector this is. It keeps proposals. Nil: nobody proposes here.
+	Ledger *exchange.Exchange
+	Log    *slog.Logger
 }
 
 // Server serves a market.
@@ -91,6 +93,9 @@ func New(o Options) *Server {
 	if s.Authority != nil {
 		s.memberRoutes()
 		s.joinRoutes()
+	}
+	if s.Ledger != nil {
+		s.proposalRoutes()
 	}
 	describe(s.api, toBroker)
 	s.handler = routed(mux)

@@ -19,7 +19,8 @@ import (
 
 func (s *Server) watchRoutes() {
 	huma.Register(s.api, operation("watch", http.MethodGet, "/watch",
-		"Watch the caller's reservations, the membership of their other parties and, on request, the catalog: NDJSON of WatchEvent. "+
+		"Watch the caller's reservations, the membership of their other parties and, on request, the catalog: "+
+			"NDJSON of WatchEvent. "+
 			"A snapshot comes first, then changes. Bookmarks carry the token to resume from"), s.watch)
 }
 
@@ -67,7 +68,7 @@ func (s *Server) watch(ctx context.Context, in *struct {
 		defer s.calls.addWatch(cluster, w.GiveWay)()
 		complete := revision == 0 || lineage != w.Lineage || revision > w.Revision
 		stream{s, newEventWriter(ctx, answer, s.calls.bounds.Stall),
-			caller, w.Lineage, map[string]api.MemberState{}, catalog}.run(ctx, w, complete)
+			caller, w.Lineage, map[string]api.MemberState{}, new(*market.Enabled), catalog}.run(ctx, w, complete)
 	}}, nil
 }
 
@@ -94,6 +95,7 @@ type stream struct {
 	caller  Caller
 	lineage string
 	told    map[string]api.MemberState // the last sent membership of other parties, by cluster
+	chosen  **market.Enabled           // the last sent choice of the caller
 	catalog *catalogCursor             // nil: the watch is without the catalog
 }
 
@@ -101,7 +103,8 @@ func (t stream) run(ctx context.Context, w *exchange.Watch, complete bool) {
 	inbox := t.s.relay.open(t.caller.Name, w.Wake)
 	defer inbox.close()
 	begin := func(events *events) error {
-		return events.add(api.WatchEvent{Type: api.WatchSnapshot, Complete: complete})
+		*t.chosen = t.choice()
+		return events.add(api.WatchEvent{Type: api.WatchSnapshot, Complete: complete, Providers: providers(*t.chosen)})
 	}
 	changed, last, checked := w.Snapshot, w.Revision, time.Now()
 	quiet := t.s.calls.bounds.Quiet
@@ -151,10 +154,16 @@ func (t stream) tell(w *exchange.Watch, begin func(*events) error,
 				return err
 			}
 		}
+		if now := t.choice(); now != *t.chosen {
+			*t.chosen = now
+			if err := events.add(api.WatchEvent{Type: api.WatchChoice, Providers: providers(now)}); err != nil {
+				return err
+			}
+		}
 		if err := t.objects(events, changed); err != nil {
 			return err
 		}
-		for _, e := range inbox.read(t.standings(nil, w.Met())) {
+		for _, e := range inbox.read(t.standings(nil, w.ChangedParties())) {
 			if err := events.add(e); err != nil {
 				return err
 			}
@@ -168,8 +177,24 @@ func (t stream) tell(w *exchange.Watch, begin func(*events) error,
 	})
 }
 
+// choice returns which providers the caller chose, nil if all may serve it.
+func (t stream) choice() *market.Enabled {
+	l := t.s.Exchange.View().Listing(t.caller.Name)
+	if l == nil || l.Member == nil {
+		return *t.chosen
+	}
+	return l.Member.Enabled
+}
+
+func providers(chosen *market.Enabled) *[]string {
+	if chosen == nil {
+		return nil
+	}
+	return &chosen.Providers
+}
+
 func (t stream) bookmark(revision uint64) api.WatchEvent {
-	return api.WatchEvent{Type: api.WatchBookmark, Token: token(t.lineage, revision)}
+	return api.WatchEvent{Type: api.WatchBookmark, Token: token(t.lineage, revision), Grown: t.s.Queue.Grown()}
 }
 
 func (t stream) objects(events *events, records []*market.Reservation) error {

@@ -26,10 +26,10 @@ type watched struct {
 	token    string
 }
 
-// watch watches from a token until enough says so after a bookmark, or 10 s.
+// watch watches from a token until enough says so after a bookmark, or a minute.
 func watch(t *testing.T, c *client.Client, token string, enough func(watched) bool) watched {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	w := watched{states: map[string]api.State{}}
 	err := c.Watch(ctx, token, func(e api.WatchEvent) error {

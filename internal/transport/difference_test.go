@@ -69,8 +69,13 @@ func drawMeasurement(t *rapid.T, number int64) api.Measurement {
 		return api.Shape{Nodes: rapid.Int64Range(1, 3).Draw(t, "nodes"), Free: amounts.Draw(t, "free")}
 	})
 	pool := rapid.Custom(func(t *rapid.T) api.Pool {
+		var rest *api.Elsewhere
+		if rapid.Bool().Draw(t, "sells elsewhere") {
+			rest = &api.Elsewhere{Reserved: amounts.Draw(t, "reserved"), Used: amounts.Draw(t, "used"),
+				Sold: []api.SoldUnits{{Offer: "web", Plan: "small", Units: rapid.Int64Range(0, 3).Draw(t, "units")}}}
+		}
 		return api.Pool{
-			Capacity: amounts.Draw(t, "capacity"), Allocatable: amounts.Draw(t, "allocatable"),
+			Elsewhere: rest, Capacity: amounts.Draw(t, "capacity"), Allocatable: amounts.Draw(t, "allocatable"),
 			Allocated: amounts.Draw(t, "allocated"), Shared: amounts.Draw(t, "shared"),
 			Accounts: rapid.MapOf(rapid.SampledFrom([]string{"rome", "oslo"}), account).Draw(t, "accounts"),
 			Shapes:   rapid.SliceOfN(shape, 0, 2).Draw(t, "shapes"),

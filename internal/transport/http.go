@@ -109,6 +109,11 @@ func poolDifference(old, p api.Pool) (api.PoolDelta, bool) {
 		}
 		d.Shapes = p.Shapes
 	}
+	if !equality.Semantic.DeepEqual(old.Elsewhere, p.Elsewhere) {
+		if d.Elsewhere = p.Elsewhere; d.Elsewhere == nil {
+			d.Elsewhere = &api.Elsewhere{}
+		}
+	}
 	for consumer := range old.Accounts {
 		if _, still := p.Accounts[consumer]; !still {
 			d.Accounts[consumer] = nil

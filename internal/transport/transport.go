@@ -8,10 +8,20 @@ import (
 	"context"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // Reservation is a reservation as the broker shows it to this cluster.
 type Reservation = api.Envelope[api.Reservation]
+
+// Outlet is where a cluster lends: a broker, or its own connector.
+type Outlet struct {
+	Broker
+	// Via is the route to it: see package route.
+	Via string
+	// Knows reports whether it knows a reservation of this cluster's capacity. Nil: it knows all.
+	Knows func(*market.Reservation) bool
+}
 
 // Broker is one agent's access to a broker. Errors are [*api.Error]. After Unavailable and TooManyRequests,
 // repeat the call later. Repeating any call is harmless.

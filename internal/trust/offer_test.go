@@ -34,8 +34,7 @@ func TestOffer(t *testing.T) {
 	}
 }
 
-// Whatever a seller signs is an offer that the market can reckon with, or is refused with a clear
-// error; it never panics.
+// Any signed offer is one that the market can use, or is refused with a clear error. Nothing panics.
 func FuzzOffer(f *testing.F) {
 	for _, payload := range []string{web, `{}`, `{"offer":{"plans":[{}]}}`, `{"protocol":1,"seller":"milan","name":"web","version":1,"offer":{"plans":[{"name":"a","resources":{"cpu":"1e18"},"units":{"min":1,"max":1000000}}]}}`} {
 		f.Add(payload)

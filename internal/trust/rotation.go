@@ -95,14 +95,22 @@ func Heir(signed, pinned string) (*api.Card, []market.Former) {
 	return card, former
 }
 
-// Greet meets a known cluster again if its card shows a new key. It ignores an unknown cluster, which
-// [Demand.Meet] handles, and a card with a former key, which is old.
+// Greet meets a known cluster again if its card shows a new key or another number of namespaces. It ignores an
+// unknown cluster, which [Demand.Meet] handles, and a card with a former key, which is old.
 func (d Demand) Greet(ctx context.Context, m *exchange.Exchange, signed, cluster string) {
-	key, err := shown(signed)
+	key, namespaces, err := shown(signed)
 	if err != nil {
 		return
 	}
-	if keys, err := Keys(ctx, m, cluster); err == nil && !slices.Contains(keys, key) {
+	keys, err := Keys(ctx, m, cluster)
+	if err != nil {
+		return
+	}
+	var known *market.Member
+	if err := m.Read(ctx, func(s *market.State) { known = s.Member(cluster) }); err != nil || known == nil {
+		return
+	}
+	if !slices.Contains(keys, key) || known.Key == key.String() && known.MaxNamespaces != namespaces {
 		_, _, _ = d.Meet(ctx, m, signed, cluster) // Met reports the result
 	}
 }
@@ -153,7 +161,8 @@ func Vouch(key *clusterkey.Key, cluster, reservation, assignment, document strin
 		return "", nil
 	}
 	return key.Sign(api.DocumentVouch, api.Vouch{
-		Protocol: api.Protocol, Cluster: cluster, Reservation: reservation, Assignment: clusterkey.Digest(assignment).String(),
+		Protocol: api.Protocol, Cluster: cluster, Reservation: reservation,
+		Assignment: clusterkey.Digest(assignment).String(),
 	})
 }
 

@@ -243,6 +243,13 @@ func TestGreet(t *testing.T) {
 	}
 	greets("known", milan.Card(api.Properties{}), 0, milan)
 	greets("no card", "", 0, milan)
+	card := func(namespaces int32) string {
+		return milan.Sign(api.DocumentCard, api.Card{Cluster: milan.ID, Key: milan.Key.Public().String(),
+			MaxNamespaces: namespaces})
+	}
+	greets("another number of namespaces", card(3), 1, milan)
+	greets("the same number", card(3), 1, milan)
+	told = 0
 	milan.Rotate()
 	greets("a successor", milan.Card(api.Properties{}), 1, milan)
 	greets("an old card", old.Card(api.Properties{}), 1, milan)
@@ -288,8 +295,7 @@ func TestParties(t *testing.T) {
 	}
 }
 
-// Whatever links are shown in whatever order, a former key is one that really signed, in steps,
-// towards the key that is shown.
+// For any rotations in any order, a former key is one that signed, step by step, towards the shown key.
 func TestFormerIsProven(t *testing.T) {
 	parties := make([]*transporttest.Party, 4)
 	links := map[[2]int]string{}

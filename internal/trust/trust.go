@@ -11,12 +11,12 @@ package trust
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"slices"
 	"strings"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -56,8 +56,9 @@ func (d Demand) Meet(ctx context.Context, m *exchange.Exchange,
 	former := Former(cluster, key, card.Rotations)
 	endorsed, inherited := d.endorsed(card, key, former, m.Now())
 	out, err := m.Do(ctx, market.Pin{
-		Cluster: cluster, Key: card.Key, Fingerprint: key.Fingerprint().String(), Former: former, Endorsed: endorsed, Inherited: inherited, Connector: card.Properties.Connector,
-		Legacy: card.Legacy,
+		Cluster: cluster, Key: card.Key, Fingerprint: key.Fingerprint().String(),
+		Former: former, Endorsed: endorsed, Inherited: inherited, Connector: card.Properties.Connector,
+		MaxNamespaces: card.MaxNamespaces, Legacy: card.Legacy,
 	})
 	if err == nil && d.Pinned != nil && d.Pinned() && !out.Member.Confirmed {
 		err = api.Errorf(api.CodeKeyUnconfirmed, "nobody has confirmed that cluster %s has the key %s",
@@ -90,7 +91,7 @@ func (d Demand) endorsed(card *api.Card, key clusterkey.PublicKey,
 
 // Open verifies that a card is signed by the key that it shows. Errors: BadSignature.
 func Open(signed string) (*api.Card, clusterkey.PublicKey, error) {
-	key, err := shown(signed)
+	key, _, err := shown(signed)
 	if err != nil {
 		return nil, key, api.Errorf(api.CodeBadSignature, "card: %s", err)
 	}
@@ -104,15 +105,17 @@ func Open(signed string) (*api.Card, clusterkey.PublicKey, error) {
 	return &card, key, nil
 }
 
-// shown reads, unverified, the key that a card shows.
-func shown(signed string) (clusterkey.PublicKey, error) {
+// shown reads, unverified, the key that a card shows, and how many namespaces.
+func shown(signed string) (key clusterkey.PublicKey, namespaces int32, err error) {
 	var claimed struct {
-		Key string `json:"key"`
+		Key           string `json:"key"`
+		MaxNamespaces int32  `json:"maxNamespaces"`
 	}
 	if err := unverified(signed, &claimed); err != nil {
-		return clusterkey.PublicKey{}, err
+		return clusterkey.PublicKey{}, 0, err
 	}
-	return clusterkey.ParsePublicKey(claimed.Key)
+	key, err = clusterkey.ParsePublicKey(claimed.Key)
+	return key, claimed.MaxNamespaces, err
 }
 
 // unverified reads what a document claims, to find the key with which to verify it.
@@ -126,10 +129,7 @@ func unverified(signed string, into any) error {
 	if err != nil {
 		return err
 	}
-	if err := clusterkey.CheckQuantities(payload, into); err != nil {
-		return err
-	}
-	return json.Unmarshal(payload, into)
+	return clusterkey.Read(payload, into)
 }
 
 // Key returns the pinned key of a cluster. Errors: NotFound.
@@ -167,6 +167,26 @@ func Keys(ctx context.Context, m *exchange.Exchange, cluster string) ([]clusterk
 		keys = append(keys, key)
 	}
 	return keys, err
+}
+
+// KnownKeys returns the key of another cluster: the pinned one or, until the cluster has shown it, the one that the
+// admin named.
+func KnownKeys(ctx context.Context, m *exchange.Exchange) clusterkey.Known {
+	return func(cluster string) (is identity.Fingerprint) {
+		_ = m.Read(ctx, func(s *market.State) {
+			member := s.Member(cluster)
+			switch {
+			case member == nil:
+			case member.Expected() != "":
+				is, _ = identity.ParseFingerprint(member.Expected())
+			case member.Key != "":
+				if key, err := clusterkey.ParsePublicKey(member.Key); err == nil {
+					is = key.Fingerprint()
+				}
+			}
+		})
+		return is
+	}
 }
 
 // Signer returns the cluster with the pinned key that a document names as its signer, and that key.

@@ -173,8 +173,7 @@ func TestEndSigned(t *testing.T) {
 	}
 }
 
-// What is kept of others' words is short and printable, whatever they are; words that are fit stay
-// as they are.
+// Stored texts of others are short and printable. Texts that are so already stay the same.
 func FuzzText(f *testing.F) {
 	for _, seed := range []string{"", "no room", "\x1b[2J", "größer", "\xff", strings.Repeat("ü", 2000)} {
 		f.Add(seed)

@@ -32,8 +32,10 @@ func Reasons() []api.Reason {
 	return []api.Reason{
 		api.ReasonNoCandidate, api.ReasonReleased, api.ReasonCancelled, api.ReasonEnded, api.ReasonRevokedByProvider,
 		api.ReasonNotConfirmed, api.ReasonNotAccepted, api.ReasonAcceptanceDropped, api.ReasonInsufficient, api.ReasonPolicy,
-		api.ReasonNothingShared, api.ReasonKeyChanged, api.ReasonKeyUnconfirmed, api.ReasonUnreachable, api.ReasonNoNetwork, api.ReasonBadAssignment, api.ReasonLedgerFull, api.ReasonNoAnswer,
-		api.ReasonNotApproved, api.ReasonReclaimed, api.ReasonMemberRemoved, api.ReasonSuspended, api.ReasonPartFailed,
+		api.ReasonNothingShared, api.ReasonKeyChanged, api.ReasonKeyUnconfirmed,
+		api.ReasonUnreachable, api.ReasonNoNetwork, api.ReasonBadAssignment, api.ReasonLedgerFull, api.ReasonNoAnswer,
+		api.ReasonInUse, api.ReasonNamespacesFull, api.ReasonNotApproved, api.ReasonReclaimed,
+		api.ReasonMemberRemoved, api.ReasonSuspended, api.ReasonPartFailed,
 	}
 }
 

@@ -3,8 +3,10 @@ package arch
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -56,5 +58,34 @@ func TestEachKindHasAnExample(t *testing.T) {
 		if !shown[kind] {
 			t.Errorf("no example of a %s in docs/objects", kind)
 		}
+	}
+}
+
+// The commands of docs/migrate-catalog.md that read an agent's certificate leave its key to their user alone.
+func TestTheDocumentedLoopKeepsTheKey(t *testing.T) {
+	text, err := os.ReadFile("../../docs/migrate-catalog.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	loop := regexp.MustCompile(`(?m)(^    .*\n)*^    for part in (.*\n)+?    done\n`).Find(text)
+	if loop == nil {
+		t.Fatal("there is no such loop")
+	}
+	dir, bin := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "kubectl"), []byte("#!/bin/sh\necho a2V5\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "umask 022\n"+string(loop))
+	cmd.Dir, cmd.Env = dir, []string{"PATH=" + bin + ":" + os.Getenv("PATH")}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	key := filepath.Join(dir, "tls.key")
+	read, err := os.ReadFile(key)
+	if err != nil || string(read) != "key" {
+		t.Fatalf("it reads %q, %v", read, err)
+	}
+	if is, err := os.Stat(key); err != nil || is.Mode().Perm() != 0o600 {
+		t.Errorf("tls.key is %v, %v", is.Mode(), err)
 	}
 }

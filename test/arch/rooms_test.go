@@ -23,7 +23,7 @@ var rooms = map[string][]string{
 	"catalogcache":  {"route"},
 	"ledger":        nil,
 	"brokersession": {"route", "brokerswitch"},
-	"sharing":       nil,
+	"sharing":       {"route"},
 	"peers":         nil,
 	"liqowatch":     {"peeraddress"},
 	"handshake":     nil,
@@ -31,7 +31,8 @@ var rooms = map[string][]string{
 	"lending":       {"usage"},
 	"borrowing":     nil,
 	"peering":       nil,
-	"gate":          nil,
+	"pools":         nil,
+	"gate":          {"route"},
 	"requests":      nil,
 	"connector":     nil,
 	"sellers":       {"brokersession", "peeraddress", "route"},
@@ -44,7 +45,7 @@ var rooms = map[string][]string{
 	"settings":      {"connector", "peeraddress", "peers"},
 	"liqorooms": {
 		"borrowing", "brokersession", "doctor", "handshake", "lending", "lifecycle", "liqowatch", "peeraddress",
-		"peering", "peers", "settings", "sharing", "usage",
+		"peering", "peers", "pools", "settings", "sharing", "usage",
 	},
 }
 

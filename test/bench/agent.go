@@ -29,7 +29,7 @@ func agentAtScale(ctx context.Context, b *bench) ([]Figure, error) {
 	if err := s.start(ctx, b, nodes); err != nil {
 		return nil, err
 	}
-	empty, _, err := s.rest(ctx, 0, b.lasts(time.Minute))
+	empty, _, err := s.rest(ctx, b.lasts(time.Minute), advertises(0))
 	if err != nil {
 		return nil, err
 	}
@@ -37,16 +37,23 @@ func agentAtScale(ctx context.Context, b *bench) ([]Figure, error) {
 	if err := s.addPods(ctx, pods); err != nil {
 		return nil, err
 	}
-	full, lists, err := s.rest(ctx, pods, b.lasts(150*time.Second))
+	full, since, err := s.rest(ctx, b.lasts(150*time.Second), advertises(pods))
 	if err != nil {
 		return nil, err
+	}
+	requests, err := s.cluster.Requests(since)
+	lists := 0
+	for _, r := range requests {
+		if r.Verb == "list" && strings.HasPrefix(r.UserAgent, "bourse/") {
+			lists++
+		}
 	}
 	return []Figure{
 		atMost(128, "agent, 1,000 nodes, 30,000 pods: memory (RSS)", full/(1<<20), "MiB"),
 		atMost(1024, "agent, memory of a pod", (full-empty)/float64(pods), "B"),
 		atMost(0, "agent, LISTs at the API server while at rest", float64(lists), ""),
 		plain("agent, 1,000 nodes, no pods: memory (RSS)", empty/(1<<20), "MiB"),
-	}, nil
+	}, err
 }
 
 const clusterName = "scale"
@@ -56,29 +63,36 @@ type scale struct {
 	cluster     *lab.Cluster
 	stopCluster func()
 	broker      *process
+	kubeconfig  string
 	program     string
 	dir         string
 }
 
 func (s *scale) start(ctx context.Context, b *bench, nodes int) error {
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return err
-	}
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath",
-		"-o", s.program, "github.com/bourse-dev/bourse/cmd/bourse")
-	build.Env, build.Stderr = append(os.Environ(), "CGO_ENABLED=0"), os.Stderr
-	err := build.Run()
+	err := s.build(ctx)
 	if err != nil {
 		return err
 	}
 	if s.cluster, s.stopCluster, err = b.lightCluster(ctx, clusterName); err != nil {
 		return err
 	}
+	s.kubeconfig = s.cluster.Kubeconfig()
 	if err := s.addNodes(ctx, nodes); err != nil {
 		return err
 	}
 	s.broker, err = start(ctx, b.orders("agent"))
 	return err
+}
+
+// build builds the agent's program.
+func (s *scale) build(ctx context.Context) error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath",
+		"-o", s.program, "github.com/bourse-dev/bourse/cmd/bourse")
+	build.Env, build.Stderr = append(os.Environ(), "CGO_ENABLED=0"), os.Stderr
+	return build.Run()
 }
 
 const sharing = `
@@ -128,63 +142,73 @@ func (s *scale) stop() {
 	}
 }
 
-// rest starts the agent, lets it come to rest, and then looks at it for a third of the time: the most
-// memory that it takes, in bytes, and how often it lists anything.
-func (s *scale) rest(ctx context.Context, pods int, lasts time.Duration) (memory float64, lists int, err error) {
+// rest runs the agent, and lets it come to rest once known says so. It then looks at the agent for the last third
+// of the time: since. It returns the most memory that the agent takes then, in bytes.
+func (s *scale) rest(ctx context.Context, lasts time.Duration,
+	known func(context.Context, *client.Client) (bool, error)) (memory float64, since time.Time, err error) {
+	err = s.withAgent(ctx, func(ctx context.Context, operator *client.Client, agent int) error {
+		for is := false; !is; time.Sleep(500 * time.Millisecond) {
+			if is, err = known(ctx, operator); err != nil {
+				return err
+			}
+		}
+		since = time.Now().Add(lasts * 2 / 3)
+		for end := since.Add(lasts / 3); time.Now().Before(end); {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(500 * time.Millisecond):
+			}
+			now, err := residentBytes(agent)
+			if err != nil {
+				return err
+			}
+			if time.Now().After(since) {
+				memory = max(memory, now)
+			}
+		}
+		return nil
+	})
+	return memory, since, err
+}
+
+// withAgent runs the agent for as long as do runs. Its context ends with the agent. agent is the process.
+func (s *scale) withAgent(ctx context.Context,
+	do func(ctx context.Context, operator *client.Client, agent int) error) error {
 	operator := client.New("unix://"+s.broker.socket(), nil)
 	token, err := operator.CreateToken(ctx, clusterName, time.Hour)
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
 	agent := exec.CommandContext(ctx, s.program, "agent", "--log-level=warn",
 		"--cluster-id="+clusterName, "--join="+token.Token,
-		"--kubeconfig="+s.cluster.Kubeconfig(), "--identity-dir="+filepath.Join(s.dir,
+		"--kubeconfig="+s.kubeconfig, "--identity-dir="+filepath.Join(s.dir,
 			"identity"), "--socket="+filepath.Join(s.dir, "agent.sock"))
 	agent.Stderr = os.Stderr
 	if err := agent.Start(); err != nil {
-		return 0, 0, err
+		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- agent.Wait() }()
-	defer func() { _ = agent.Process.Kill(); <-ended; ended <- nil }()
-	begin := time.Now()
-	for known := false; !known || time.Since(begin) < lasts; {
-		select {
-		case err := <-ended:
-			ended <- nil
-			return 0, 0, fmt.Errorf("the agent ended: %v", err)
-		case <-ctx.Done():
-			return 0, 0, ctx.Err()
-		case <-time.After(500 * time.Millisecond):
-		}
-		if !known {
-			if known, err = advertised(ctx, operator, pods); err != nil {
-				return 0, 0, err
-			}
-			begin = time.Now()
-			continue
-		}
-		now, err := residentBytes(agent.Process.Pid)
-		if err != nil {
-			return 0, 0, err
-		}
-		if time.Since(begin) > lasts*2/3 {
-			memory = max(memory, now)
-		}
-	}
-	lists, err = s.lists(begin.Add(lasts * 2 / 3))
-	return memory, lists, err
+	ctx, end := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		end(fmt.Errorf("the agent ended: %v", agent.Wait()))
+	}()
+	defer func() { _ = agent.Process.Kill(); <-ended }()
+	return do(ctx, operator, agent.Process.Pid)
 }
 
-// advertised says whether the broker has heard of so many pods.
-func advertised(ctx context.Context, operator *client.Client, pods int) (bool, error) {
-	c, err := operator.Cluster(ctx, clusterName)
-	if api.CodeOf(err) == api.CodeNotFound {
-		return false, nil
+// advertises says whether the broker knows of so many pods.
+func advertises(pods int) func(context.Context, *client.Client) (bool, error) {
+	return func(ctx context.Context, operator *client.Client) (bool, error) {
+		c, err := operator.Cluster(ctx, clusterName)
+		if api.CodeOf(err) == api.CodeNotFound {
+			return false, context.Cause(ctx)
+		}
+		pool, shared := c.Payload.Pools[api.GeneralPool]
+		taken := pool.Allocated[corev1.ResourceCPU]
+		return shared && taken.MilliValue() == int64(pods*podMillis), err
 	}
-	pool, shared := c.Payload.Pools[api.GeneralPool]
-	taken := pool.Allocated[corev1.ResourceCPU]
-	return shared && taken.MilliValue() == int64(pods*podMillis), err
 }
 
 // residentBytes is the resident memory of a process.
@@ -197,15 +221,4 @@ func residentBytes(pid int) (float64, error) {
 	var kib float64
 	_, err = fmt.Sscan(after, &kib)
 	return kib * 1024, err
-}
-
-// lists counts the agent's LISTs since a time.
-func (s *scale) lists(since time.Time) (n int, err error) {
-	requests, err := s.cluster.Requests(since)
-	for _, r := range requests {
-		if r.Verb == "list" && strings.HasPrefix(r.UserAgent, "bourse/") {
-			n++
-		}
-	}
-	return n, err
 }

@@ -97,13 +97,9 @@ func (b *books) store(ctx context.Context, events []market.Event) error {
 	for _, e := range events[:folded] {
 		b.state.Apply(e)
 	}
-	state, err := b.state.Snapshot()()
-	if err != nil {
-		return err
-	}
 	head := journal.Genesis()
 	head.Revision = b.state.Revision
-	if err := j.Begin(ctx, head, state); err != nil {
+	if err := j.Begin(ctx, head, b.state.Snapshot()); err != nil {
 		return err
 	}
 	for rest := events[folded:]; len(rest) > 0; {
@@ -118,9 +114,11 @@ func (b *books) store(ctx context.Context, events []market.Event) error {
 			}
 			encoded = append(encoded, data)
 		}
-		if head, err = j.Append(ctx, head, encoded); err != nil {
+		next, err := j.Append(ctx, head, encoded)
+		if err != nil {
 			return err
 		}
+		head = next
 	}
 	return nil
 }

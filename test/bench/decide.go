@@ -56,6 +56,8 @@ const where = `region == "eu" && "amd64" in architectures && allocatable.cpu >= 
 // decider is a federation as an ordinary one may look, and what one consumer asks of it.
 type decider struct {
 	engine  *match.Engine
+	books   *market.State
+	number  int64 // of the last measurements
 	view    *market.View
 	now     market.Time
 	request api.Request
@@ -63,8 +65,8 @@ type decider struct {
 }
 
 func newDecider(clusters int, where string) (*decider, error) {
-	d := &decider{engine: match.New(), now: market.At(time.Now())}
 	s := market.New("")
+	d := &decider{engine: match.New(), books: s, number: 1, now: market.At(time.Now())}
 	for i := range clusters {
 		if err := d.put(s, i); err != nil {
 			return nil, err
@@ -84,8 +86,10 @@ func (d *decider) put(s *market.State, i int) error {
 		Region: []string{"eu", "eu", "us"}[i%3], Zones: []string{"a", "b"}, Architectures: []string{"amd64", "arm64"},
 		Kubernetes: "v1.35.4", Labels: map[string]string{"tier": "gold"},
 	}}
-	s.Apply(market.Event{Time: d.now, Member: &market.Member{Cluster: id,
-		State: api.MemberActive, Key: "key", Card: card}})
+	if s.Member(id) == nil {
+		s.Apply(market.Event{Time: d.now, Member: &market.Member{Cluster: id,
+			State: api.MemberActive, Key: "key", Card: card}})
+	}
 	has := resources("cpu", fmt.Sprint(64+i%97), "memory", "256Gi",
 		"pods", "500", "ephemeral-storage", "1Ti", "nvidia.com/gpu", "8")
 	pool, heard := api.Pool{Capacity: has, Allocatable: has, Shared: has}, d.now
@@ -96,8 +100,7 @@ func (d *decider) put(s *market.State, i int) error {
 		heard -= market.Time(market.Lease.Milliseconds())
 	}
 	measured, err := market.Measure(api.Measurement{
-		Sequence: api.Sequence{Incarnation: 1,
-			Number: 1}, Terms: &api.Terms{}, Pools: map[string]api.Pool{api.GeneralPool: pool},
+		Sequence: api.Sequence{Incarnation: 1, Number: d.number}, Terms: &api.Terms{}, Pools: map[string]api.Pool{api.GeneralPool: pool},
 	})
 	if err != nil {
 		return err

@@ -22,9 +22,8 @@ func (b *bench) syncRate(lasts time.Duration) (float64, error) {
 	return float64(d.syncs) / time.Since(begin).Seconds(), nil
 }
 
-// beside does something and returns, in milliseconds, the 99th percentile of what a single write took that
-// the disk was asked for every ten milliseconds meanwhile: what a journal has to wait for, whoever else is on
-// the disk.
+// beside does something and returns the 99th percentile, in milliseconds, of the time for a single write. It makes one
+// write every ten milliseconds meanwhile. That is the time that a journal waits, with all other load on the disk.
 func (b *bench) beside(do func() error) (p99 float64, err error) {
 	d, err := b.openDisk()
 	if err != nil {

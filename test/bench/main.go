@@ -1,7 +1,7 @@
 // Command bench measures the figures that Bourse promises, all in one run, and writes them as a
 // table and as bench.json:
 //
-//	go run ./test/bench                   everything, about sixteen minutes
+//	go run ./test/bench                   everything, about 27 minutes
 //	go run ./test/bench -run 'held|decide'
 //	go run ./test/bench -quick            to see that it works; the figures are worth less
 //	go run ./test/bench -run held -profile /tmp/p && go tool pprof -top /tmp/p/held-broker.pprof
@@ -37,6 +37,7 @@ type measurement struct {
 
 var measurements = []measurement{
 	{"decide", decide},
+	{"fits", fits},
 	{"market", marketAlone},
 	{"advertise", advertise},
 	{"reserved", reserved},
@@ -50,7 +51,10 @@ var measurements = []measurement{
 	{"tell", tell},
 	{"connected", connected},
 	{"agent", agentAtScale},
+	{"hub", hubAtRest},
 	{"ready", ready},
+	{"burst", burst},
+	{"dead", dead},
 }
 
 // bench is one run.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"slices"
 	"time"
@@ -19,11 +18,10 @@ import (
 	"github.com/bourse-dev/bourse/test/lab"
 )
 
-// ready measures how long it takes from a request to a Ready virtual node, from nothing and back to
-// nothing each time, against the same done with Liqo's own objects by a client that has the rights
-// of both clusters' admins. The two take turns, each from rest, so that both meet the same machine;
-// thirty of each, because medians of ten differ by a tenth and more from run to run, by which turns
-// the collections of the API servers fall into.
+// ready measures the time from a request to a Ready virtual node, from nothing and back to nothing each time. A client
+// with the rights of both clusters' admins does the same with Liqo's own objects. The two take turns, each from rest,
+// so that both meet the same machine. There are thirty of each: medians of ten differ by a tenth and more from run to
+// run, because of the garbage collections of the API servers.
 func ready(ctx context.Context, b *bench) ([]Figure, error) {
 	runs := max(b.count(30), 2)
 	r := &readiness{}
@@ -59,14 +57,15 @@ func ready(ctx context.Context, b *bench) ([]Figure, error) {
 // is Ready may leave Liqo with a Node that nothing removes.
 const rest = time.Second
 
-// readiness is two clusters with Liqo. rome borrows from milan.
+// readiness is clusters with Liqo. rome borrows from milan.
 type readiness struct {
 	lab         *lab.Lab
 	federation  *federation.Federation
 	rome, milan *federation.Member
 }
 
-func (r *readiness) start(ctx context.Context) (err error) {
+// start starts rome, milan, and more clusters that lend.
+func (r *readiness) start(ctx context.Context, more ...string) (err error) {
 	if r.lab, err = lab.Start(ctx, lab.Options{Progress: os.Stderr}); err != nil {
 		return err
 	}
@@ -80,9 +79,14 @@ func (r *readiness) start(ctx context.Context) (err error) {
 		}
 	}
 	r.rome, r.milan = member("rome"), member("milan")
-	r.milan.Sharing = &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}
-	r.federation, err = federation.Start(ctx, federation.Options{Lab: r.lab,
-		Progress: os.Stderr, Members: []*federation.Member{r.rome, r.milan}})
+	members := []*federation.Member{r.rome, r.milan}
+	for _, name := range more {
+		members = append(members, member(name))
+	}
+	for _, provider := range members[1:] {
+		provider.Sharing = &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}
+	}
+	r.federation, err = federation.Start(ctx, federation.Options{Lab: r.lab, Progress: os.Stderr, Members: members})
 	if err != nil {
 		return err
 	}
@@ -92,7 +96,7 @@ func (r *readiness) start(ctx context.Context) (err error) {
 // offered waits until rome can reserve at milan.
 func (r *readiness) offered(ctx context.Context) error {
 	for ctx.Err() == nil {
-		e, err := r.rome.People(0).Evaluate(ctx, api.Request{Resources: asked()})
+		e, err := r.rome.People(0).Evaluate(ctx, api.Request{Resources: asked(), Target: "milan"})
 		if err == nil && e.Decision.Chosen == "milan" {
 			return nil
 		}
@@ -144,22 +148,17 @@ func (r *readiness) brokered(ctx context.Context) (time.Duration, error) {
 
 // nothingLeft waits until neither cluster has a namespace for the other.
 func (r *readiness) nothingLeft(ctx context.Context) error {
-	deadline := time.Now().Add(2 * time.Minute)
-	for time.Now().Before(deadline) && ctx.Err() == nil {
+	return waitUntil(ctx, 2*time.Minute, "nothing of the peering is left", func() (bool, error) {
 		left := 0
 		for _, m := range []*federation.Member{r.rome, r.milan} {
 			var list corev1.NamespaceList
 			if err := m.Objects.List(ctx, &list, kube.MatchingLabels{"liqo.io/tenant-namespace": "true"}); err != nil {
-				return err
+				return false, err
 			}
 			left += len(list.Items)
 		}
-		if left == 0 {
-			return nil
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	return fmt.Errorf("something of the peering is left: %w", context.Cause(ctx))
+		return left == 0, nil
+	})
 }
 
 // byHand does the same with Liqo's objects.

@@ -19,6 +19,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/journal"
@@ -140,17 +141,17 @@ func newMarketplace(ctx context.Context, c *lab.Cluster, running *sync.WaitGroup
 	return m, nil
 }
 
-func (m *marketplace) known(cluster string) []clusterkey.PublicKey {
+func (m *marketplace) known(cluster string) identity.Fingerprint {
 	for _, member := range m.members {
 		if member.cluster == cluster {
-			return []clusterkey.PublicKey{member.key.Public()}
+			return member.key.Public().Fingerprint()
 		}
 	}
-	return nil
+	return identity.Fingerprint{}
 }
 
 func (m *marketplace) caller(r *http.Request) (server.Caller, error) {
-	cluster, err := clusterkey.TLSPeer(*r.TLS, m.known)
+	cluster, _, err := clusterkey.TLSPeer(*r.TLS, m.known)
 	return server.Caller{Role: tlsid.RoleCluster, Name: cluster}, err
 }
 

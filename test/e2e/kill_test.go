@@ -12,8 +12,8 @@ import (
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// Whatever is killed, and whenever: what was asked for is reserved once, what was released is free,
-// and the books of all sides say the same.
+// After any process is killed at any time: each request is reserved once, released capacity is free, and the accounts
+// of all sides are the same.
 func TestKilledInTheMiddle(t *testing.T) {
 	w := start(t)
 	atMilan, atParis := w.now(t, w.milan, "cpu"), w.now(t, w.paris, "cpu")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -68,14 +69,22 @@ func milanIsBound(t *testing.T, c *lab.Cluster, admin kube.Client) {
 	if err := lab.WriteKubeconfig(issuer, "broker", config); err != nil {
 		t.Fatal(err)
 	}
+	tokens, err := kube.New(config, kube.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the issuer may make tokens", func(ctx context.Context) error {
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+			Namespace: accountOf("milan").Namespace, Name: kubernetes.Account}}
+		return tokens.SubResource("token").Create(ctx, account, &authenticationv1.TokenRequest{})
+	})
 	milans, err := kube.New(access(t, kubeconfigBy(t, c, issuer, "milan"), "milan").Config, kube.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := milans.List(t.Context(), kubernetes.List(kubernetes.Reservations),
-		kube.InNamespace(kubernetes.Namespace("milan"))); err != nil {
-		t.Errorf("milan's token: %v", err)
-	}
+	eventually(t, "milan's token is good for its reservations", func(ctx context.Context) error {
+		return milans.List(ctx, kubernetes.List(kubernetes.Reservations), kube.InNamespace(kubernetes.Namespace("milan")))
+	})
 	var said bytes.Buffer
 	if code := cli.Main([]string{"broker", "kubeconfig", "nobody", "--kubeconfig", issuer},
 		io.Discard, &said); code == 0 || !strings.Contains(said.String(), "the broker binds its members") {

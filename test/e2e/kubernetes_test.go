@@ -233,8 +233,8 @@ func romeSeesItsReservation(t *testing.T, romes kube.Client, id string) {
 	}
 }
 
-// littleIsWritten demands that where nothing happens nearly nothing is asked: a watch shows every
-// 20 s that it is alive, and rome advertises every 30 s, each of which takes up to four requests.
+// littleIsWritten checks that an idle federation makes nearly no requests. A watch shows every 20 s that it is alive,
+// and rome advertises every 30 s. Each takes up to four requests.
 func littleIsWritten(t *testing.T, c *lab.Cluster) {
 	eventually(t, "it is idle", func(context.Context) error {
 		all, err := c.Requests(time.Now().Add(-10 * time.Second))
@@ -322,6 +322,11 @@ func nobodySpeaksForAnother(t *testing.T, romes, admin kube.Client) {
 		if err := admin.Create(t.Context(), u); err == nil || !strings.Contains(err.Error(), "bourse-members") {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+	unquoted := kubernetes.Object(kubernetes.Reservations, mine, "by-hand") // as the prototype took it
+	unquoted.Object["spec"] = map[string]any{"requesterID": "rome", "requestedResources": map[string]any{"cpu": int64(2)}}
+	if err := kube.WithFieldValidation(admin, "Strict").Create(t.Context(), unquoted, kube.DryRunAll); err != nil {
+		t.Errorf("cpu: 2, without quotes: %v", err)
 	}
 	long := kube.RawPatch(types.MergePatchType, []byte(`{"spec":{"calls":{"c":{"method":"GET","path":"/","body":"`+strings.Repeat("x", kubernetes.MaxBody+1)+`"}}}}`))
 	if err := romes.Patch(t.Context(), own.DeepCopy(), long); !apierrors.IsInvalid(err) {

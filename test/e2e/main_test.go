@@ -25,8 +25,8 @@ import (
 type world struct {
 	*federation.Federation
 	lab *lab.Lab
-	// rome has 16 CPU and only borrows. milan has 48 and two agents, of which one leads; paris 32
-	// and 4 GPUs. Both lend all.
+	// rome has 16 CPU and only borrows. milan has 48 CPU and two agents, and one of them leads. paris has
+	// 32 CPU and 4 GPUs. Both lend everything.
 	rome, milan, paris *federation.Member
 }
 

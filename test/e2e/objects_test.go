@@ -25,11 +25,28 @@ func TestAPIServerRefuses(t *testing.T) {
 		return &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: api.Sharing{Pools: []api.PoolPolicy{{Name: pool}}}}
 	}
+	raw := func(kind, field, text string, spec map[string]any) kube.Object {
+		spec[field] = text
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": api.GroupVersion.String(), "kind": kind, "spec": spec}}
+		o.SetName("default")
+		if kind == "ResourceRequest" {
+			o.SetNamespace("default")
+		}
+		return o
+	}
+	one := func() map[string]any { return map[string]any{"resources": map[string]any{"cpu": "1"}} }
+	pools := func() map[string]any { return map[string]any{"pools": []any{map[string]any{"name": "general"}}} }
 	for _, c := range []struct {
 		name   string
 		object kube.Object
 		says   string
 	}{
+		// An agent that cannot read one object would see no further object of its kind.
+		{"a duration in days", raw("ResourceRequest", "duration", "1d", one()), "spec.duration"},
+		{"an endless duration", raw("ResourceRequest", "duration", "99999999h", one()), "spec.duration"},
+		{"an empty wait", raw("ResourceRequest", "wait", "", one()), "spec.wait"},
+		{"a policy's duration in days", raw("SharingPolicy", "maxDuration", "7d", pools()), "spec.maxDuration"},
+		{"a policy's time in words", raw("SharingPolicy", "approveWithin", "a day", pools()), "spec.approveWithin"},
 		{"a policy of another name", policy("other", api.GeneralPool), `the SharingPolicy of a cluster is named "default"`},
 		{"a policy of another pool", policy("default", "GPUs"), "spec.pools[0].name"},
 		{"a policy without a pool", &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, "spec.pools"},
@@ -42,6 +59,11 @@ func TestAPIServerRefuses(t *testing.T) {
 		if err := w.rome.Objects.Create(t.Context(), c.object, kube.DryRunAll); !apierrors.IsInvalid(err) ||
 			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.says)
+		}
+	}
+	for _, good := range []string{"1h", "1.5h", "90m", "1h0m0.25s", "500ms"} {
+		if err := w.rome.Objects.Create(t.Context(), raw("ResourceRequest", "duration", good, one()), kube.DryRunAll); err != nil {
+			t.Errorf("a duration of %s: %v", good, err)
 		}
 	}
 

@@ -16,6 +16,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -69,6 +70,28 @@ func TestAgentsRightsAreTheLeast(t *testing.T) {
 	}
 }
 
+// usePools has people choose a provider of a VirtualNodePool, and stop it.
+func usePools(t *testing.T, m *federation.Member) {
+	t.Helper()
+	pool := &api.VirtualNodePool{ObjectMeta: metav1.ObjectMeta{Name: "rights"}, Spec: api.VirtualNodePoolSpec{
+		Namespaces: []string{"rights"}, Max: cpu("1"), Providers: api.PoolProviders{Only: []string{"nobody"}},
+	}}
+	if err := m.Objects.Create(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	people := m.People(0)
+	if _, err := people.PlanVirtualNodePool(t.Context(), "other", pool.Spec); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the agent knows the pool", func(ctx context.Context) error {
+		_, err := people.AdmitProvider(ctx, "rights", "somebody", api.Admission{Admitted: true})
+		return err
+	})
+	if err := people.StopVirtualNodePool(t.Context(), "rights", ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // useAllRights has agents do what they do not do every day.
 func useAllRights(t *testing.T, w *world) {
 	t.Helper()
@@ -99,6 +122,12 @@ func useAllRights(t *testing.T, w *world) {
 	if err := people.ReleaseLocally(t.Context(), id, api.Release{}); err != nil {
 		t.Fatal(err)
 	}
+	for _, m := range []*federation.Member{w.rome, w.paris} { // of a newer and an older API server
+		if _, err := m.People(0).VirtualNodePools(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	usePools(t, w.rome)
 	eventually(t, "it is released", func(ctx context.Context) error {
 		state, err := brokered(ctx, w.rome, id)
 		if err == nil && state != api.Released {

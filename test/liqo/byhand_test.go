@@ -30,11 +30,12 @@ var everyVirtualNode = corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelec
 // A peering made by hand, with a provider that lends by Bourse too, goes on as if there were no
 // Bourse: its own class, a Tenant that tolerates no handshake, resize, cordon, the same namespace
 // name, a pod that requests nothing, and the end. The other direction is brokered beside it, which
-// the doctor tells.
+// the doctor tells. liqo-broker's catalog lists what Liqo knows, of both.
 func TestAPeeringMadeByHandIsNotTouched(t *testing.T) {
 	w := start(t)
 	brokered := w.ask(t, w.rome, w.paris, "beside", amounts("1", "1Gi"))
 	brokered.becomes("Active")
+	w.listsForeignClusters(t, w.rome, w.paris)
 
 	h := byhand.Peering{Consumer: w.milan, Provider: w.paris}
 	must := func(err error) {
@@ -59,6 +60,7 @@ func TestAPeeringMadeByHandIsNotTouched(t *testing.T) {
 	s, err := h.Slice(t.Context(), "by-hand", corev1.ResourceList(amounts("2", "4Gi")))
 	must(err)
 	node("2")
+	w.listsForeignClusters(t, w.milan, w.paris)
 	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
 	granted := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: s.Name}}
 	edit := func(at *federation.Member, o kube.Object, patch string) {
@@ -103,6 +105,8 @@ func TestAPeeringMadeByHandIsNotTouched(t *testing.T) {
 	must(w.milan.Objects.Create(t.Context(), offloading))
 	has(w.milan, offloading, "namespace same is offloaded",
 		func() bool { return offloading.Status.OffloadingPhase == offv1beta1.ReadyOffloadingPhaseType })
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "same", Name: "default"}}
+	has(w.milan, account, "pods may be made in it", func() bool { return true })
 	grace := int64(1)
 	must(w.milan.Objects.Create(t.Context(),
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "same", Name: "careless"}, Spec: corev1.PodSpec{

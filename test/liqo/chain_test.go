@@ -154,8 +154,8 @@ func TestOneExpiresWhileTheConsumersAgentIsDead(t *testing.T) {
 	w.nothingLeft(t, w.rome, w.paris)
 }
 
-// uses waits until an instruction of the request shows what its account of two is granted and uses,
-// and by which namespaces.
+// uses waits until an instruction of the request shows the granted and used amounts of its account of two, by
+// namespace.
 func (a *asked) uses(namespace string, at *federation.Member, o kube.Object, namespaces []api.NamespaceUse) {
 	a.t.Helper()
 	eventually(a.t, fmt.Sprintf("the %T of %s shows what is used", o, a.request.Name), func(ctx context.Context) error {

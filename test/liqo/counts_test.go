@@ -63,8 +63,8 @@ func TestPodsThatRunOnAreCounted(t *testing.T) {
 		}
 		return fmt.Errorf("%d events", len(events.Items))
 	})
-	if most, has := resource.MustParse("1"), w.takes(t, w.milan, "runs-on-rome"); has.Cmp(most) > 0 {
-		t.Errorf("pods take %s of 1 CPU", has.String())
+	if has, err := w.takes(t.Context(), w.milan, "runs-on-rome"); err != nil || has.Cmp(resource.MustParse("1")) > 0 {
+		t.Errorf("pods take %s of 1 CPU, %v", has.String(), err)
 	}
 	a.release()
 	eventually(t, "the first is killed", func(ctx context.Context) error {
@@ -105,16 +105,13 @@ func (w *world) ends(t *testing.T, at *federation.Member, namespace, name string
 }
 
 // takes is the cpu that the pods of a namespace take of nodes.
-func (w *world) takes(t *testing.T, at *federation.Member, namespace string) (sum resource.Quantity) {
-	t.Helper()
+func (w *world) takes(ctx context.Context, at *federation.Member, namespace string) (sum resource.Quantity, err error) {
 	var pods corev1.PodList
-	if err := at.Objects.List(t.Context(), &pods, kube.InNamespace(namespace)); err != nil {
-		t.Fatal(err)
-	}
+	err = at.Objects.List(ctx, &pods, kube.InNamespace(namespace))
 	for _, p := range pods.Items {
 		if p.Spec.NodeName != "" {
 			sum.Add(helper.PodRequests(&p, helper.PodResourcesOptions{})[corev1.ResourceCPU])
 		}
 	}
-	return sum
+	return sum, err
 }

@@ -72,8 +72,10 @@ func (w *world) lendsDisks(t *testing.T, from, to *federation.Member) {
 		if err := from.Objects.Get(ctx, kube.ObjectKey{Name: "default"}, &policy); err != nil {
 			t.Fatal(err)
 		}
+		before := policy.DeepCopy()
 		policy.Spec.Pools[0].StorageClasses = classes
-		if err := from.Objects.Update(ctx, &policy); err != nil {
+		// The agent writes the policy's status meanwhile: an update would conflict.
+		if err := from.Objects.Patch(ctx, &policy, kube.MergeFrom(before)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -107,7 +109,7 @@ func mounts(claim string) func(*corev1.PodSpec) {
 	}
 }
 
-// isBound demands that a claim and its twin at the provider have a volume, of the classes of the
+// isBound waits until a claim and its twin at the provider have a volume, of the classes of the
 // two clusters.
 func (a *asked) isBound(claim *corev1.PersistentVolumeClaim, provider *federation.Member) {
 	a.t.Helper()
@@ -116,13 +118,15 @@ func (a *asked) isBound(claim *corev1.PersistentVolumeClaim, provider *federatio
 		key   kube.ObjectKey
 		class string
 	}{a.from: {kube.ObjectKeyFromObject(claim), "liqo"}, provider: {twin, "disk"}} {
-		var c corev1.PersistentVolumeClaim
-		if err := at.Objects.Get(a.t.Context(), want.key, &c); err != nil {
-			a.t.Fatal(err)
-		}
-		if c.Status.Phase != corev1.ClaimBound || c.Spec.VolumeName == "" || *c.Spec.StorageClassName != want.class {
-			a.t.Errorf("at %s the claim is %s, of class %s", at.Name, c.Status.Phase, *c.Spec.StorageClassName)
-		}
+		eventually(a.t, "claim "+claim.Name+" has its volume at "+at.Name, func(ctx context.Context) error {
+			var c corev1.PersistentVolumeClaim
+			err := at.Objects.Get(ctx, want.key, &c)
+			if err == nil && (c.Status.Phase != corev1.ClaimBound || c.Spec.VolumeName == "" ||
+				*c.Spec.StorageClassName != want.class) {
+				err = fmt.Errorf("it is %s, of class %s", c.Status.Phase, *c.Spec.StorageClassName)
+			}
+			return err
+		})
 	}
 }
 

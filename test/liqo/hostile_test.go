@@ -62,6 +62,9 @@ func TestAHostileConsumer(t *testing.T) {
 	name := market.SliceName("rome", "milan", api.GeneralPool)
 	control := w.as(t, w.rome, w.milan, "kubeconfig-controlplane-milan")
 	kubelet := w.as(t, w.rome, w.milan, "kubeconfig-resourceslice-"+name)
+	eventually(t, "rome may make pods at milan", func(ctx context.Context) error { // Active does not say so
+		return kubelet.List(ctx, &offv1beta1.ShadowPodList{}, kube.InNamespace("hostile-rome"))
+	})
 	at := kube.ObjectKey{Namespace: "liqo-tenant-rome", Name: name}
 	slice := func() *authv1beta1.ResourceSlice {
 		var s authv1beta1.ResourceSlice
@@ -274,9 +277,9 @@ func (w *world) withoutPolicy(t *testing.T, name string) {
 	if err := w.paris.Objects.Delete(t.Context(), &binding); err != nil {
 		t.Fatal(err)
 	}
+	w.finds(t, w.paris, health.PoliciesMissing, "") // the agent's cache knows
 	a := w.ask(t, w.rome, w.paris, "without-"+name, amounts("1", "1Gi"))
 	w.says(t, w.paris, "rome.consumer", name)
-	w.finds(t, w.paris, health.PoliciesMissing, "")
 	again := admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: binding.Name},
 		Spec: binding.Spec}
 	if err := w.paris.Objects.Create(t.Context(), &again); err != nil {

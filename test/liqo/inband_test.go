@@ -161,9 +161,10 @@ func (w *world) waitsForTheNetwork(t *testing.T) {
 // the test ends.
 func (w *world) hide(t *testing.T, m *federation.Member) {
 	t.Helper()
+	was := m.Flags[lab.LiqoControllerManager]
 	advertise := func(ctx context.Context, at string, access api.APIServerAccess) error {
 		flag := "--api-server-address-override=" + at
-		m.Flags[lab.LiqoControllerManager] = []string{flag}
+		m.Flags[lab.LiqoControllerManager] = append(slices.Clone(was), flag)
 		if err := m.Cluster.Restart(ctx, lab.LiqoControllerManager); err != nil {
 			return err
 		}
@@ -182,12 +183,24 @@ func (w *world) hide(t *testing.T, m *federation.Member) {
 		if err := m.Objects.Get(ctx, kube.ObjectKey{Name: "default"}, &p); err != nil {
 			return err
 		}
+		before := p.DeepCopy()
 		p.Spec.APIServerAccess = access
-		if err := m.Objects.Update(ctx, &p); err != nil {
+		if err := m.Objects.Patch(ctx, &p, kube.MergeFrom(before)); err != nil { // the agent writes its status
 			return err
 		}
 		w.restart(t, m)
 		return m.AwaitConnected(ctx)
+	}
+	says := func(at string, closed bool) {
+		t.Helper()
+		eventually(t, m.Name+"'s card says so", func(ctx context.Context) error {
+			c, err := w.rome.People(0).Cluster(ctx, m.Name)
+			if p := c.Payload.Properties; err == nil &&
+				(p.APIServer != at || (p.APIServerAccess == api.APIServerNetwork) != closed) {
+				err = fmt.Errorf("it says %+v", p)
+			}
+			return err
+		})
 	}
 	if err := advertise(t.Context(), closed, api.APIServerNetwork); err != nil {
 		t.Fatal(err)
@@ -195,15 +208,11 @@ func (w *world) hide(t *testing.T, m *federation.Member) {
 	t.Cleanup(func() {
 		if err := advertise(context.Background(), m.Cluster.Config().Host, api.APIServerDirect); err != nil {
 			t.Error(err)
+			return
 		}
+		says(m.Cluster.Config().Host, false) // the next test must not read the old card
 	})
-	eventually(t, m.Name+"'s card says so", func(ctx context.Context) error {
-		c, err := w.rome.People(0).Cluster(ctx, m.Name)
-		if p := c.Payload.Properties; err == nil && (p.APIServer != closed || p.APIServerAccess != api.APIServerNetwork) {
-			err = fmt.Errorf("it says %+v", p)
-		}
-		return err
-	})
+	says(closed, true)
 }
 
 // findsNoWay demands that the doctor says, or does not say, that nobody can reach the API server.
@@ -239,8 +248,9 @@ func (w *world) proxied(t *testing.T, m *federation.Member, address string) {
 	if err := m.Objects.Create(t.Context(), ip); err != nil {
 		t.Fatal(err)
 	}
+	before := ip.DeepCopy()
 	ip.Status.IP = networkingv1beta1.IP(address)
-	if err := m.Objects.Status().Update(t.Context(), ip); err != nil {
+	if err := m.Objects.Status().Patch(t.Context(), ip, kube.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.Cluster.Start(t.Context(), lab.LiqoProxy); err != nil {

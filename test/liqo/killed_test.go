@@ -18,9 +18,8 @@ import (
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// Whoever is killed, and at whichever step of what a reservation goes through, the rest is done
-// after it came back: in three turns each of the three processes is killed at each step, the moment
-// that the step's object is there, or gone.
+// If a process is killed at any step of a reservation, the rest is done after it is back. In three turns, each of the
+// three processes is killed at each step, the moment that the step's object appears, or is gone.
 func TestKilledAtEachStep(t *testing.T) {
 	w := start(t)
 	slice := market.SliceName("rome", "milan", api.GeneralPool)
@@ -38,47 +37,17 @@ func TestKilledAtEachStep(t *testing.T) {
 			v.kill()
 			v.start()
 		}
-		there := func(m *federation.Member, o kube.Object, namespace, name string) func(context.Context) error {
-			return func(ctx context.Context) error {
-				return m.Objects.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: name}, o)
-			}
-		}
-		gone := func(m *federation.Member, o kube.Object, namespace, name string) func(context.Context) error {
-			return func(ctx context.Context) error {
-				err := there(m, o, namespace, name)(ctx)
-				if err == nil {
-					return errors.New("it is there")
-				}
-				return kube.IgnoreNotFound(err)
-			}
-		}
 		atRome, atMilan := "liqo-tenant-milan", "liqo-tenant-rome"
 
 		a := w.ask(t, w.rome, w.milan, name, amounts("1", "1Gi"))
 		kill("it is asked for", func(ctx context.Context) error { return nil })
-		kill("it is held, and the provider is asked", func(ctx context.Context) error {
-			var list api.ProviderInstructionList
-			err := w.milan.Objects.List(ctx, &list)
-			for _, i := range list.Items {
-				if !i.Status.State.Over() {
-					return err
-				}
-			}
-			return cmp.Or(err, errors.New("no ProviderInstruction"))
-		})
+		kill("it is held, and the provider is asked", asksProvider(w.milan))
 		kill("the nonce is there", there(w.milan, &corev1.Secret{}, atMilan, "liqo-nonce"))
 		kill("the nonce is signed", there(w.rome, &corev1.Secret{}, atRome, "liqo-signed-nonce"))
 		kill("the Tenant is there", there(w.milan, &authv1beta1.Tenant{}, atMilan, "rome"))
 		kill("the Identity is there", there(w.rome, &authv1beta1.Identity{}, atRome, "controlplane-milan"))
 		kill("the ResourceSlice is there", there(w.rome, &authv1beta1.ResourceSlice{}, atRome, slice))
-		kill("the provider has granted it", func(ctx context.Context) error {
-			var copied authv1beta1.ResourceSlice
-			err := there(w.milan, &copied, atMilan, slice)(ctx)
-			if err == nil && len(copied.Status.Resources) == 0 {
-				err = errors.New("nothing is granted")
-			}
-			return err
-		})
+		kill("the provider has granted it", grants(w.milan, atMilan, slice))
 		kill("the Node is there", there(w.rome, &corev1.Node{}, "", slice))
 		kill("the namespace is offloaded", there(w.rome, &offv1beta1.NamespaceOffloading{}, name, "offloading"))
 		a.becomes(api.Active)
@@ -98,15 +67,61 @@ func TestKilledAtEachStep(t *testing.T) {
 	}
 }
 
+// there returns nil as soon as an object is there. It reads the object.
+func there(m *federation.Member, o kube.Object, namespace, name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return m.Objects.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: name}, o)
+	}
+}
+
+// gone returns nil as soon as an object is not there.
+func gone(m *federation.Member, o kube.Object, namespace, name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := there(m, o, namespace, name)(ctx)
+		if err == nil {
+			return errors.New("it is there")
+		}
+		return kube.IgnoreNotFound(err)
+	}
+}
+
+// asksProvider returns nil as soon as a provider is asked for a reservation that is not over.
+func asksProvider(provider *federation.Member) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var list api.ProviderInstructionList
+		err := provider.Objects.List(ctx, &list)
+		for _, i := range list.Items {
+			if !i.Status.State.Over() {
+				return err
+			}
+		}
+		return cmp.Or(err, errors.New("no ProviderInstruction"))
+	}
+}
+
+// grants returns nil as soon as a provider has granted a ResourceSlice something.
+func grants(provider *federation.Member, namespace, slice string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var copied authv1beta1.ResourceSlice
+		err := there(provider, &copied, namespace, slice)(ctx)
+		if err == nil && len(copied.Status.Resources) == 0 {
+			err = errors.New("nothing is granted")
+		}
+		return err
+	}
+}
+
 // at returns the moment that something is so.
 func at(t *testing.T, what string, is func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
+	var last error
 	for err := is(ctx); err != nil; err = is(ctx) {
 		if ctx.Err() != nil {
-			t.Fatalf("after %s still not: %s: %v", patience, what, err)
+			t.Fatalf("after %s still not: %s: %v", patience, what, last)
 		}
+		last = err                       // of a try that had time
 		time.Sleep(2 * time.Millisecond) // the steps are some 20 ms from each other
 	}
 }

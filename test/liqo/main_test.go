@@ -1,6 +1,7 @@
 package liqo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,7 +117,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func (w *world) start(ctx context.Context) error {
+// start starts the clusters and the broker, with more members than rome, milan and paris.
+func (w *world) start(ctx context.Context, more ...*federation.Member) error {
 	bourse, err := binary()
 	if err != nil {
 		return err
@@ -132,7 +134,7 @@ func (w *world) start(ctx context.Context) error {
 	w.rome, w.milan, w.paris = member("rome", "it"), member("milan", "it"), member("paris", "fr")
 	w.paris.AgentFlags = append(w.paris.AgentFlags, "--metrics-bind-address", w.metrics)
 	w.Federation, err = federation.Start(ctx, federation.Options{
-		Lab: w.lab, Binary: bourse, Progress: os.Stderr, Members: []*federation.Member{w.rome, w.milan, w.paris},
+		Lab: w.lab, Binary: bourse, Progress: os.Stderr, Members: append(more, w.rome, w.milan, w.paris),
 	})
 	return err
 }
@@ -177,7 +179,7 @@ func member(name, region string) *federation.Member {
 			"4s", "--excess-grace", "8s", "--peering-abandon", "30s"},
 	}
 	m.AgentFlags = append(m.AgentFlags, "--network-gateway",
-		map[string]string{"rome": "LoadBalancer", "milan": "NodePort", "paris": "outbound"}[name])
+		cmp.Or(map[string]string{"rome": "LoadBalancer", "milan": "NodePort"}[name], "outbound"))
 	gpu := map[string]string{"rome": "NVIDIA-T4", "milan": "NVIDIA-A100", "paris": "NVIDIA-T4"}[name]
 	for i := range 2 {
 		m.Nodes = append(m.Nodes, lab.Node{

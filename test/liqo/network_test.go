@@ -49,8 +49,9 @@ func reserves(t *testing.T, at *federation.Member, pods, external string) {
 		if err := at.Objects.Create(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
+		before := n.DeepCopy()
 		n.Status.CIDR = n.Spec.CIDR
-		if err := at.Objects.Status().Update(t.Context(), n); err != nil {
+		if err := at.Objects.Status().Patch(t.Context(), n, kube.MergeFrom(before)); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = at.Objects.Delete(context.Background(), n) })
@@ -145,8 +146,9 @@ func (d *dataPlane) connects(kind networkingv1beta1.ConnectionType) {
 	if err := d.at.Objects.Create(d.t.Context(), c); err != nil {
 		d.t.Fatal(err)
 	}
+	before := c.DeepCopy()
 	c.Status.Value = networkingv1beta1.Connected
-	if err := d.at.Objects.Status().Update(d.t.Context(), c); err != nil {
+	if err := d.at.Objects.Status().Patch(d.t.Context(), c, kube.MergeFrom(before)); err != nil {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() { _ = d.at.Objects.Delete(context.Background(), c) }) // the gateway's, with which it would go

@@ -6,7 +6,9 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,7 +27,7 @@ func TestTheVirtualNodeIsNotReady(t *testing.T) {
 	a.becomes(api.Active)
 	a.tells(api.ConditionNodeReady, metav1.ConditionTrue)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: market.SliceName("rome", "milan", api.GeneralPool)}}
-	w.setReady(t, node, corev1.ConditionFalse)
+	stop := w.keepNotReady(t, node)
 	a.tells(api.ConditionNodeReady, metav1.ConditionFalse, "lost its network")
 	a.isReady(metav1.ConditionFalse, api.NodeNotReady)
 	w.diagnoses(t, "NodeNotReady", "reservation "+a.request.Status.Reservation)
@@ -40,26 +42,56 @@ func TestTheVirtualNodeIsNotReady(t *testing.T) {
 		line, _, _ := strings.Cut(string(out), "\n")
 		return line
 	}
-	if line := first(); !strings.Contains(line, "NOT READY") || !strings.Contains(line, a.request.Status.Reservation) {
-		t.Errorf("the list begins with %q", line)
+	begins := func(what string, is func(line string) bool) {
+		t.Helper()
+		eventually(t, "the list begins with "+what, func(context.Context) error { // the agent lists from its cache
+			if line := first(); !is(line) {
+				return fmt.Errorf("it begins with %q", line)
+			}
+			return nil
+		})
 	}
-	w.setReady(t, node, corev1.ConditionTrue)
+	begins("what is not Ready", func(line string) bool {
+		return strings.Contains(line, "NOT READY") && strings.Contains(line, a.request.Status.Reservation)
+	})
+	stop()
+	if err := w.setReady(t.Context(), node, corev1.ConditionTrue); err != nil {
+		t.Fatal(err)
+	}
 	a.isReady(metav1.ConditionTrue, string(api.Active))
-	if line := first(); !strings.HasPrefix(line, "RESERVATION") {
-		t.Errorf("the list begins with %q", line)
-	}
+	begins("its header", func(line string) bool { return strings.HasPrefix(line, "RESERVATION") })
 	a.release()
 	w.nothingLeft(t, w.rome, w.milan)
 }
 
-// setReady says whether a virtual node of rome is Ready, as Kubernetes does where its kubelet is lost.
-func (w *world) setReady(t *testing.T, node *corev1.Node, is corev1.ConditionStatus) {
+// keepNotReady says that a virtual node of rome is not Ready, until stop. Its virtual kubelet, which still runs,
+// says otherwise each time that Liqo writes the VirtualNode.
+func (w *world) keepNotReady(t *testing.T, node *corev1.Node) (stop func()) {
 	t.Helper()
-	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":%q,"reason":"Test","message":"it lost its network"}]}}`, is)
-	if err := w.rome.Objects.Status().Patch(t.Context(), node,
-		kube.RawPatch("application/strategic-merge-patch+json", []byte(patch))); err != nil {
+	if err := w.setReady(t.Context(), node, corev1.ConditionFalse); err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var again sync.WaitGroup
+	again.Go(func() {
+		for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+			var n corev1.Node
+			if w.rome.Objects.Get(ctx, kube.ObjectKeyFromObject(node), &n) == nil && isReady(&n) {
+				_ = w.setReady(ctx, node.DeepCopy(), corev1.ConditionFalse)
+			}
+		}
+	})
+	return func() {
+		cancel()
+		again.Wait()
+	}
+}
+
+// setReady says whether a virtual node of rome is Ready, as Kubernetes does where its kubelet is lost.
+func (w *world) setReady(ctx context.Context, node *corev1.Node, is corev1.ConditionStatus) error {
+	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":%q,"reason":"Test","message":"it lost its network"}]}}`, is)
+	return w.rome.Objects.Status().Patch(ctx, node,
+		kube.RawPatch("application/strategic-merge-patch+json", []byte(patch)))
 }
 
 // tells waits until the instruction of a request has a condition with these parts in its message.

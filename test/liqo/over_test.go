@@ -59,8 +59,12 @@ func TestMoreThanIsReservedIsTakenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "what runs on is killed, and paris tells it", func(ctx context.Context) error {
-		if has := w.takes(t, w.paris, "over-rome"); !has.IsZero() {
-			return fmt.Errorf("it takes %s", has.String())
+		has, err := w.takes(ctx, w.paris, "over-rome")
+		if err == nil && !has.IsZero() {
+			err = fmt.Errorf("it takes %s", has.String())
+		}
+		if err != nil {
+			return err
 		}
 		var events eventsv1.EventList
 		if err := w.paris.Objects.List(ctx, &events, kube.InNamespace(api.Namespace)); err != nil {

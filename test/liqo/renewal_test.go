@@ -99,7 +99,7 @@ func TestLiqoRenewsItsCertificates(t *testing.T) {
 	w.nothingLeft(t, w.rome, w.milan)
 }
 
-// certificates are those by which rome's Liqo acts in milan, by what has them: when they end.
+// certificates returns when the certificates of rome's Liqo in milan end, by the object that has them.
 func (w *world) certificates(t *testing.T) map[string]time.Time {
 	t.Helper()
 	all, err := peering.Certificates(t.Context(), w.rome.Objects)

@@ -96,10 +96,17 @@ func amounts(cpu, memory string) api.Resources {
 // run makes a Deployment whose pods may run anywhere but on the cluster's own nodes.
 func (a *asked) run(replicas int32, cpu, memory string, more ...func(*corev1.PodSpec)) *appsv1.Deployment {
 	a.t.Helper()
-	labels := map[string]string{"app": a.request.Name}
+	return a.deploy("work", replicas, cpu, memory, more...)
+}
+
+// deploy is run for a Deployment of that name.
+func (a *asked) deploy(name string, replicas int32, cpu, memory string,
+	more ...func(*corev1.PodSpec)) *appsv1.Deployment {
+	a.t.Helper()
+	labels := map[string]string{"app": a.request.Name, "deployment": name}
 	grace := int64(1)
 	d := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: a.request.Namespace, Name: "work"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.request.Namespace, Name: name},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{

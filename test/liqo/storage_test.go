@@ -89,8 +89,10 @@ func (w *world) lendsStorage(t *testing.T, amount string) {
 		if err := w.milan.Objects.Get(ctx, kube.ObjectKey{Name: "default"}, &policy); err != nil {
 			t.Fatal(err)
 		}
+		before := policy.DeepCopy()
 		policy.Spec.Pools[0].Storage = size
-		if err := w.milan.Objects.Update(ctx, &policy); err != nil {
+		// Not an update: the agent may write its status meanwhile.
+		if err := w.milan.Objects.Patch(ctx, &policy, kube.MergeFrom(before)); err != nil {
 			t.Fatal(err)
 		}
 	}

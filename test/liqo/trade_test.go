@@ -51,13 +51,7 @@ func TestTradeWithoutTheBroker(t *testing.T) {
 		default:
 		}
 	})
-	eventually(t, "rome sees that the broker is away", func(ctx context.Context) error {
-		s, err := w.rome.People(0).Status(ctx)
-		if err == nil && s.Connected {
-			err = fmt.Errorf("it is connected")
-		}
-		return err
-	})
+	w.romeIsAlone(t)
 	direct := w.trades(t, "direct")
 
 	if err := w.StartBroker(t.Context()); err != nil {
@@ -82,6 +76,18 @@ func TestTradeWithoutTheBroker(t *testing.T) {
 		return nil
 	})
 	w.withdraws(t, w.milan, "web")
+}
+
+// romeIsAlone waits until rome sees that the broker is away.
+func (w *world) romeIsAlone(t *testing.T) {
+	t.Helper()
+	eventually(t, "rome sees that the broker is away", func(ctx context.Context) error {
+		s, err := w.rome.People(0).Status(ctx)
+		if err == nil && s.Connected {
+			err = fmt.Errorf("it is connected")
+		}
+		return err
+	})
 }
 
 // trades takes two units of milan's plan to rome and back, and returns the reservation's ID.
@@ -112,7 +118,7 @@ func (w *world) trades(t *testing.T, name string) string {
 	return a.request.Status.Reservation
 }
 
-// sells puts an offer with one plan on sale: four units of so much, any of which may be in one contract.
+// sells puts an offer with one plan on sale: four units of that size, and any number of them in one contract.
 func (w *world) sells(t *testing.T, seller *federation.Member, name, cpu, memory string) {
 	t.Helper()
 	if _, err := seller.People(0).PutOffer(t.Context(), name, api.OfferSpec{Type: "compute", Plans: []api.Plan{{

@@ -109,6 +109,7 @@ func (w *world) start(ctx context.Context) (err error) {
 		}
 		manifests = append(manifests, text)
 	}
+	manifests = append(manifests, []byte(lastPolicy))
 	if err := w.cluster.Apply(ctx, manifests...); err != nil {
 		return err
 	}
@@ -166,21 +167,35 @@ func (w *world) list(ctx context.Context) error {
 	return w.admin.Update(ctx, m)
 }
 
+// lastPolicy refuses one ConfigMap. An API server reads policies in the order in which they were
+// made: once it applies this one, it applies all others.
+const lastPolicy = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: last}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+  validations: [{expression: "object.metadata.name != 'refused'"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: last}
+spec: {policyName: last, validationActions: [Deny]}
+`
+
 // inForce waits until the policies deny, which takes a moment.
 func (w *world) inForce(ctx context.Context) error {
-	kubelet, err := w.as(kubeletOf("rome", user))
-	for deadline := time.Now().Add(time.Minute); err == nil; time.Sleep(50 * time.Millisecond) {
-		bad := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: mapped,
-			Name: "bad", Finalizers: []string{"rome.example/never"}}}
-		says := kubelet.Create(ctx, bad, kube.DryRunAll)
-		if apierrors.IsInvalid(says) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		refused := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "refused"}}
+		err := w.admin.Create(ctx, refused, kube.DryRunAll)
+		if apierrors.IsInvalid(err) {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			err = fmt.Errorf("the policies do not deny: %w", says)
+			return fmt.Errorf("the policies do not deny: %w", err)
 		}
 	}
-	return err
 }
 
 // eventually tries until there is no error.

@@ -2,7 +2,7 @@ package policies
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -44,9 +44,18 @@ func TestTheListOfConsumersIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(w.list(context.Background()), w.inForce(context.Background())); err != nil {
+		if err := w.list(context.Background()); err != nil {
 			t.Error(err)
 		}
+		w.eventually(t, "the policies know rome again", func() error {
+			bad := honest("secrets", "back")
+			bad.GetLabels()["liqo.io/identity-type"] = "ControlPlane"
+			err := kubelet.Create(context.Background(), bad, kube.DryRunAll)
+			if !isRefusal(err, "of Liqo's labels") {
+				return fmt.Errorf("a bad Secret: %w", err)
+			}
+			return kubelet.Create(context.Background(), honest("configmaps", "back"), kube.DryRunAll)
+		})
 	})
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) { // until the API server has seen it
 		err := kubelet.Create(t.Context(), objects(mapped)[3], kube.DryRunAll)

@@ -72,7 +72,7 @@ func TestEachRuleRefusesSomething(t *testing.T) {
 		change(&o.Spec.Pod)
 		try(rome, o)
 	}
-	// of the fields of which the list of consumers says nothing
+	// of the fields that the list of consumers does not mention
 	plain := honest("shadowpods", "wrong").(*offv1beta1.ShadowPod)
 	plain.Spec.Pod.RuntimeClassName, plain.Spec.Pod.Volumes = nil, nil
 	try(kubeletOf("rome", "rome-unknown"), plain)

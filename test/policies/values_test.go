@@ -339,8 +339,7 @@ func TestAClaimNamesItsVolumeLater(t *testing.T) {
 	}
 }
 
-// Several things at once, of which one at least is not let in, are refused, whatever else there is;
-// those that are let in pass in any number.
+// Several values are refused if one of them is not allowed. Allowed ones pass in any number.
 func TestAnyObject(t *testing.T) {
 	w := start(t)
 	kinds := []string{"configmaps", "secrets", "services", "persistentvolumeclaims",

@@ -167,8 +167,8 @@ func copyFiles(t *testing.T, from, to string) {
 	}
 }
 
-// snapshot is what the journal's files contain. One that is not there is as good as an empty one,
-// and the WAL's index, which is made anew from it, does not count.
+// snapshot is the content of the journal's files. A missing file counts as an empty one. The WAL's index does not
+// count, because SQLite makes it from the WAL.
 func snapshot(t *testing.T, b *process) string {
 	t.Helper()
 	var all strings.Builder

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
@@ -78,6 +79,20 @@ func (l *load) run(ctx context.Context) {
 		})
 	}
 	all.Wait()
+}
+
+// made returns how many reservations were begun.
+func (l *load) made() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.deals)
+}
+
+// waitFor waits until so many reservations were begun, and no longer than patience.
+func (l *load) waitFor(deals int) {
+	for end := time.Now().Add(patience); l.made() < deals && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 func (l *load) trade(ctx context.Context, c *member.Member) {

@@ -104,9 +104,8 @@ func (b *process) instead(of *process) {
 	})
 }
 
-// A broker that is started beside the one that leads says so, and takes over with all that was
-// acknowledged when that one is killed, or stands still for long; whoever stood still finds that it
-// has lost the right to write, and ends.
+// A broker that starts beside the leader reports that it waits. It takes over with all acknowledged events when the
+// leader is killed, or stalls for long. The stalled one finds that it may no longer write, and ends.
 func TestStandbyTakesOver(t *testing.T) {
 	for name, fail := range map[string]func(*process){
 		"killed": func(b *process) { b.kill() },
@@ -133,6 +132,7 @@ func TestStandbyTakesOver(t *testing.T) {
 			failed := make(chan struct{})
 			time.AfterFunc(500*time.Millisecond, func() {
 				defer close(failed)
+				l.waitFor(12)
 				fail(first)
 				second.leads()
 				stop()

@@ -24,8 +24,9 @@ import (
 	"github.com/bourse-dev/bourse/test/robustness/member"
 )
 
-// patience bounds every wait: much longer than anything takes, even on a machine that has more to do.
-const patience = 30 * time.Second
+// patience bounds every wait: much longer than anything takes, even on a machine that has more to do. An agent
+// looks for its broker again after 45 s at the latest.
+const patience = 90 * time.Second
 
 // process is a broker of the real binary, over all of its lives.
 type process struct {

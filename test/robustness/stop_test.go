@@ -16,10 +16,13 @@ func TestStoppedUnderLoad(t *testing.T) {
 	l := newLoad(b, 6, 3, cpu(40_000))
 	for range 5 {
 		watch := follow(t, l.consumers[0])
+		watch.begins()
 		l.offer()
+		enough := l.made() + 12
 		stopped := make(chan struct{})
 		time.AfterFunc(300*time.Millisecond, func() {
 			defer close(stopped)
+			l.waitFor(enough)
 			b.stop()
 		})
 		l.run(t.Context())

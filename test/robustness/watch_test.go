@@ -67,6 +67,16 @@ func (w *watcher) take(e api.WatchEvent) error {
 	return nil
 }
 
+// begins waits until the watch shows what there is. Before, its end would be a call that failed.
+func (w *watcher) begins() {
+	w.t.Helper()
+	eventually(w.t, "the watch begins", func(context.Context) bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.whole > 0
+	})
+}
+
 // sees waits until the picture is what it must be.
 func (w *watcher) sees(want map[string]client.Reservation) {
 	w.t.Helper()

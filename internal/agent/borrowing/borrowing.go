@@ -52,13 +52,14 @@ type Options struct {
 	Slices    *offload.Slices
 	Inventory Inventory
 	Graces    grant.Graces
-	// Clock is the machine's by default.
-	Clock clock.PassiveClock
+	// Namespace is the agent's: requests of VirtualNodePools are there.
+	Namespace string
 }
 
 // Borrowing is the consumer's side of all peerings. Several goroutines may use it, each for another provider.
 type Borrowing struct {
 	options    Options
+	clock      clock.PassiveClock // that of Slices, the machine's by default
 	evictor    *offload.Evictor
 	waits      *debounce.Debouncer[string] // what each slice waits for
 	offloading sync.Mutex                  // held while namespaces are offloaded: a namespace may use several providers
@@ -73,17 +74,20 @@ type state struct {
 	network    network.Standing     // that loans ask for
 	suspension *metav1.Condition    // that the provider's slices show; nil: not known
 	checked    map[string]time.Time // by reservation, when its pods were last checked
+	full       error                // why namespaces are not mapped there; nil: all are
+	heldBack   []string             // these namespaces
 }
 
 // New returns the consumer's side.
 func New(o Options) *Borrowing {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
+	now := clock.PassiveClock(clock.RealClock{})
+	if o.Slices != nil && o.Slices.Clock != nil {
+		now = o.Slices.Clock
 	}
 	return &Borrowing{
-		options: o, waits: debounce.New[string](o.Clock), providers: map[string]*state{},
+		options: o, clock: now, waits: debounce.New[string](now), providers: map[string]*state{},
 		evictor:    &offload.Evictor{Reader: o.Reader, Client: o.Client},
-		namespaces: &offload.Namespaces{Client: o.Client, Cluster: o.Peering.Cluster},
+		namespaces: &offload.Namespaces{Client: o.Client, Reader: o.Reader, Cluster: o.Peering.Cluster},
 	}
 }
 
@@ -119,6 +123,9 @@ func (b *Borrowing) Serve(ctx context.Context, provider string) (waits string, e
 	if err != nil {
 		return "", err
 	}
+	if wanted, err = b.holdBack(ctx, provider, wanted); err != nil {
+		return "", err
+	}
 	accounts := map[string][]loan{}
 	for _, l := range all {
 		if l.Provider == provider {
@@ -132,6 +139,16 @@ func (b *Borrowing) Serve(ctx context.Context, provider string) (waits string, e
 	nodes, have, err := b.namespaces.Nodes(ctx, provider)
 	if err != nil {
 		return "", err
+	}
+	gone, err := b.namespaces.Gone(ctx, have)
+	if err != nil {
+		return "", err
+	}
+	if len(gone) > 0 {
+		if err := b.namespaces.SetLabels(ctx, provider, nil, gone); err != nil {
+			return "", err
+		}
+		have = slices.DeleteFunc(have, func(name string) bool { return slices.Contains(gone, name) })
 	}
 	labels := slices.Compact(slices.Sorted(slices.Values(slices.Concat(wanted, have))))
 	var found []string

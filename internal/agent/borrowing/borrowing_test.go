@@ -40,6 +40,8 @@ func TestServeTwoProvidersAtOnce(t *testing.T) {
 		return kubeapi.Type{GroupVersion: group, Kind: kind, Resource: name, Namespaced: true, Status: true}
 	}
 	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
+		{GroupVersion: api.GroupVersion, Kind: "VirtualNodePool", Resource: "virtualnodepools", Status: true},
+		{GroupVersion: api.GroupVersion, Kind: "SharingPolicy", Resource: "sharingpolicies", Status: true},
 		kind(api.GroupVersion, "ResourceRequest", "resourcerequests"), kind(api.GroupVersion,
 			"ReservationInstruction", "reservationinstructions"),
 		kind(authv1beta1.GroupVersion, authv1beta1.ResourceSliceKind, "resourceslices"),
@@ -148,7 +150,7 @@ func TestAwaitNamespacesOfEachRequest(t *testing.T) {
 		r := &market.Reservation{ID: name, Provider: "milan", Object: &market.Object{Namespace: name, Name: name}}
 		request := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}}
 		request.Spec.Offload = &api.Offload{Namespaces: []string{name}}
-		loans = append(loans, loan{r, request})
+		loans = append(loans, loan{Reservation: r, request: request})
 		if err := c.Create(ctx, &api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: name,
 			Name: name}}); err != nil {
 			t.Fatal(err)

@@ -2,6 +2,7 @@ package borrowing
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -24,11 +25,13 @@ func (b *Borrowing) leave(ctx context.Context, provider string, nodes, have, wan
 	if err != nil {
 		return nil, err
 	}
-	occupied, over := map[string]bool{}, true
+	occupied := map[string]bool{}
 	byHand := slices.DeleteFunc(slices.Clone(nodes), func(node string) bool { return slices.Contains(ours, node) })
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(node string) bool { return slices.Contains(byHand, node) })
+	over := len(nodes) > 0 // the graces begin when one is cordoned
 	for _, node := range nodes {
-		ends, from := accounts[node] == nil, leaving
+		drained := drains(accounts[node]) // its pool ends it once it is empty
+		ends, from := accounts[node] == nil || drained, leaving
 		if ends {
 			from = have
 		} else if len(from) == 0 {
@@ -42,7 +45,7 @@ func (b *Borrowing) leave(ctx context.Context, provider string, nodes, have, wan
 		if err != nil {
 			return nil, err
 		}
-		late := now.Sub(since) > b.options.Graces.Shrink+b.options.Graces.Excess
+		late := now.Sub(since) > b.options.Graces.Shrink+b.options.Graces.Excess && !drained
 		message := "virtual node " + node + " is cordoned"
 		if !since.Equal(now) { // pods that the scheduler has just placed are seen at the next look
 			if message, err = b.empty(ctx, node, from, ends, late); err != nil {
@@ -104,5 +107,6 @@ func (b *Borrowing) empty(ctx context.Context, node string, namespaces []string,
 	if err != nil || len(claims) == 0 {
 		return "", err
 	}
-	return "volumes at virtual node " + node + " are still claimed: " + strings.Join(claims, ", "), nil
+	names, _ := offload.SortClaims(claims)
+	return fmt.Sprintf("volumes at virtual node %s are still claimed: %s", node, strings.Join(names, " ")), nil
 }

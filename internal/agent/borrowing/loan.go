@@ -2,11 +2,14 @@ package borrowing
 
 import (
 	"context"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/vnp"
 )
 
 // loan is a reservation of this cluster that both sides are bound by, with the request that made
@@ -14,12 +17,51 @@ import (
 type loan struct {
 	*market.Reservation
 	request *api.ResourceRequest
+	pool    *poolOf // that the request is for; nil: none
+}
+
+// poolOf is a VirtualNodePool, with the namespaces that it has.
+type poolOf struct {
+	*api.VirtualNodePool
+	offload *api.Offload
+}
+
+// pools returns the VirtualNodePools by name.
+func (b *Borrowing) pools(ctx context.Context) (map[string]*poolOf, error) {
+	var list api.VirtualNodePoolList
+	if err := b.options.Client.List(ctx, &list); err != nil {
+		return nil, err
+	}
+	owner, out := vnp.Owners(list.Items), map[string]*poolOf{}
+	for i := range list.Items {
+		pool := &list.Items[i]
+		o := &api.Offload{Strategy: pool.Spec.Offload.Strategy, Reflect: pool.Spec.Offload.Reflect}
+		for _, name := range pool.Spec.Namespaces {
+			if owner[name] == pool.Name {
+				o.Namespaces = append(o.Namespaces, name)
+			}
+		}
+		out[pool.Name] = &poolOf{pool, o}
+	}
+	return out, nil
+}
+
+// checkAllowed reports whether a loan may offload a namespace: an admin names those of a VirtualNodePool.
+func (b *Borrowing) checkAllowed(ctx context.Context, namespace string, l loan) error {
+	if l.pool != nil {
+		return nil
+	}
+	return offload.CheckAllowed(ctx, b.options.Client, namespace, l.request.Namespace)
 }
 
 // loans reads all loans of this cluster, the oldest first.
 func (b *Borrowing) loans(ctx context.Context) ([]loan, error) {
 	var all []loan
-	err := b.options.Market.Read(ctx, func(s *market.State) {
+	pools, err := b.pools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = b.options.Market.Read(ctx, func(s *market.State) {
 		for _, r := range s.Of(s.Self, 0) {
 			if r.Consumer == s.Self && r.Bound() {
 				all = append(all, loan{Reservation: r})
@@ -36,6 +78,9 @@ func (b *Borrowing) loans(ctx context.Context) ([]loan, error) {
 			err = get
 		} else if get == nil && string(request.UID) == l.Object.UID {
 			all[i].request = &request
+			if request.Namespace == b.options.Namespace {
+				all[i].pool = pools[request.Labels[api.VirtualNodePoolLabel]]
+			}
 		}
 	}
 	return all, err
@@ -43,7 +88,10 @@ func (b *Borrowing) loans(ctx context.Context) ([]loan, error) {
 
 // offload returns what the request says about namespaces, nil if nothing.
 func (l loan) offload() *api.Offload {
-	if l.request == nil {
+	switch {
+	case l.pool != nil:
+		return l.pool.offload
+	case l.request == nil:
 		return nil
 	}
 	return l.request.Spec.Offload
@@ -64,6 +112,38 @@ func (l loan) namespaces() []string {
 		return []string{l.Object.Namespace}
 	}
 	return nil
+}
+
+// drains reports whether all of an account is about to end, and is emptied first.
+func drains(loans []loan) bool {
+	return len(loans) > 0 && !slices.ContainsFunc(loans, func(l loan) bool {
+		return l.pool == nil || l.request.Annotations[vnp.DrainAnnotation] != "true"
+	})
+}
+
+// wishOf returns the size that a slice asks for: the sum of loans. A VirtualNodePool wishes for less while it
+// shrinks, and while one of its loans succeeds another: else pods would fill what ends.
+func wishOf(loans []loan) (wish market.Amounts) {
+	first := firstOfPool(loans)
+	for _, l := range loans {
+		switch {
+		case first < 0 || l.request != nil && (l.pool == nil || l.pool.Name != loans[first].pool.Name):
+			return sizeOf(loans)
+		case l.request == nil: // it ends
+			continue
+		}
+		if less := vnp.ReadWish(l.request); less != nil && l.Size.Fits(less) {
+			wish = wish.Max(less)
+		} else {
+			wish = wish.Max(l.Size)
+		}
+	}
+	return wish
+}
+
+// firstOfPool returns the index of the first loan of a VirtualNodePool, -1 if there is none.
+func firstOfPool(loans []loan) int {
+	return slices.IndexFunc(loans, func(l loan) bool { return l.pool != nil })
 }
 
 // sizeOf returns the sum of loans.

@@ -89,7 +89,7 @@ func (b *Borrowing) uses(ctx context.Context, all []loan) (map[string]*offload.U
 	}
 	for _, l := range waiting {
 		for _, name := range l.namespaces() {
-			if offload.CheckAllowed(ctx, b.options.Client, name, l.request.Namespace) == nil { // requests shows why not
+			if b.checkAllowed(ctx, name, l) == nil { // requests shows why not
 				request(l, name)
 			}
 		}
@@ -100,7 +100,7 @@ func (b *Borrowing) uses(ctx context.Context, all []loan) (map[string]*offload.U
 			continue
 		}
 		for _, name := range o.Namespaces {
-			if err := offload.CheckAllowed(ctx, b.options.Client, name, l.request.Namespace); err != nil {
+			if err := b.checkAllowed(ctx, name, l); err != nil {
 				if code := api.CodeOf(err); code != api.CodeForbidden && code != api.CodeNotFound {
 					return nil, err // not known: nothing may leave because of it
 				}
@@ -115,7 +115,7 @@ func (b *Borrowing) uses(ctx context.Context, all []loan) (map[string]*offload.U
 			}
 		}
 	}
-	return uses, nil
+	return uses, b.useForCustomers(ctx, all, uses)
 }
 
 // Unoffloads returns the namespaces that are no longer offloaded to the provider of a reservation
@@ -135,7 +135,7 @@ func (b *Borrowing) Unoffloads(ctx context.Context, ending *market.Reservation, 
 			leave = o.Namespaces
 		case l.EndsAt() > at:
 			for _, name := range o.Namespaces {
-				if offload.CheckAllowed(ctx, b.options.Client, name, l.request.Namespace) == nil {
+				if b.checkAllowed(ctx, name, l) == nil {
 					stay = append(stay, name)
 				}
 			}
@@ -144,8 +144,16 @@ func (b *Borrowing) Unoffloads(ctx context.Context, ending *market.Reservation, 
 	return slices.DeleteFunc(slices.Clone(leave), func(name string) bool { return slices.Contains(stay, name) }), nil
 }
 
-// waiting returns the requests that offload namespaces and do not end, as loans without a reservation.
+// waiting returns the requests that offload namespaces and do not end, and the VirtualNodePools, as
+// loans without a reservation.
 func (b *Borrowing) waiting(ctx context.Context) (out []loan, err error) {
+	pools, err := b.pools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, pool := range pools {
+		out = append(out, loan{request: &api.ResourceRequest{}, pool: pool})
+	}
 	var list api.ResourceRequestList
 	err = b.options.Client.List(ctx, &list)
 	for i := range list.Items {
@@ -164,6 +172,13 @@ func (b *Borrowing) awaitNamespaces(ctx context.Context, loans []loan) (waits st
 	for _, l := range loans {
 		o := l.offload()
 		if o == nil {
+			continue
+		}
+		if full, err := b.showFull(ctx, l, o.Namespaces); err != nil || full != "" {
+			if err != nil {
+				return "", err
+			}
+			waits = cmp.Or(waits, full)
 			continue
 		}
 		unready, err := b.findUnready(ctx, l.Provider, o.Namespaces)
@@ -199,10 +214,10 @@ func (b *Borrowing) findUnready(ctx context.Context, provider string, namespaces
 // not reach the provider of a loan. loans are those of its account. It looks every checkPodsEvery.
 func (b *Borrowing) checkUse(ctx context.Context, l loan, loans []loan) error {
 	s := b.state(l.Provider)
-	if b.options.Clock.Since(s.checked[l.ID]) < checkPodsEvery {
+	if b.clock.Since(s.checked[l.ID]) < checkPodsEvery {
 		return nil
 	}
-	s.checked[l.ID] = b.options.Clock.Now()
+	s.checked[l.ID] = b.clock.Now()
 	var wrong, fails, leftOut []string
 	for _, name := range l.offload().Namespaces {
 		more, err := offload.Complaints(ctx, b.options.Reader, name)
@@ -210,7 +225,7 @@ func (b *Borrowing) checkUse(ctx context.Context, l loan, loans []loan) error {
 			return err
 		}
 		wrong = append(wrong, more...)
-		failed, off, err := offload.NotReflected(ctx, b.options.Reader, name, l.Provider, b.options.Clock.Now())
+		failed, off, err := offload.NotReflected(ctx, b.options.Reader, name, l.Provider, b.clock.Now())
 		if err != nil {
 			return err
 		}

@@ -23,8 +23,13 @@ func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, a
 	if waits, err := b.awaitNetwork(ctx, provider, slice, loans); err != nil || waits != "" {
 		return waits, err
 	}
-	standing, err := b.options.Slices.Ensure(ctx, provider, slice, sizeOf(loans).Resources(),
-		offload.Node{Reflect: strictestOf(loans), Namespaces: namespaces})
+	node := offload.Node{Reflect: strictestOf(loans), Namespaces: namespaces, Hub: loans[0].Relend}
+	if i := firstOfPool(loans); i >= 0 {
+		pool := loans[i].pool
+		node.Pool, node.Burst = pool.Name, len(pool.Spec.Namespaces) > 0 && pool.offload.Strategy != api.OffloadRemote
+		node.NoIP = pool.Spec.Template.Network != api.NetworkWireGuard
+	}
+	standing, err := b.options.Slices.Ensure(ctx, provider, slice, wishOf(loans).Resources(), node)
 	if err != nil {
 		return "", err
 	}

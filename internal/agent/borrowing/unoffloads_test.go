@@ -25,6 +25,8 @@ func TestUnoffloads(t *testing.T) {
 	c, err := client.New(kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
 		{GroupVersion: api.GroupVersion, Kind: "ResourceRequest", Resource: "resourcerequests",
 			Namespaced: true, Status: true},
+		{GroupVersion: api.GroupVersion, Kind: "VirtualNodePool", Resource: "virtualnodepools", Status: true},
+		{GroupVersion: api.GroupVersion, Kind: "SharingPolicy", Resource: "sharingpolicies", Status: true},
 	}}).Config(), client.Options{Scheme: scheme.New()})
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/url"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -177,8 +178,12 @@ func (b *Brokers) remove(ctx context.Context, name string) error {
 // ctx ends.
 func (b *Brokers) join(ctx context.Context, name string, one *entry, spec api.BrokerSpec) {
 	log := b.Log.With("broker", name)
-	m, err := b.enroll(ctx, name, spec, log)
-	if err != nil {
+	var m *enrollment.Membership
+	for wait := firstTry; ; wait = min(2*wait, lastTry) {
+		var err error
+		if m, err = b.enroll(ctx, name, spec, log); err == nil {
+			break
+		}
 		if ctx.Err() == nil {
 			log.Warn("the broker was not joined", "error", err)
 		}
@@ -186,7 +191,14 @@ func (b *Brokers) join(ctx context.Context, name string, one *entry, spec api.Br
 		one.err = err
 		b.mu.Unlock()
 		b.Changed.Add(b.Namespace, name)
-		return
+		if !api.IsTemporary(err) && api.CodeOf(err) != api.CodeLedgerFull {
+			return // the object or its token is wrong
+		}
+		select {
+		case <-b.Main.Clock.After(wait):
+		case <-ctx.Done():
+			return
+		}
 	}
 	defer m.CloseIdleConnections()
 	broker := transport.NewHTTP(m.Cluster, m.Client())
@@ -200,7 +212,7 @@ func (b *Brokers) join(ctx context.Context, name string, one *entry, spec api.Br
 		b.mu.Unlock()
 		return
 	}
-	one.membership, one.session = m, s
+	one.membership, one.session, one.err = m, s, nil
 	s.SetEnabled(!one.spec.Disabled)
 	b.Sessions.Add(s)
 	b.mu.Unlock()
@@ -209,6 +221,9 @@ func (b *Brokers) join(ctx context.Context, name string, one *entry, spec api.Br
 	_ = m.Run(ctx)
 	<-ctx.Done()
 }
+
+// firstTry and lastTry are the first and the last wait until a broker that could not be joined is tried again.
+const firstTry, lastTry = time.Second, time.Minute
 
 // enroll loads this cluster's identity at a broker, or joins to get one.
 func (b *Brokers) enroll(ctx context.Context, name string, spec api.BrokerSpec,

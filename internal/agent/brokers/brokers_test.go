@@ -42,6 +42,13 @@ func (r *room) Forget(via string) {
 	r.forgotten = append(r.forgotten, via)
 }
 
+// joins returns how often Joined was called.
+func (r *room) joins() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.joined
+}
+
 func newRoom(t *testing.T) *room {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -150,6 +157,11 @@ func TestABroker(t *testing.T) {
 	r.await("north", "Joining") // nothing watches it here, so that it has not answered
 	session.Connection().Record(nil)
 	r.await("north", "Connected")
+	for end := time.Now().Add(time.Minute); r.joins() == 0; time.Sleep(5 * time.Millisecond) { // after it has a session
+		if time.Now().After(end) {
+			t.Fatal("Joined was not called")
+		}
+	}
 	r.put("north", api.BrokerSpec{Disabled: true})
 	r.await("north", "Disabled")
 	if len(r.Sessions.Brokers()) != 1 {

@@ -42,6 +42,8 @@ func (b *Brokers) describe(object *api.Broker, status *api.BrokerStatus) *broker
 		failed = session.Connection().State().Err
 	}
 	switch {
+	case session != nil && address == "":
+		c.Reason, c.Message = "NoBroker", "the agent was started without a broker"
 	case object.Spec.Disabled:
 		c.Reason, c.Message = "Disabled", "an admin disabled it; existing reservations stay"
 	case session == nil && refused == nil:
@@ -83,6 +85,13 @@ func (b *Brokers) find(object *api.Broker) (session *brokersession.Session, addr
 // MainState returns how the connection to the main broker is.
 func (b *Brokers) MainState() brokersession.State {
 	return b.Sessions.BrokerNamed(api.MainBroker).Connection().State()
+}
+
+// RetryMain tries to reach the main broker at once, if it is lost.
+func (b *Brokers) RetryMain() {
+	if main := b.Sessions.BrokerNamed(api.MainBroker); main.Connection().IsLost(0) {
+		main.Retry()
+	}
 }
 
 // List returns how all brokers stand, the main one first and the others by name. Join tokens are left out.

@@ -30,6 +30,16 @@ func (s *Session) Decides(theirs *transport.Reservation, ours *market.Reservatio
 	return false
 }
 
+// Knows reports whether the broker knows a reservation of this cluster's capacity: it was made there, or the
+// broker has shown what the consumer signed.
+func (s *Session) Knows(ours *market.Reservation) bool {
+	if ours.Via == s.Via {
+		return true
+	}
+	theirs := s.Shown(ours.ID)
+	return theirs != nil && ours.AnswerTo(theirs.Payload.Assignment) != ""
+}
+
 // IsMissing reports whether the broker should know a reservation that it does not show: both parties signed
 // it, and it was made there, or with the seller whose connector takes the place of a broker.
 func (s *Session) IsMissing(ours *market.Reservation) bool {

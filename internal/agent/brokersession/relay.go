@@ -3,6 +3,7 @@ package brokersession
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,18 +25,49 @@ type Relay struct {
 // sendWithin bounds how long a session may take to send a message.
 const sendWithin = 10 * time.Second
 
-// knowing returns the sessions that know a reservation and whose word counts for it, in their order.
-func (r Relay) knowing(ctx context.Context, id string) (out []*Session) {
-	var ours *market.Reservation
-	if r.Ledger != nil {
-		_ = r.Ledger.Read(ctx, func(s *market.State) { ours = s.Reservation(id) })
-	}
+// knowing returns the sessions that know a reservation and whose word counts for it, in their order. ours is
+// what the Ledger says of it.
+func (r Relay) knowing(id string, ours *market.Reservation) (out []*Session) {
 	for _, f := range r.Sessions.Open() {
 		if theirs := f.Shown(id); theirs != nil && (ours == nil || f.Decides(theirs, ours)) {
 			out = append(out, f)
 		}
 	}
 	return out
+}
+
+// read returns what the Ledger says of a reservation, nil if nothing.
+func (r Relay) read(ctx context.Context, id string) (ours *market.Reservation) {
+	if r.Ledger != nil {
+		_ = r.Ledger.Read(ctx, func(s *market.State) { ours = s.Reservation(id) })
+	}
+	return ours
+}
+
+// shared returns the reservations between this cluster and another one.
+func (r Relay) shared(ctx context.Context, cluster string) (out []*market.Reservation) {
+	if r.Ledger != nil {
+		_ = r.Ledger.Read(ctx, func(s *market.State) {
+			for _, one := range s.Of(s.Self, 0) {
+				if one.Consumer == cluster || one.Provider == cluster {
+					out = append(out, one)
+				}
+			}
+		})
+	}
+	return out
+}
+
+// toward returns the sessions that know a reservation of this cluster with another one, or all if the Ledger has
+// none. The others would relay nothing between the two, and learn that they have one.
+func (r Relay) toward(ctx context.Context, cluster string) []*Session {
+	all, shared := r.Sessions.Open(), r.shared(ctx, cluster)
+	if len(shared) == 0 {
+		return all
+	}
+	return slices.DeleteFunc(all, func(f *Session) bool {
+		return f.Via != cluster && f.Via != f.Cluster && !slices.ContainsFunc(shared, f.Knows)
+	})
 }
 
 func (r Relay) first() transport.Broker {
@@ -50,12 +82,22 @@ func (r Relay) Clusters(ctx context.Context) ([]api.Envelope[api.Cluster], error
 	return r.first().Clusters(ctx)
 }
 
-// Cluster reads a cluster at the first broker that shows it.
+// Cluster reads a cluster at the first broker that shows it. It asks about a customer where that reserved.
 func (r Relay) Cluster(ctx context.Context, id string) (found api.Envelope[api.Cluster], err error) {
+	shared := r.shared(ctx, id)
+	customer := len(shared) > 0 &&
+		!slices.ContainsFunc(shared, func(one *market.Reservation) bool { return one.Provider == id })
 	for _, f := range r.Sessions.Brokers() {
+		if customer && !slices.ContainsFunc(shared, f.Knows) {
+			continue
+		}
 		if found, err = f.Broker.Cluster(ctx, id); err == nil {
 			return found, nil
 		}
+	}
+	if customer {
+		return found, cmp.Or(err, error(api.Errorf(api.CodeNotFound, "no broker shows cluster %s", id).
+			Fix("it is shown at the broker where it reserved, once that is open: bourse brokers")))
 	}
 	return r.first().Cluster(ctx, id)
 }
@@ -69,6 +111,29 @@ func (r Relay) Evaluate(ctx context.Context, q api.Request) (api.Evaluation, err
 func (r Relay) Fit(ctx context.Context, q api.EvaluationCreate) (api.Evaluation, error) {
 	return r.first().Fit(ctx, q)
 }
+
+// FitAt asks the broker of a name how much of a request fits where, the first if it is empty. Errors:
+// Invalid if there is no such broker; the broker's.
+func (r Relay) FitAt(ctx context.Context, broker string, q api.EvaluationCreate) (api.Evaluation, error) {
+	if broker == "" {
+		return r.Fit(ctx, q)
+	}
+	at := r.Sessions.BrokerNamed(broker)
+	if at == nil {
+		return api.Evaluation{}, api.Invalid("template.broker", "there is no broker %.63q here", broker).
+			Fix("name one of: bourse brokers")
+	}
+	return at.Broker.Fit(ctx, q)
+}
+
+// Reached reports whether a broker answers.
+func (r Relay) Reached() bool { return !r.Sessions.AllLost(0) }
+
+// Grown changes when a broker says that a cluster has more capacity than before.
+func (r Relay) Grown() int64 { return r.Sessions.Grown() }
+
+// OnHeard sets what is called each time that a broker says something, or is lost.
+func (r Relay) OnHeard(do func()) { r.Sessions.OnHeard(do) }
 
 // connectors returns the sessions with connectors that answer.
 func (r Relay) connectors() (out []*Session) {
@@ -114,40 +179,72 @@ func (r Relay) Reservations(ctx context.Context) (all []transport.Reservation, f
 
 // Reservation reads a reservation where it is known.
 func (r Relay) Reservation(ctx context.Context, id string) (found transport.Reservation, err error) {
-	if known := r.knowing(ctx, id); len(known) > 0 {
-		return known[0].Broker.Reservation(ctx, id)
+	ours := r.read(ctx, id)
+	if known := r.knowing(id, ours); len(known) > 0 {
+		return callFirst(known, func(b transport.Broker) (transport.Reservation, error) { return b.Reservation(ctx, id) })
 	}
 	for _, f := range append(r.Sessions.Brokers(), r.connectors()...) { // it may be over: then none sends it by itself
+		if ours != nil && route.IsBroker(f.Via) && f.Via != ours.Via {
+			continue
+		}
 		if found, err = f.Broker.Reservation(ctx, id); err == nil {
 			return found, nil
 		}
 	}
+	if ours != nil && ours.Via != "" {
+		return found, cmp.Or(err, notReached(ours))
+	}
+	if ours != nil { // made at the main broker: no other learns of it, also if the main one is disabled
+		return r.Broker.Reservation(ctx, id)
+	}
 	return r.first().Reservation(ctx, id)
+}
+
+// notReached is the error of a call about a reservation that no open session knows.
+func notReached(ours *market.Reservation) error {
+	return api.Errorf(api.CodeUnavailable, "reservation %s was made at %s, which this cluster does not reach", ours.ID,
+		route.BrokerName(ours.Via)).Fix("see: bourse brokers")
 }
 
 // Progress reports progress at the sessions that know the reservation, in their order, until one accepts it.
 // The others learn it when what they say of it is handled. Errors: that of the first.
 func (r Relay) Progress(ctx context.Context, id string, state api.State) (transport.Reservation, error) {
+	ours := r.read(ctx, id)
+	known := r.knowing(id, ours)
+	switch {
+	case len(known) > 0:
+		return callFirst(known, func(b transport.Broker) (transport.Reservation, error) { return b.Progress(ctx, id, state) })
+	case ours != nil && ours.Via != "":
+		return transport.Reservation{}, notReached(ours)
+	}
+	return r.Broker.Progress(ctx, id, state)
+}
+
+// callFirst makes a call at the sessions in their order, until one answers: a seller's connector takes the place
+// of a broker that is lost. Errors: that of the first.
+func callFirst(known []*Session,
+	call func(transport.Broker) (transport.Reservation, error)) (transport.Reservation, error) {
 	var failed error
-	for _, f := range r.knowing(ctx, id) {
-		out, err := f.Broker.Progress(ctx, id, state)
+	for _, f := range known {
+		out, err := call(f.Broker)
 		if err == nil {
 			return out, nil
 		}
 		failed = cmp.Or(failed, err)
 	}
-	if failed != nil {
-		return transport.Reservation{}, failed
-	}
-	return r.Broker.Progress(ctx, id, state)
+	return transport.Reservation{}, failed
 }
 
-// Say sends a message through all sessions at once, because this cluster does not know through which of them
-// the other one listens. One that accepts it is enough, and one that does not answer holds up no other.
-// Errors: that of the first session.
+// Say sends a message through all sessions at once that have to do with the other cluster, because this one does
+// not know through which of them the other one listens. One that accepts it is enough. One that does not answer
+// holds up no other. Errors: that of the first session.
 func (r Relay) Say(ctx context.Context, cluster, document string) error {
-	all := r.Sessions.Open()
-	if len(all) == 1 {
+	all := r.toward(ctx, cluster)
+	switch len(all) {
+	case 0:
+		return api.Errorf(api.CodeUnavailable, "no broker is open at which this cluster has a reservation with %s", cluster).
+			Fix("see: bourse brokers")
+	case 1:
 		return all[0].Broker.Say(ctx, cluster, document)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendWithin)
@@ -167,57 +264,4 @@ func (r Relay) Say(ctx context.Context, cluster, document string) error {
 		sent <- failed[0]
 	}()
 	return <-sent
-}
-
-// Outlets are where this cluster sells: its own connector, if it has one, and the brokers that it joined. A
-// call goes to all of them at once.
-type Outlets struct {
-	transport.Broker // the main one
-	Sessions         *Sessions
-	Connector        transport.Broker // this cluster's own; nil: it has none
-}
-
-// All returns those brokers, the own connector first.
-func (s Outlets) All() (out []transport.Broker) {
-	if s.Connector != nil {
-		out = append(out, s.Connector)
-	}
-	for _, f := range s.Sessions.Brokers() {
-		out = append(out, f.Broker)
-	}
-	return out
-}
-
-func (s Outlets) each(call func(transport.Broker) error) error {
-	all := s.All()
-	failed := make([]error, len(all))
-	var calls sync.WaitGroup
-	for i, b := range all {
-		calls.Go(func() { failed[i] = call(b) })
-	}
-	calls.Wait()
-	return cmp.Or(failed...)
-}
-
-// Publish implements transport.Broker.
-func (s Outlets) Publish(ctx context.Context, name, signed string) error {
-	return s.each(func(b transport.Broker) error { return b.Publish(ctx, name, signed) })
-}
-
-// Withdraw implements transport.Broker.
-func (s Outlets) Withdraw(ctx context.Context, name string) error {
-	return s.each(func(b transport.Broker) error { return b.Withdraw(ctx, name) })
-}
-
-// Catalog returns what any of them shows, and the error of one that does not answer.
-func (s Outlets) Catalog(ctx context.Context, q api.CatalogQuery) (all []api.Envelope[api.Listing], err error) {
-	var mu sync.Mutex
-	err = s.each(func(b transport.Broker) error {
-		found, err := b.Catalog(ctx, q)
-		mu.Lock()
-		defer mu.Unlock()
-		all = append(all, found...)
-		return err
-	})
-	return all, err
 }

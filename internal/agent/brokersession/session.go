@@ -13,6 +13,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
@@ -27,7 +28,8 @@ import (
 
 // Unheard counts what brokers and connectors said of reservations beyond what is kept.
 var Unheard = prometheus.NewCounterVec(prometheus.CounterOpts{
-	Name: "bourse_agent_unheard_reservations_total", Help: "Reservations that a broker or connector spoke of beyond what is kept, or that do not concern this cluster.",
+	Name: "bourse_agent_unheard_reservations_total",
+	Help: "Reservations that a broker or connector spoke of beyond what is kept, or that do not concern this cluster.",
 }, []string{"broker"})
 
 // Bounds on what is kept of what a broker says: a number of reservations, and an estimate of their memory in
@@ -61,6 +63,7 @@ type Session struct {
 	Options
 	connection Connection
 	awake      chan struct{}   // the watch is to begin at once
+	grown      atomic.Int64    // Grown of its last bookmark
 	open       context.Context // ends when the session is removed
 	close      context.CancelFunc
 
@@ -93,10 +96,15 @@ func (s *Session) Name() string { return route.BrokerName(s.Via) }
 // SetEnabled enables or disables the broker. An enabled one is watched at once.
 func (s *Session) SetEnabled(is bool) {
 	if s.Switch.Set(is) {
-		select {
-		case s.awake <- struct{}{}:
-		default:
-		}
+		s.Retry()
+	}
+}
+
+// Retry ends the wait of a watch that failed: it begins again at once.
+func (s *Session) Retry() {
+	select {
+	case s.awake <- struct{}{}:
+	default:
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -16,6 +17,7 @@ type Sessions struct {
 	mu    sync.Mutex
 	all   []*Session
 	added chan struct{} // closed when one is added; nil: nobody waits
+	heard func()        // nil: nobody listens
 }
 
 // Add adds a session. From now on it is used, and a Watcher watches it.
@@ -90,6 +92,36 @@ func (s *Sessions) BrokerNamed(name string) *Session {
 // AllLost reports whether no broker has answered for so long.
 func (s *Sessions) AllLost(long time.Duration) bool {
 	return !slices.ContainsFunc(s.Brokers(), func(one *Session) bool { return !one.connection.IsLost(long) })
+}
+
+// Grown changes when a broker says that a cluster has more capacity than before.
+func (s *Sessions) Grown() (sum int64) {
+	for _, one := range s.Brokers() {
+		sum += one.grown.Load()
+	}
+	return sum
+}
+
+// OnHeard sets what is called each time that a broker says something, or is lost. It must not block.
+func (s *Sessions) OnHeard(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard = do
+}
+
+func (s *Sessions) callHeard() {
+	s.mu.Lock()
+	do := s.heard
+	s.mu.Unlock()
+	if do != nil {
+		do()
+	}
+}
+
+// HasNoBroker reports whether the agent was started without a broker, and joined none.
+func (s *Sessions) HasNoBroker() bool {
+	main := s.BrokerNamed(api.MainBroker)
+	return main != nil && main.Switch.IsNone() && len(s.Brokers()) == 0
 }
 
 // IsLost reports whether the broker of a route is disabled, removed, or has not answered for so long.

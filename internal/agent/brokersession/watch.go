@@ -11,6 +11,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/route"
+	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // firstWait is how long a Watcher waits after the first failure, on average three quarters of it more. Each
@@ -18,6 +19,9 @@ import (
 const (
 	firstWait = 50 * time.Millisecond
 	lastWait  = 30 * time.Second
+	// resumeWithin is how long after the last bookmark a watch may continue there. Later the broker has perhaps
+	// forgotten a reservation that ended meanwhile. It would not say so, and the session would show it for ever.
+	resumeWithin = market.Retention / 2
 )
 
 // Catalog keeps what each broker shows of the catalog.
@@ -46,6 +50,8 @@ type WatcherOptions struct {
 	Seller func(api.SellerOffers)
 	// Standing receives what the main broker says of another cluster's membership.
 	Standing func(api.Standing)
+	// Choice receives which providers this cluster chose at a broker, nil for all. via is the route there.
+	Choice func(ctx context.Context, via string, providers *[]string)
 	// Connection is called after each success and failure.
 	Connection func(*Session, error)
 	Log        *slog.Logger
@@ -86,19 +92,25 @@ func (w *Watcher) watch(ctx context.Context, s *Session) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.open, cancel)()
-	token, wait := "", firstWait
+	token, wait, marked := "", firstWait, time.Time{}
 	handle := func(e api.WatchEvent) error {
 		if err := s.open.Err(); err != nil { // the session was removed, and what it showed is forgotten
 			return err
 		}
 		w.Catalog.Record(s.Via, e)
-		if e.Type == api.WatchBookmark {
-			token, wait = e.Token, firstWait
+		switch {
+		case e.Type == api.WatchBookmark:
+			token, wait, marked = e.Token, firstWait, s.Clock.Now()
+		case e.Type == api.WatchSnapshot && e.Complete:
+			token = "" // what was shown until the last bookmark is forgotten now, also if this watch breaks
 		}
 		w.handle(ctx, s, e)
 		return nil
 	}
 	for ctx.Err() == nil {
+		if s.Clock.Since(marked) > resumeWithin {
+			token = ""
+		}
 		err := error(nil)
 		if s.Greet != nil {
 			err = s.Greet(ctx)
@@ -112,6 +124,7 @@ func (w *Watcher) watch(ctx context.Context, s *Session) {
 		s.endWatch()
 		w.Catalog.MarkLost(s.Via)
 		w.Connection(s, err)
+		w.Sessions.callHeard()
 		if api.CodeOf(err) == api.CodeInvalid {
 			token = ""
 			w.Catalog.DropToken(s.Via)
@@ -131,6 +144,9 @@ func (w *Watcher) handle(ctx context.Context, s *Session, e api.WatchEvent) {
 	switch e.Type {
 	case api.WatchSnapshot:
 		s.beginWatch(e.Complete)
+		w.choose(ctx, s, e.Providers)
+	case api.WatchChoice:
+		w.choose(ctx, s, e.Providers)
 	case api.WatchReservation:
 		if !s.Record(e.Object) && s.countDropped() == 1 {
 			w.Log.Warn("a broker sends more reservations than are kept, or some that do not concern this cluster",
@@ -150,9 +166,18 @@ func (w *Watcher) handle(ctx context.Context, s *Session, e api.WatchEvent) {
 			w.Standing(*e.Standing)
 		}
 	case api.WatchBookmark:
+		s.grown.Store(e.Grown)
 		w.Connection(s, nil)
+		w.Sessions.callHeard()
 		if s.completeWatch() {
 			w.Complete(ctx)
 		}
+	}
+}
+
+// choose hands on which providers this cluster chose at a broker.
+func (w *Watcher) choose(ctx context.Context, s *Session, providers *[]string) {
+	if route.IsBroker(s.Via) && w.Choice != nil {
+		w.Choice(ctx, s.Via, providers)
 	}
 }

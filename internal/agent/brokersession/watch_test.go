@@ -74,6 +74,32 @@ func TestAgentsReturnApart(t *testing.T) {
 	})
 }
 
+// A watch that failed waits, but not if somebody wants it now.
+func TestRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		broker, open := &absentBroker{}, &Sessions{}
+		s := New(Options{Broker: broker})
+		open.Add(s)
+		w := NewWatcher(WatcherOptions{Sessions: open, Catalog: noCatalog{},
+			Connection: func(*Session, error) {}, Log: slog.New(slog.DiscardHandler)})
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(ctx) }()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		before := len(broker.calls)
+		s.Retry()
+		synctest.Wait()
+		if len(broker.calls) != before+1 {
+			t.Errorf("%d calls instead of %d", len(broker.calls), before+1)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // speakingBroker sends one reservation, whose ID is its name, and then waits.
 type speakingBroker struct {
 	transporttest.Broker

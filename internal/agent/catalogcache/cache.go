@@ -18,6 +18,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
 	"github.com/bourse-dev/bourse/api"
@@ -66,9 +67,10 @@ type Cache struct {
 	Options
 	changed chan struct{} // something has to be saved
 
+	head journal.Head // of Load, and then of Run
+
 	mu     sync.Mutex
 	copies map[string]*offerCopy // by route
-	head   journal.Head
 }
 
 // New returns an empty cache. Load fills it.
@@ -106,43 +108,65 @@ func ignoreRecord(journal.Record) error { return nil }
 
 // Run saves changes until ctx ends, and then the last of them.
 func (c *Cache) Run(ctx context.Context) error {
-	for wait := firstSave; ; wait = saveEvery {
+	for pause := firstSave; ctx.Err() == nil; pause = saveEvery {
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-c.changed:
+			select {
+			case <-ctx.Done():
+			case <-c.Clock.After(pause):
+			}
+			c.save(ctx)
 		}
-		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
-			defer cancel()
-			c.save(last)
-			return nil
-		case <-c.Clock.After(wait):
-		}
-		c.save(ctx)
 	}
+	// A write that the end interrupted may still be made, and conflict with the next.
+	_ = wait.PollUntilContextTimeout(context.WithoutCancel(ctx), lastSave/20, lastSave, true,
+		func(last context.Context) (saved bool, _ error) {
+			select {
+			case <-c.changed:
+				c.save(last)
+				return len(c.changed) == 0, nil
+			default:
+				return true, nil
+			}
+		})
+	return nil
 }
 
-// save writes the copies. Where the object has no room for all, it writes the offers of fewer sellers.
+// save writes the copies. Where the object has no room for all, it writes the offers of fewer sellers. What was
+// not written, also because ctx ended, still has to be. No watch waits for the API server meanwhile.
 func (c *Cache) save(ctx context.Context) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	copies := maps.Clone(c.copies)
-	for {
-		state, err := json.Marshal(copies)
+	for halved := 0; ; halved++ {
+		state, fewer, err := c.encode(halved)
 		if err == nil {
 			err = c.write(ctx, state)
 		}
-		if errors.Is(err, journal.ErrFull) && halveSellers(copies) {
+		if errors.Is(err, journal.ErrFull) && fewer {
 			continue
 		}
-		if err != nil && ctx.Err() == nil {
-			c.Log.Warn("the copy of the catalog was not saved", "error", err)
+		if err != nil {
 			c.noteChange()
+			if ctx.Err() == nil {
+				c.Log.Warn("the copy of the catalog was not saved", "error", err)
+			}
 		}
 		return
 	}
+}
+
+// encode returns the copies, with half of the sellers as often as halved says, and whether there are fewer still.
+func (c *Cache) encode(halved int) (state []byte, fewer bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	copies := maps.Clone(c.copies)
+	for range halved {
+		halveSellers(copies)
+	}
+	for _, one := range copies {
+		fewer = fewer || len(one.Offers) > 0
+	}
+	state, err = json.Marshal(copies)
+	return state, fewer, err
 }
 
 // write replaces the saved state.
@@ -154,27 +178,12 @@ func (c *Cache) write(ctx context.Context, state []byte) (err error) {
 		}
 	}
 	if c.head, err = c.Journal.Append(ctx, c.head, [][]byte{[]byte(`{}`)}); err == nil {
-		err = c.Journal.Snapshot(ctx, c.head, state)
+		err = c.Journal.Snapshot(ctx, c.head, journal.State(state))
 	}
 	if err != nil {
 		c.head = journal.Head{} // another agent may have written: the next write reads it again
 	}
 	return err
-}
-
-// halveSellers leaves out half of the sellers of each copy, and the token that would say that it is
-// complete. It reports whether there were any.
-func halveSellers(copies map[string]*offerCopy) (fewer bool) {
-	for via, one := range copies {
-		names := slices.Sorted(maps.Keys(one.Offers))
-		part := &offerCopy{AsOf: one.AsOf, Offers: map[string][]listing{}}
-		for _, name := range names[:len(names)/2] {
-			part.Offers[name] = one.Offers[name]
-		}
-		fewer = fewer || len(names) > 0
-		copies[via] = part
-	}
-	return fewer
 }
 
 func (c *Cache) noteChange() {

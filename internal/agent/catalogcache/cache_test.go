@@ -1,8 +1,11 @@
 package catalogcache
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -23,11 +26,12 @@ type small struct {
 	most int
 }
 
-func (s small) Snapshot(ctx context.Context, at journal.Head, state []byte) error {
-	if len(state) > s.most {
-		return journal.ErrFull
+func (s small) Snapshot(ctx context.Context, at journal.Head, write func(io.Writer) error) error {
+	var state bytes.Buffer
+	if err := write(&state); err != nil || state.Len() > s.most {
+		return errors.Join(err, journal.ErrFull)
 	}
-	return s.Journal.Snapshot(ctx, at, state)
+	return s.Journal.Snapshot(ctx, at, write)
 }
 
 func stallOf(seller string, names ...string) api.WatchEvent {

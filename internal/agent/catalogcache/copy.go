@@ -2,7 +2,9 @@ package catalogcache
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,7 +16,8 @@ import (
 
 // Unkept counts the offers that a copy does not keep because a broker or connector shows more than its bound.
 var Unkept = prometheus.NewCounter(prometheus.CounterOpts{
-	Name: "bourse_agent_unkept_offers_total", Help: "Offers that a broker or connector showed beyond what the copy of the catalog keeps.",
+	Name: "bourse_agent_unkept_offers_total",
+	Help: "Offers that a broker or connector showed beyond what the copy of the catalog keeps.",
 })
 
 // listing is an offer as the catalog shows it.
@@ -136,4 +139,16 @@ func memoryOf(l *listing) int {
 		return math.MaxInt32 // no broker shows it
 	}
 	return int(decoded.Cost(data)) + int(unsafe.Sizeof(*l))
+}
+
+// halveSellers leaves out half of the sellers of each copy, and the token that would say that it is complete.
+func halveSellers(copies map[string]*offerCopy) {
+	for via, one := range copies {
+		names := slices.Sorted(maps.Keys(one.Offers))
+		part := &offerCopy{AsOf: one.AsOf, Offers: map[string][]listing{}}
+		for _, name := range names[:len(names)/2] {
+			part.Offers[name] = one.Offers[name]
+		}
+		copies[via] = part
+	}
 }

@@ -101,9 +101,7 @@ func match(l listing, q api.CatalogQuery, now time.Time) (found listing, ok bool
 			o.Properties.Region != q.Region,
 		text != "" && !strings.Contains(market.SearchText(&api.SignedOffer{Seller: o.Seller, Name: o.Name, Offer: o.Offer}),
 			text),
-		q.GPU != "" && !slices.ContainsFunc(o.Properties.GPUs, func(name string) bool {
-			return strings.Contains(strings.ToLower(name), strings.ToLower(q.GPU))
-		}):
+		!filter.HasGPUs(o.Properties.GPUs, q.GPU, q.SellerGPU):
 		return l, false
 	}
 	o.Plans = maps.Clone(o.Plans)

@@ -1,8 +1,9 @@
 // Package connector serves other clusters directly, without a broker.
 //
 // A [Connector] is a broker for one cluster, inside that cluster's agent: it has the broker's server and a
-// market of its own. A caller is a member if this cluster's Ledger has the key that its connection proves;
-// there is no CA and no operator. The gate accepts or refuses what is sold here as at any broker.
+// market of its own. A caller is a member if this cluster's Ledger has the key that its connection proves, or
+// its admin named that key; there is no CA and no operator. The gate accepts or refuses what is sold here as
+// at any broker. The Ledger keeps what buyers propose.
 //
 // Start at [New], which loads the market and listens. [Connector.Run] serves. The agent calls its own
 // connector in memory, by [Connector.Broker]. Package sellers has the other end: it calls the connectors of
@@ -102,7 +103,7 @@ func New(ctx context.Context, o Options) (*Connector, error) {
 	}
 	c := &Connector{Options: o, market: books, listener: listener, inside: newMemoryListener()}
 	c.server = server.New(server.Options{Exchange: books, Engine: match.New(),
-		URL: o.URL, BodyMemory: bodyMemory, InForce: c.inForce, Log: o.Log})
+		URL: o.URL, BodyMemory: bodyMemory, InForce: c.inForce, Ledger: o.Ledger, Log: o.Log})
 	return c, nil
 }
 
@@ -117,7 +118,7 @@ func (c *Connector) Broker() transport.Broker {
 
 // Run serves this cluster and the others until ctx ends.
 func (c *Connector) Run(ctx context.Context) error {
-	config, err := c.Key.ServerTLS(c.Cluster, c.known(ctx))
+	config, err := c.Key.ServerTLS(c.Cluster, trust.KnownKeys(ctx, c.Ledger))
 	if err != nil {
 		_ = c.listener.Close()
 		return err
@@ -130,20 +131,12 @@ func (c *Connector) Run(ctx context.Context) error {
 	})
 	group.Go(func() error {
 		own := func(*http.Request) (server.Caller, error) {
-			return server.Caller{Role: tlsid.RoleCluster, Name: c.Cluster}, c.admit(ctx, c.Cluster)
+			return server.Caller{Role: tlsid.RoleCluster, Name: c.Cluster}, c.admit(ctx, c.Cluster, c.Key.Public())
 		}
 		return server.Serve(ctx, c.inside, c.server.For(own))
 	})
 	c.Log.Info("the connector serves", "address", c.listener.Addr(), "url", c.URL)
 	return group.Wait()
-}
-
-// known returns the keys that the Ledger has of a cluster.
-func (c *Connector) known(ctx context.Context) clusterkey.Known {
-	return func(cluster string) []clusterkey.PublicKey {
-		keys, _ := trust.Keys(ctx, c.Ledger, cluster)
-		return keys
-	}
 }
 
 // inForce reports whether this cluster's Ledger has an acceptance of its own in force. The key that signed
@@ -159,33 +152,33 @@ func (c *Connector) inForce(ctx context.Context, cluster, reservation, document 
 // caller returns which cluster calls, by the key that its connection proved. A call that takes long ends
 // when the Ledger no longer has that key.
 func (c *Connector) caller(ctx context.Context) func(*http.Request) (server.Caller, error) {
-	known := c.known(ctx)
+	known := trust.KnownKeys(ctx, c.Ledger)
 	return func(r *http.Request) (server.Caller, error) {
 		if r.TLS == nil {
 			return server.Caller{}, api.Errorf(api.CodeUnauthenticated, "the call is not over TLS")
 		}
-		cluster, err := clusterkey.TLSPeer(*r.TLS, known) // again: it may have another key by now
+		cluster, key, err := clusterkey.TLSPeer(*r.TLS, known) // again: it may have another key by now
 		if err != nil {
 			return server.Caller{}, api.Errorf(api.CodeUnauthenticated, "%s", err).
-				Fix("become known first: by a reservation through a broker, or by bourse trust")
+				Fix("become known first: by a reservation through a broker, or by bourse peers add there")
 		}
 		still := func() error {
-			_, err := clusterkey.TLSPeer(*r.TLS, known)
+			_, _, err := clusterkey.TLSPeer(*r.TLS, known)
 			return err
 		}
-		return server.Caller{Role: tlsid.RoleCluster, Name: cluster, Still: still}, c.admit(r.Context(), cluster)
+		return server.Caller{Role: tlsid.RoleCluster, Name: cluster, Still: still}, c.admit(r.Context(), cluster, key)
 	}
 }
 
-// admit makes a known cluster an active member.
-func (c *Connector) admit(ctx context.Context, cluster string) error {
-	if l := c.market.View().Listing(cluster); l != nil && l.Active() {
+// admit makes a known cluster an active member, with the key that it has proven.
+func (c *Connector) admit(ctx context.Context, cluster string, key clusterkey.PublicKey) error {
+	l := c.market.View().Listing(cluster)
+	switch {
+	case l == nil || !l.Active():
+	case !c.isReplaced(ctx, cluster, l.Member.Key, key):
 		return nil
-	}
-	key := c.Key.Public()
-	if cluster != c.Cluster {
-		var err error
-		if key, err = trust.Key(ctx, c.Ledger, cluster); err != nil {
+	default: // it joins again; the gate keeps what it accepted from the lost key
+		if _, err := c.market.Do(ctx, market.SetMember{Cluster: cluster, State: api.MemberRemoved}); err != nil {
 			return err
 		}
 	}
@@ -195,4 +188,17 @@ func (c *Connector) admit(ctx context.Context, cluster string) error {
 	}
 	_, err := c.market.Do(ctx, market.SetMember{Cluster: cluster, State: api.MemberActive})
 	return err
+}
+
+// isReplaced reports whether another cluster has proven a key that its earlier one did not sign: its admin lost that
+// one, and this cluster's admin named the new one.
+func (c *Connector) isReplaced(ctx context.Context, cluster, before string, proven clusterkey.PublicKey) (is bool) {
+	if cluster == c.Cluster || before == proven.String() {
+		return false
+	}
+	_ = c.Ledger.Read(ctx, func(m *market.State) {
+		known := m.Member(cluster)
+		is = known != nil && !(known.Key == proven.String() && known.Succeeds(before))
+	})
+	return is
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
-	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/identity"
 	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/server"
@@ -64,7 +64,7 @@ func (s *served) meet(p *transporttest.Party) {
 func (s *served) client(p *transporttest.Party) *client.Client {
 	s.t.Helper()
 	config, err := p.Key.ClientTLS(p.ID, "rome",
-		func(string) []clusterkey.PublicKey { return []clusterkey.PublicKey{s.rome.Key.Public()} })
+		func(string) identity.Fingerprint { return s.rome.Key.Public().Fingerprint() })
 	if err != nil {
 		s.t.Fatal(err)
 	}

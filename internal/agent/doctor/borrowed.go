@@ -51,6 +51,11 @@ func (c Borrowed) Find(ctx context.Context) (found []api.Problem, err error) {
 			found = append(found, health.NotReflected.Of(subject, "change the objects as their Events say: "+
 				"kubectl get events -A --field-selector reason=FailedReflection", "%s", copied.Message))
 		}
+		offloaded := meta.FindStatusCondition(i.Status.Conditions, api.ConditionOffloaded)
+		if isFalse(offloaded) && offloaded.Reason == string(api.CodeNamespacesFull) {
+			found = append(found, health.NamespacesFull.Of(subject, "offload fewer namespaces to "+i.Spec.Provider+
+				", or ask its admin to raise namespaces.max of the SharingPolicy", "%s", offloaded.Message))
+		}
 	}
 	return found, nil
 }

@@ -52,6 +52,9 @@ type MainBroker struct {
 
 // Find looks.
 func (c MainBroker) Find(context.Context) (found []api.Problem, _ error) {
+	if c.Membership.URL() == "" { // there is none
+		return nil, nil
+	}
 	connection := c.Brokers.MainState()
 	cause, last := connection.Err, connection.Last
 	if cause != nil && !c.Membership.IsDisabled() {
@@ -75,7 +78,9 @@ func (c MainBroker) Find(context.Context) (found []api.Problem, _ error) {
 		found = append(found, health.CertificateExpired.Of("", "", "%s", err))
 	case now.After(certificate.NotAfter):
 		found = append(found, health.CertificateExpired.Of("",
-			"read the agent's log and check that it reaches the broker: it then renews the certificate with its cluster key; a certificate of --broker-cert-path is renewed by its issuer", "the certificate for the broker ended %s", certificate.NotAfter.Format(time.RFC3339)))
+			"read the agent's log and check that it reaches the broker: it then renews the certificate with its cluster key; "+
+				"a certificate of --broker-cert-path is renewed by its issuer",
+			"the certificate for the broker ended %s", certificate.NotAfter.Format(time.RFC3339)))
 	case now.After(tlsid.RenewAt(certificate, c.Cluster).Add(time.Hour)):
 		found = append(found, health.CertificateExpiring.Of("", "read the agent's log, and check that it reaches the broker",
 			"the certificate for the broker ends %s", certificate.NotAfter.Format(time.RFC3339)))

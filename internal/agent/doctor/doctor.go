@@ -120,7 +120,8 @@ func Preflight(ctx context.Context, config *rest.Config, liqoNamespace string) (
 			Fix("check that kubectl works with this kubeconfig")
 	}
 	inspection := posture.Inspection{
-		Reader: c, Lists: c, Writer: c, Before: true, Lends: true, Namespace: liqoNamespace, LiqoNamespace: liqoNamespace, Dial: peeraddress.Anywhere().DialTLS,
+		Reader: c, Lists: c, Writer: c, Before: true, Lends: true,
+		Namespace: liqoNamespace, LiqoNamespace: liqoNamespace, Dial: peeraddress.Anywhere().DialTLS,
 		Installed: func() (bool, error) { return liqo.Installed(c.RESTMapper()) },
 	}
 	all := inspection.Problems(ctx)

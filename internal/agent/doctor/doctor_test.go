@@ -214,9 +214,10 @@ func TestDoctorSeesWhatIsBorrowed(t *testing.T) {
 		}
 	}
 	no := []metav1.Condition{is(api.ConditionNodeReady, metav1.ConditionFalse),
-		is(api.ConditionReflected, metav1.ConditionFalse)}
+		is(api.ConditionReflected, metav1.ConditionFalse),
+		{Type: api.ConditionOffloaded, Status: metav1.ConditionFalse, Reason: "NamespacesFull", Message: "it is full"}}
 	yes := []metav1.Condition{is(api.ConditionNodeReady, metav1.ConditionTrue),
-		is(api.ConditionReflected, metav1.ConditionTrue)}
+		is(api.ConditionReflected, metav1.ConditionTrue), is(api.ConditionOffloaded, metav1.ConditionFalse)}
 	for name, status := range map[string]api.InstructionStatus{
 		"r-1": {State: api.Active, Conditions: no}, "r-2": {State: api.Reserved,
 			Conditions: no}, "r-3": {State: api.Active, Conditions: yes},
@@ -234,7 +235,7 @@ func TestDoctorSeesWhatIsBorrowed(t *testing.T) {
 		}
 	}
 	slices.Sort(got)
-	want := []string{"NodeNotReady reservation r-1", "NotReflected reservation r-1",
+	want := []string{"NamespacesFull reservation r-1", "NodeNotReady reservation r-1", "NotReflected reservation r-1",
 		"VolumesAtStake request db/stake", "VolumesAtStake request db/unread"}
 	if !slices.Equal(got, want) {
 		t.Errorf("it finds %q, want %q", got, want)

@@ -54,7 +54,8 @@ func (c Access) Find(ctx context.Context) (found []api.Problem, err error) {
 	}
 	if !c.Joins {
 		return []api.Problem{health.APIServerProxy.Of("",
-			"install Liqo with networking, and start the agent with --network-gateway", "this cluster takes part in no network")}, nil
+			"install Liqo with networking, and start the agent with --network-gateway",
+			"this cluster takes part in no network")}, nil
 	}
 	_, err = (&network.Network{Reader: c.Reader, LiqoNamespace: c.LiqoNamespace}).Proxy(ctx)
 	if cannot, ok := errors.AsType[*api.Error](err); ok {

@@ -20,7 +20,11 @@ import (
 type Offline struct {
 	Cluster  string
 	Ledger   *exchange.Exchange
-	Sessions interface{ AllLost(time.Duration) bool }
+	Sessions interface {
+		AllLost(time.Duration) bool
+		// HasNoBroker reports whether the agent was started without a broker, and joined none.
+		HasNoBroker() bool
+	}
 	// Sharing is the SharingPolicy in force, nil if there is none.
 	Sharing func() *api.Sharing
 	// Copy is the copy of the catalog.
@@ -30,9 +34,9 @@ type Offline struct {
 	Clock     clock.PassiveClock
 }
 
-// Find looks. While a broker answers there is nothing to say.
+// Find looks. There is nothing to say while a broker answers, or where an admin chose to have none.
 func (c Offline) Find(ctx context.Context) ([]api.Problem, error) {
-	if !c.Sessions.AllLost(0) {
+	if c.Sessions.HasNoBroker() || !c.Sessions.AllLost(0) {
 		return nil, nil
 	}
 	// bound reservations by provider: with a known connector, and without
@@ -40,7 +44,7 @@ func (c Offline) Find(ctx context.Context) ([]api.Problem, error) {
 	var sellers []string
 	err := c.Ledger.Read(ctx, func(s *market.State) {
 		for _, m := range s.Members() {
-			if m.Connector != "" && m.Cluster != c.Cluster {
+			if m.ConnectorURL() != "" && m.Cluster != c.Cluster {
 				sellers = append(sellers, m.Cluster)
 			}
 		}

@@ -97,6 +97,9 @@ func (c Peerings) findStuck(ctx context.Context) (found []api.Problem, err error
 				p.Name, s.State, s.Since.Format(time.RFC3339), cmp.Or(strings.Trim(s.Step+": "+s.Message, ": "),
 					"the other cluster")))
 		}
+		if s.State == api.PeeringClosing { // its reservations may be forgotten: a broker would learn of the cluster
+			continue
+		}
 		theirs, err := c.Broker.Cluster(ctx, p.Spec.Cluster)
 		if err != nil {
 			continue // it does not show itself, or no broker answers: another check says so

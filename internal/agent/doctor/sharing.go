@@ -18,19 +18,33 @@ import (
 type Sharing struct {
 	Cluster string
 	Ledger  *exchange.Exchange
-	// Policy is the SharingPolicy in force, nil if there is none.
-	Policy func() *api.Sharing
+	Policy  interface {
+		// Sharing returns the SharingPolicy in force, nil if there is none.
+		Sharing() *api.Sharing
+		// UnknownBrokers returns the brokers that it names and that this cluster has not joined.
+		UnknownBrokers() []string
+	}
 }
 
 // Find looks.
-func (c Sharing) Find(context.Context) (found []api.Problem, _ error) {
-	policy := c.Policy()
+func (c Sharing) Find(ctx context.Context) (found []api.Problem, _ error) {
+	policy := c.Policy.Sharing()
 	if policy == nil {
 		return []api.Problem{health.NothingShared.Of("", "to lend, create one: docs/objects/sharingpolicy.yaml",
 			"no SharingPolicy named default is in force")}, nil
 	}
 	for _, f := range sharing.IgnoredFields(policy) {
 		found = append(found, health.FieldIgnored.Of("SharingPolicy "+f.Path, f.Remedy, "the field has no effect"))
+	}
+	for _, name := range c.Policy.UnknownBrokers() {
+		found = append(found, health.UnknownBroker.Of("broker "+name, sharing.UnknownRemedy(name),
+			"the SharingPolicy names it in brokers, and this cluster has not joined it"))
+	}
+	if policy.Hub() != nil {
+		if err := c.Ledger.Read(ctx,
+			func(s *market.State) { found = append(found, findInHub(s, c.Cluster)...) }); err != nil {
+			return found, err
+		}
 	}
 	l := c.Ledger.View().Listing(c.Cluster)
 	if l == nil {

@@ -48,6 +48,8 @@ type Options struct {
 	Token, BrokerURL string
 	// CertDir holds tls.crt, tls.key and ca.crt of a CA that is not the broker's. Then there is no token.
 	CertDir string
+	// NoBroker makes a membership in no broker: only the cluster has its key.
+	NoBroker bool
 	// Objects reach the broker through objects of its cluster instead of its REST API.
 	Objects *objects.Access
 	// Clock is the machine's by default.
@@ -86,6 +88,8 @@ func New(ctx context.Context, o Options) (*Membership, error) {
 	}
 	m := &Membership{Options: o, rotated: make(chan struct{}, 1), refused: make(chan struct{}, 1)}
 	switch {
+	case o.NoBroker:
+		err = m.ensureKeys(ctx, "", &id)
 	case o.Objects != nil:
 		err = m.ensureKeys(ctx, o.Objects.Config.Host, &id)
 	case o.CertDir != "":
@@ -98,7 +102,8 @@ func New(ctx context.Context, o Options) (*Membership, error) {
 		}
 	default:
 		err = api.Errorf(api.CodeUnauthenticated, "this cluster has not joined a broker yet").
-			Fix("ask the broker's operator for a token (bourse broker token create) and start the agent with --join TOKEN")
+			Fix("ask the broker's operator for a token (bourse broker token create) and start the agent with --join TOKEN; or " +
+				"with --without-broker")
 	}
 	if err != nil {
 		return nil, err
@@ -107,12 +112,16 @@ func New(ctx context.Context, o Options) (*Membership, error) {
 		return nil, err
 	}
 	m.rotations = id.Rotations
-	m.url = cmp.Or(o.BrokerURL, id.BrokerURL)
-	transport, err := m.openTransport(ctx)
-	if err != nil {
-		return nil, err
+	if o.NoBroker {
+		m.calls = brokerswitch.None()
+	} else {
+		m.url = cmp.Or(o.BrokerURL, id.BrokerURL)
+		transport, err := m.openTransport(ctx)
+		if err != nil {
+			return nil, err
+		}
+		m.calls = brokerswitch.New(o.Broker, refusalNotifier{transport, m.refused})
 	}
-	m.calls = brokerswitch.New(o.Broker, refusalNotifier{transport, m.refused})
 	m.http = &http.Client{Transport: m.calls}
 	m.client = client.New(m.url, m.http).WithLists(maxList)
 	return m, nil
@@ -147,7 +156,7 @@ func (m *Membership) Former() []string {
 	return fingerprints(trust.Former(m.Cluster, m.key.Public(), m.rotations))
 }
 
-// URL returns where the broker is.
+// URL returns where the broker is, empty if there is none.
 func (m *Membership) URL() string { return m.url }
 
 // Client returns the client of the broker.

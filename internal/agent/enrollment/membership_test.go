@@ -6,11 +6,15 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"testing"
 	"time"
 
+	testclock "k8s.io/utils/clock/testing"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/store"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 	"github.com/bourse-dev/bourse/internal/trust"
@@ -96,7 +100,7 @@ func TestACertificateThatTheOperatorEnded(t *testing.T) {
 	if _, err := m.Client().Reservations(ctx); api.CodeOf(err) != api.CodeUnauthenticated {
 		t.Errorf("with the ended certificate: %v", err)
 	}
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if _, err = m.Client().Reservations(ctx); err == nil {
 			break
 		}
@@ -140,7 +144,7 @@ func TestARotatedKeyRenewsAtOnce(t *testing.T) {
 	kept.before = errors.New("the API server is away")
 	renewing := make(chan error, 1)
 	go func() { renewing <- m.Run(ctx) }()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if known := f.Exchange.View().Listing("rome").Member; known.Key == next.Public().String() {
 			break
 		}
@@ -148,7 +152,7 @@ func TestARotatedKeyRenewsAtOnce(t *testing.T) {
 			t.Fatal("it did not renew")
 		}
 	}
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if _, err = m.Client().Reservations(ctx); err == nil {
 			break
 		}
@@ -158,6 +162,67 @@ func TestARotatedKeyRenewsAtOnce(t *testing.T) {
 	}
 	if _, err := first.Client().Reservations(ctx); api.CodeOf(err) != api.CodeUnauthenticated {
 		t.Errorf("with the former certificate: %v", err)
+	}
+	cancel()
+	if err := <-renewing; err != nil {
+		t.Error(err)
+	}
+}
+
+// An agent whose renewal fails after a rotation tries again soon. Until it succeeds, the former key's certificate
+// is good.
+func TestARotatedKeyRenewsAfterAFailure(t *testing.T) {
+	f := servertest.Start(t, servertest.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	token, err := f.Operator.CreateToken(ctx, "rome", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := testclock.NewFakeClock(time.Now())
+	m, err := New(ctx, Options{Cluster: "rome", Token: token.Token, BrokerURL: f.URL,
+		Store: store.InDir(t.TempDir()), Clock: now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.CloseIdleConnections()
+	next := transporttest.NewParty(t, "rome").Key
+	word, err := trust.Rotate(m.key, next.Public(), "rome", time.Now().Add(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.key, m.rotations, m.url = next, []string{word}, "https://"+closing.Addr().String()
+	renewing := make(chan error, 1)
+	go func() { renewing <- m.Run(ctx) }()
+	step := func(by time.Duration) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !now.HasWaiters(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("it does not wait")
+			}
+		}
+		now.Step(by)
+	}
+	step(0) // it renews at once
+	if c, err := closing.Accept(); err != nil || c.Close() != nil || closing.Close() != nil {
+		t.Fatal(err)
+	}
+	for !now.HasWaiters() {
+		time.Sleep(time.Millisecond)
+	}
+	m.url = f.URL
+	step(2 * market.RenewEvery)
+	step(0)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if known := f.Exchange.View().Listing("rome").Member; known.Key == next.Public().String() {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("it did not renew")
+		}
 	}
 	cancel()
 	if err := <-renewing; err != nil {

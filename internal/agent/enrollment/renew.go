@@ -44,10 +44,10 @@ func (n refusalNotifier) CloseIdleConnections() {
 // if the cluster has rotated its key since the certificate was issued. It does not renew a certificate that
 // the admin provided.
 func (m *Membership) renew(ctx context.Context) error {
-	if m.CertDir != "" || m.Objects != nil {
+	if m.NoBroker || m.CertDir != "" || m.Objects != nil {
 		return nil
 	}
-	rotated := m.lastRotation() // compared once: the clocks of cluster and broker may differ
+	rotated := m.lastRotation() // of one renewal: the clocks of cluster and broker may differ
 	for {
 		certificate, err := m.tls.Certificate()
 		if err != nil {
@@ -55,7 +55,7 @@ func (m *Membership) renew(ctx context.Context) error {
 		}
 		wait := max(tlsid.RenewAt(certificate, m.Cluster).Sub(m.Clock.Now()), time.Minute)
 		if rotated.After(tlsid.IssuedAt(certificate)) { // the renewal ends the certificates that the former key got
-			wait, rotated = 0, time.Time{}
+			wait = 0
 		}
 		select {
 		case <-ctx.Done():
@@ -66,6 +66,9 @@ func (m *Membership) renew(ctx context.Context) error {
 		}
 		if err := m.renewOnce(ctx); err != nil && ctx.Err() == nil {
 			m.Log.Warn("the certificate was not renewed, will try again", "error", err, "expires", certificate.NotAfter)
+		}
+		if next, err := m.tls.Certificate(); err == nil && !next.Equal(certificate) {
+			rotated = time.Time{}
 		}
 		select {
 		case <-ctx.Done():

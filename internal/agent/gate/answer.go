@@ -69,7 +69,7 @@ func (g *Gate) refuse(ctx context.Context, theirs *transport.Reservation, cause 
 	}
 	refusal := api.Refusal{Generation: theirs.Payload.Generation, Reason: reason, Message: trust.Text(cause.Error())}
 	if g.Fresh != nil && reason == api.ReasonInsufficient {
-		refusal.Advertisement = g.Fresh(ctx)
+		refusal.Advertisement = g.Fresh(ctx, g.via)
 	}
 	g.Log.Info("refused",
 		"reservation", theirs.ID, "consumer", theirs.Payload.Consumer, "reason", reason, "cause", cause)

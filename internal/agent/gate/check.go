@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
@@ -41,7 +42,7 @@ func (g *Gate) verifyAssignment(
 		{market.ValidCluster("reservation", a.Reservation) == nil, "names an invalid reservation"},
 		{a.Consumer == card.Cluster && a.ConsumerKey == key.Fingerprint().String(), "is of another consumer"},
 		{a.Provider == g.Cluster && g.isOwnKey(a.ProviderKey), "is for another provider"},
-		{a.Slice == market.SliceName(a.Consumer, a.Provider, a.Pool), "names a wrong slice"},
+		{a.Slice == market.SliceOf(a), "names a wrong slice"},
 		{now.Before(a.Until.Time), "is for a time that is over"},
 		{a.Until.Sub(now) <= maxDuration, "is for longer than anything is lent"},
 		{!held || now.Before(a.Expires.Add(market.SkewGrace)), "has expired"},
@@ -94,10 +95,13 @@ func (g *Gate) checkPolicy(
 	if l == nil || l.Measured == nil {
 		return nil, api.Errorf(api.CodeUnavailable, "cluster %s has not measured itself yet", g.Cluster)
 	}
-	if l.Measured.Terms == nil {
-		return nil, api.Errorf(api.CodeNotFound, "cluster %s shares nothing", g.Cluster)
+	if l.Measured.Terms == nil || !route.IsShownAt(g.via, l.Measured.Brokers) {
+		return nil, api.Errorf(api.CodeNotFound, "cluster %s shares nothing at this broker", g.Cluster)
 	}
 	terms := l.Measured.Terms
+	if a.Relend && !terms.Relend {
+		return nil, api.Errorf(api.CodeForbidden, "the SharingPolicy of %s does not let consumers lend on", g.Cluster)
+	}
 	if !match.Visible(terms, consumer) {
 		return nil, api.Errorf(api.CodeForbidden, "cluster %s does not share with %s", g.Cluster, consumer.Cluster)
 	}

@@ -32,8 +32,9 @@ type Options struct {
 	// Freed removes what an ended reservation still has here, and reports whether nothing is left.
 	// Nil, without Liqo: there never is anything.
 	Freed func(ctx context.Context, ours *market.Reservation) (bool, error)
-	// Fresh measures the cluster for a refusal. It may return nil. Nil: a refusal has no measurement.
-	Fresh func(context.Context) *api.Measurement
+	// Fresh measures the cluster for a refusal at the broker of a route. It may return nil. Nil: a refusal has
+	// no measurement.
+	Fresh func(ctx context.Context, via string) *api.Measurement
 	Log   *slog.Logger
 }
 
@@ -126,8 +127,8 @@ func (g *Gate) RefuseID(ctx context.Context, theirs *transport.Reservation) erro
 func (g *Gate) readOwn(ctx context.Context, id string) (ours *market.Reservation, err error) {
 	err = g.Market.Read(ctx, func(s *market.State) { ours = s.Reservation(id) })
 	if err == nil && (ours == nil || ours.Provider != g.Cluster) {
-		err = api.Errorf(api.CodeNotFound, "nobody has asked for reservation %.80q here", id).
-			Fix("list those that wait for approval: bourse approvals")
+		err = api.Errorf(api.CodeNotFound, "this cluster lends no reservation %.80q", id).
+			Fix("see what waits for approval: bourse approvals; what was sold: bourse contracts --sold")
 	}
 	return ours, err
 }

@@ -72,6 +72,8 @@ func TestRefuses(t *testing.T) {
 			"2", api.ReasonPolicy},
 		"an expression without answer": {terms(func(t *api.Terms) { t.Allow = `consumer.gpus.exists(g, g == "x")` }),
 			"2", api.ReasonPolicy},
+		"nothing is shared at its broker": {func(m *api.Measurement) { m.Brokers = []string{"north"} },
+			"2", api.ReasonNothingShared},
 		"nothing is shared": {func(m *api.Measurement) { m.Terms = nil }, "2", api.ReasonNothingShared},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -167,7 +167,7 @@ func (g *testGate) left(milli int64) {
 }
 
 // freshly measures the cluster for a refusal.
-func freshly(context.Context) *api.Measurement {
+func freshly(context.Context, string) *api.Measurement {
 	m := transporttest.Measurement(9, "1")
 	return &m
 }

@@ -40,7 +40,7 @@ type OffersOptions struct {
 	Engine *match.Engine
 	// Broker publishes at all brokers.
 	Broker transport.Broker
-	// Shown returns what the brokers show, without this cluster's connector.
+	// Shown returns what the brokers show at which the SharingPolicy shows offers, without this cluster's connector.
 	Shown func(context.Context, api.CatalogQuery) ([]api.Envelope[api.Listing], error)
 	// Changed receives the names of offers to look at again.
 	Changed *kubeobject.Trigger
@@ -107,37 +107,60 @@ func (o *Offers) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, e
 	if at.Namespace != o.Namespace {
 		return ctrl.Result{}, nil
 	}
+	if at.Name == "" { // the SharingPolicy shows them at other brokers
+		o.LookAgain()
+		return ctrl.Result{}, nil
+	}
 	var object api.Offer
 	err := o.Get(ctx, at.NamespacedName, &object)
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, kubeobject.Error(err)
 	}
-	if gone := apierrors.IsNotFound(err); gone || object.DeletionTimestamp != nil || object.Spec.Draft {
-		again := o.withdraw(ctx, at.Name)
+	again, expired, failed := o.expire(ctx, &object)
+	if expired || failed != nil {
+		return ctrl.Result{}, failed
+	}
+	result, err := o.publish(ctx, at.Name, &object, apierrors.IsNotFound(err))
+	if result.RequeueAfter == 0 {
+		result.RequeueAfter = again
+	}
+	return result, err
+}
+
+// publish puts an Offer on sale, or withdraws it if it is gone.
+func (o *Offers) publish(ctx context.Context, name string, object *api.Offer, gone bool) (ctrl.Result, error) {
+	if gone || object.DeletionTimestamp != nil || object.Spec.Draft {
+		o.offSale.forget(name)
+		again := o.withdraw(ctx, name)
 		if gone {
 			return ctrl.Result{RequeueAfter: again}, nil
 		}
-		return ctrl.Result{RequeueAfter: again}, o.show(ctx, &object, nil, "Draft",
+		return ctrl.Result{RequeueAfter: again}, o.show(ctx, object, nil, "Draft",
 			"it is a draft: set draft to false to put it on sale")
 	}
-	offer, err := o.sell(ctx, &object)
+	offer, err := o.sell(ctx, object)
 	if err != nil {
 		if code := api.CodeOf(err); code != api.CodeInternal {
-			return ctrl.Result{}, o.show(ctx, &object, o.onSale(ctx, at.Name), string(code),
+			return ctrl.Result{}, o.show(ctx, object, o.onSale(ctx, name), string(code),
 				"it is not on sale as written: "+trust.Text(err.Error()))
 		}
 		return ctrl.Result{}, err
 	}
-	if o.isOffSale(ctx, offer) {
-		return ctrl.Result{}, o.show(ctx, &object, offer, api.ReasonOffSaleAtBroker,
-			"on sale here, but a program of this cluster took it off sale at the broker: to put it on sale there again, run: bourse offer publish "+at.Name)
+	isOffSale, err := o.isOffSale(ctx, offer)
+	if isOffSale {
+		return ctrl.Result{}, o.show(ctx, object, offer, api.ReasonOffSaleAtBroker,
+			"on sale here, but a program of this cluster took it off sale at the broker: to put it on sale there again, run: "+
+				"bourse offer publish "+name)
 	}
-	if err := o.Broker.Publish(ctx, at.Name, offer.Document); err != nil {
+	if err == nil {
+		err = o.Broker.Publish(ctx, name, offer.Document)
+	}
+	if err != nil {
 		reason, why := string(api.CodeOf(err)), "on sale here, but not published at the broker: "+trust.Text(err.Error())
-		return ctrl.Result{RequeueAfter: publishRetry}, o.show(ctx, &object, offer, reason, why)
+		return ctrl.Result{RequeueAfter: publishRetry}, o.show(ctx, object, offer, reason, why)
 	}
-	o.offSale.expect(at.Name)
-	return ctrl.Result{}, o.show(ctx, &object, offer, "", "on sale")
+	o.offSale.expect(name)
+	return ctrl.Result{}, o.show(ctx, object, offer, "", "on sale")
 }
 
 // sell puts what the object says on sale. It signs nothing again that is on sale already.

@@ -31,6 +31,23 @@ func (s *offSale) expect(name string) {
 	s.shown[name] = true
 }
 
+// forget forgets an offer that this cluster withdraws itself: if it is made again, no program took it off sale.
+func (s *offSale) forget(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.shown, name)
+	delete(s.missing, name)
+	delete(s.of, name)
+}
+
+// miss notes that a broker shows an offer no more. The caller holds mu.
+func (s *offSale) miss(name string) {
+	if s.missing == nil {
+		s.missing = map[string]bool{}
+	}
+	s.missing[name] = true
+}
+
 // Compare takes in which offers of a seller a broker shows, and looks again at those of this
 // cluster that it does not show any more.
 func (o *Offers) Compare(seller api.SellerOffers) {
@@ -52,10 +69,7 @@ func (o *Offers) Compare(seller api.SellerOffers) {
 	}
 	for name := range s.shown {
 		if !now[name] {
-			if s.missing == nil {
-				s.missing = map[string]bool{}
-			}
-			s.missing[name] = true
+			s.miss(name)
 			o.Look(name)
 		}
 	}
@@ -72,26 +86,32 @@ func (o *Offers) PublishAgain(name string) {
 }
 
 // isOffSale reports whether an offer that is on sale here was taken off sale at the broker. It asks
-// the broker, since what a watch showed can be old.
-func (o *Offers) isOffSale(ctx context.Context, offer *market.Offer) bool {
+// the broker, since what a watch showed can be old. Errors: those of Shown.
+func (o *Offers) isOffSale(ctx context.Context, offer *market.Offer) (is bool, err error) {
 	name, s := offer.Signed.Name, &o.offSale
 	s.mu.Lock()
 	asks, was := s.missing[name], s.of[name]
 	delete(s.missing, name)
 	s.mu.Unlock()
 	if !asks {
-		return was == offer.Digest
+		return was == offer.Digest, nil
 	}
 	listed, err := o.Shown(ctx, api.CatalogQuery{Seller: o.Cluster, Hidden: true})
-	if err != nil || slices.ContainsFunc(listed,
-		func(l api.Envelope[api.Listing]) bool { return l.Payload.Name == name }) {
-		return false
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if slices.ContainsFunc(listed, func(l api.Envelope[api.Listing]) bool { return l.Payload.Name == name }) {
+		return false, nil
+	}
+	switch {
+	case api.CodeOf(err) == api.CodeNotFound: // it is shown nowhere
+		return false, nil
+	case err != nil: // it asks again, and publishes nothing before
+		s.miss(name)
+		return false, err
+	}
 	if s.of == nil {
 		s.of = map[string]string{}
 	}
 	s.of[name] = offer.Digest
-	return true
+	return true, nil
 }

@@ -75,7 +75,7 @@ func TestTwoLiveAgentsAtOneGate(t *testing.T) {
 
 // persist tries again after any error, as an agent's queue does, until there is none.
 func (g *testGate) persist(theirs *transport.Reservation) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for {
 		var ours *market.Reservation

@@ -143,7 +143,7 @@ func TestOpenPeeringsAreQuiet(t *testing.T) {
 		broker.sent = 0
 		sends := func(p peering.Progress, want int, why string) {
 			t.Helper()
-			if err := m.Send(ctx, "milan", role, p); err != nil || broker.sent != want {
+			if err := m.Send(ctx, "milan", role, m.Newest("milan", role), p); err != nil || broker.sent != want {
 				t.Errorf("%s: %s: sent %d times, want %d, %v", role, why, broker.sent, want, err)
 			}
 		}

@@ -16,18 +16,20 @@ import (
 const repeatAfter = 10 * time.Second
 
 // Send sends what a peering has to say: at once if it is new or answers a new message, and else again after
-// a while. role is the peer's. An open peering only answers, unless its network is not up yet.
+// a while. role is the peer's, received the message that p answers: a newer one may have come since. An open
+// peering only answers, unless its network is not up yet.
 // Errors: the relay's; those of trust.Key.
-func (m *Messenger) Send(ctx context.Context, peer string, role api.PeeringRole, p peering.Progress) error {
+func (m *Messenger) Send(ctx context.Context, peer string, role api.PeeringRole, received *api.Handshake,
+	p peering.Progress) error {
 	if p.Say == nil {
 		return nil
 	}
-	name, newest := api.PeeringName(peer, role), m.Newest(peer, role)
+	name := api.PeeringName(peer, role)
 	digest, err := digestOf(p)
 	if err != nil {
 		return err
 	}
-	if m.quiet(name, role, digest, newest, p) {
+	if m.quiet(name, role, digest, received, p) {
 		return nil
 	}
 	document, err := m.sign(ctx, peer, role, p)
@@ -39,13 +41,13 @@ func (m *Messenger) Send(ctx context.Context, peer string, role api.PeeringRole,
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.sent[name] = sent{digest, m.options.Clock.Now(), newest}
+	m.sent[name] = sent{digest, m.options.Clock.Now(), received}
 	return nil
 }
 
 // quiet reports whether a message need not be sent, because it was sent before. About a network the consumer
 // asks and the provider answers.
-func (m *Messenger) quiet(name string, role api.PeeringRole, digest string, newest *api.Handshake,
+func (m *Messenger) quiet(name string, role api.PeeringRole, digest string, received *api.Handshake,
 	p peering.Progress) bool {
 	m.mu.Lock()
 	before := m.sent[name]
@@ -58,7 +60,7 @@ func (m *Messenger) quiet(name string, role api.PeeringRole, digest string, newe
 	case asks:
 		return !p.Repeat || recent
 	}
-	return before.answers == newest && (p.Open || recent)
+	return before.answers == received && (p.Open || recent)
 }
 
 // sign returns the message to a peer, signed.

@@ -48,7 +48,12 @@ type Installation struct {
 	Connector bool
 	// Sharing is the SharingPolicy. Nil: the cluster shares nothing.
 	Sharing *api.Sharing
+	// Gathers is the VirtualNodePool Upstream, of what a hub borrows. Nil: the cluster is no hub.
+	Gathers *api.VirtualNodePoolSpec
 }
+
+// Upstream is the name of the VirtualNodePool of a hub.
+const Upstream = "upstream"
 
 // Objects returns all objects, in the order in which Apply applies them.
 func (i Installation) Objects() []client.Object {
@@ -62,6 +67,9 @@ func (i Installation) Objects() []client.Object {
 	}
 	if i.Sharing != nil {
 		out = append(out, &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: *i.Sharing})
+	}
+	if i.Gathers != nil {
+		out = append(out, &api.VirtualNodePool{ObjectMeta: metav1.ObjectMeta{Name: Upstream}, Spec: *i.Gathers})
 	}
 	deployment := &appsv1.Deployment{ObjectMeta: named("bourse-agent"), Spec: appsv1.DeploymentSpec{
 		Replicas: new(int32(2)),
@@ -118,7 +126,8 @@ func (i Installation) podSpec() corev1.PodSpec {
 
 func missing(what string) error {
 	return api.Errorf(api.CodeUnavailable, "the cluster has no %s; nothing was changed", what).
-		Fix("apply these first: kubectl apply -f config/agent/namespace.yaml; kubectl apply -k config/crd; kubectl apply -k config/rbac")
+		Fix("apply these first: kubectl apply -f config/agent/namespace.yaml; kubectl apply -k config/crd; kubectl " +
+			"apply -k config/rbac")
 }
 
 // ExplainMissing returns the error with which something failed in a cluster, or Unavailable if the

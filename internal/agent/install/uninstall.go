@@ -103,6 +103,14 @@ func Uninstall(ctx context.Context, config *rest.Config, r Removal) error {
 type removal struct {
 	Removal
 	c client.Client
+	// broker is whether a broker's objects are in the same cluster.
+	broker bool
+}
+
+// ofBroker reports whether a cluster-wide object is a broker's: config/kubernetes and config/catalog name
+// theirs so.
+func ofBroker(name string) bool {
+	return strings.HasPrefix(name, "bourse-broker") || strings.HasPrefix(name, "bourse-member")
 }
 
 // awaitPeerings waits until no peering is left. Errors: the last one of checkPeerings, when ctx ends.
@@ -124,7 +132,7 @@ func (u *removal) awaitPeerings(ctx context.Context) error {
 func (u *removal) checkPeerings(ctx context.Context) error {
 	var list api.PeeringList
 	err := u.c.List(ctx, &list, client.InNamespace(u.Namespace))
-	if meta.IsNoMatchError(err) || err == nil && len(list.Items) == 0 {
+	if unknown(err) || err == nil && len(list.Items) == 0 {
 		return nil
 	}
 	if err != nil {
@@ -151,8 +159,13 @@ func (u *removal) checkPeerings(ctx context.Context) error {
 	if len(others) > 0 {
 		return open.Fix("end what they are for (bourse release, bourse evict), or keep them: --keep-peerings")
 	}
-	return open.Fix("nothing uses them: the agent closes them by itself, --peering-linger after that (10m by default); wait for it: --wait; or keep them: --keep-peerings")
+	return open.Fix("nothing uses them: the agent closes them by itself, --peering-linger after that (10m by default); " +
+		"wait for it: --wait; or keep them: --keep-peerings")
 }
+
+// unknown reports whether an error says that the cluster lacks the kind of a list. While a kind is being
+// deleted, the API server still names it, and answers NotFound.
+func unknown(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
 
 // remove deletes an object, if it exists.
 func (u *removal) remove(ctx context.Context, o client.Object) error {
@@ -175,9 +188,10 @@ func (u *removal) announce(what string, o client.Object) bool {
 	return !u.DryRun
 }
 
-// removeNamed deletes the cluster-wide objects of a list whose names begin with "bourse-".
+// removeNamed deletes the cluster-wide objects of a list whose names begin with "bourse-", but not those of
+// a broker in the same cluster.
 func (u *removal) removeNamed(ctx context.Context, list client.ObjectList) error {
-	if err := u.c.List(ctx, list); meta.IsNoMatchError(err) {
+	if err := u.c.List(ctx, list); unknown(err) {
 		return nil
 	} else if err != nil {
 		return err
@@ -187,7 +201,10 @@ func (u *removal) removeNamed(ctx context.Context, list client.ObjectList) error
 		return err
 	}
 	for _, o := range objects {
-		if o := o.(client.Object); strings.HasPrefix(o.GetName(), "bourse-") {
+		o := o.(client.Object)
+		if ofBroker(o.GetName()) {
+			u.broker = true
+		} else if strings.HasPrefix(o.GetName(), "bourse-") {
 			if err := u.remove(ctx, o); err != nil {
 				return err
 			}
@@ -210,26 +227,36 @@ func (u *removal) removeLabels(ctx context.Context) error {
 			o.SetLabels(labels)
 			return true
 		}, client.MatchingLabels(liqo.Managed()))
-		if err != nil && !meta.IsNoMatchError(err) {
+		if err != nil && !unknown(err) {
 			return err
 		}
 	}
 	return nil
 }
 
-// removeFinalizers lets ResourceRequests be deleted without an agent. Their volumes stay with Liqo's objects.
+// removeFinalizers lets ResourceRequests and VirtualNodePools be deleted without an agent. Their volumes
+// stay with Liqo's objects.
 func (u *removal) removeFinalizers(ctx context.Context) error {
-	err := liqo.Change(ctx, u.c, &api.ResourceRequestList{}, func(o client.Object) bool {
-		return !u.DryRun && controllerutil.RemoveFinalizer(o, api.VolumesFinalizer)
-	})
-	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) { // they are gone already
-		return nil
+	for finalizer, list := range map[string]client.ObjectList{
+		api.VolumesFinalizer: &api.ResourceRequestList{}, api.VirtualNodesFinalizer: &api.VirtualNodePoolList{},
+	} {
+		err := liqo.Change(ctx, u.c, list, func(o client.Object) bool {
+			return !u.DryRun && controllerutil.RemoveFinalizer(o, finalizer)
+		})
+		if err != nil && !unknown(err) {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
-// removeKinds deletes the definitions of Bourse's kinds, and with them all of its objects.
+// removeKinds deletes the definitions of Bourse's kinds, and with them all of its objects. A broker in the
+// same cluster keeps them: its members' objects are of these kinds.
 func (u *removal) removeKinds(ctx context.Context) error {
+	if u.broker {
+		u.Tell("keep each CustomResourceDefinition: a broker in this cluster uses them")
+		return nil
+	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io",
 		Version: "v1", Kind: "CustomResourceDefinitionList"})

@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -71,5 +74,40 @@ func TestUninstallWithLingeringPeerings(t *testing.T) {
 	}
 	if err := <-done; err != nil {
 		t.Errorf("Wait: %v", err)
+	}
+}
+
+// A broker in the same cluster keeps its rights, its policies and its members' objects.
+func TestUninstallBesideABroker(t *testing.T) {
+	crds := schema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"}
+	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
+		{GroupVersion: rbacv1.SchemeGroupVersion, Kind: "ClusterRole", Resource: "clusterroles"},
+		{GroupVersion: crds, Kind: "CustomResourceDefinition", Resource: "customresourcedefinitions"},
+	}})
+	c, err := client.New(k.Config(), client.Options{Scheme: scheme.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind := &unstructured.Unstructured{}
+	kind.SetGroupVersionKind(crds.WithKind("CustomResourceDefinition"))
+	kind.SetName("peers." + api.Group)
+	broker := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "bourse-broker-kubernetes"}}
+	agent := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "bourse-agent"}}
+	for _, o := range []client.Object{kind, broker, agent} {
+		if err := c.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := install.Removal{Namespace: "bourse", LiqoNamespace: "liqo", Tell: func(step string) { t.Log(step) }}
+	if err := install.Uninstall(t.Context(), k.Config(), r); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []client.Object{kind, broker} {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			t.Errorf("the broker lost %s: %v", o.GetName(), err)
+		}
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(agent), agent); !apierrors.IsNotFound(err) {
+		t.Errorf("the agent's role is still there: %v", err)
 	}
 }

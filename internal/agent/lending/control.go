@@ -25,6 +25,9 @@ func (l *Lending) Control(m ctrl.Manager) error {
 	if err := l.controlGuards(m); err != nil {
 		return err
 	}
+	if err := l.controlPlain(m); err != nil {
+		return err
+	}
 	return l.controlGrants(m)
 }
 
@@ -71,7 +74,7 @@ func (l *Lending) controlGuards(m ctrl.Manager) error {
 		Watches(&corev1.LimitRange{}, own).Watches(&networkingv1.NetworkPolicy{}, own).
 		Complete(&guard.Guard{
 			Client: l.options.Client, Reader: l.options.Reader, Sharing: l.options.Sharing, Storage: l.storage,
-			Granted: l.granted,
+			Granted: l.granted, Plain: l.guards,
 		})
 }
 
@@ -111,7 +114,7 @@ func (l *Lending) controlGrants(m ctrl.Manager) error {
 			return requests(slices)
 		})).
 		Complete(&grant.Granter{
-			Client: c, Cluster: l.options.Cluster, Owed: l.owed, Region: l.region, Suspended: l.suspended,
+			Client: c, Cluster: l.options.Cluster, Owed: l.owed, Properties: l.properties, Suspended: l.suspended,
 			Pool: func(name string) *api.PoolPolicy { return l.options.Sharing().Pool(name) },
 		})
 }

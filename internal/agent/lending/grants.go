@@ -2,6 +2,7 @@ package lending
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,18 +35,43 @@ func (l *Lending) pools(ctx context.Context, consumer string) ([]string, error) 
 	return slices.Compact(pools), err
 }
 
-// slices returns the slices that a consumer may have here, one for each pool.
-func (l *Lending) slices(ctx context.Context, consumer string) ([]posture.Slice, error) {
+// sliceNames returns the pools of a consumer by the names of its slices: one for each pool, and one
+// for each reservation that it lends on.
+func (l *Lending) sliceNames(ctx context.Context, consumer string) (map[string]string, error) {
 	pools, err := l.pools(ctx, consumer)
-	var all []posture.Slice
+	if err != nil {
+		return nil, err
+	}
+	named := map[string]string{}
 	for _, pool := range pools {
+		named[market.SliceName(consumer, l.options.Cluster, pool)] = pool
+	}
+	for pool, c := range l.options.Sharing().PlainConsumers() {
+		if c.Cluster == consumer {
+			named[c.Slice] = pool
+		}
+	}
+	return named, l.options.Market.Read(ctx, func(s *market.State) {
+		for _, r := range s.Of(l.options.Cluster, 0) {
+			if r.Provider == l.options.Cluster && r.Consumer == consumer && r.State.Counts() {
+				named[r.Slice()] = r.Pool
+			}
+		}
+	})
+}
+
+// slices returns the slices that a consumer may have here.
+func (l *Lending) slices(ctx context.Context, consumer string) ([]posture.Slice, error) {
+	named, err := l.sliceNames(ctx, consumer)
+	var all []posture.Slice
+	for _, name := range slices.Sorted(maps.Keys(named)) {
 		if err != nil {
 			return nil, err
 		}
-		s := posture.Slice{Name: market.SliceName(consumer, l.options.Cluster, pool)}
+		s, pool := posture.Slice{Name: name}, named[name]
 		s.User = grant.User(s.Name, consumer)
 		if p := l.options.Sharing().Pool(pool); p != nil {
-			s.Places = &posture.Places{Nodes: p.NodeSelector, Tolerates: p.TolerateTaints,
+			s.Placement = &posture.PodPlacement{Nodes: p.PodSelector(), Tolerates: p.TolerateTaints,
 				StorageClasses: p.StorageClasses, RuntimeClasses: p.RuntimeClasses}
 		}
 		s.CSR, err = peering.SliceCSR(consumer, s.Name)
@@ -54,15 +80,19 @@ func (l *Lending) slices(ctx context.Context, consumer string) ([]posture.Slice,
 	return all, err
 }
 
-// owed returns what an account is to be granted: the sum of what is bound. What has ended is not
-// granted, though its pods may stay for the graces: otherwise pods that are moved away would be
-// scheduled here again.
+// owed returns what an account is to be granted: the sum of what is bound, and the max of a plain consumer.
+// What has ended is not granted, though its pods may stay for the graces: otherwise pods that are moved away
+// would be scheduled here again.
 func (l *Lending) owed(ctx context.Context, consumer, slice string) (grant.Owed, bool, error) {
 	a, err := l.options.Usage.Account(ctx, consumer, slice)
-	if err != nil || len(a.All()) == 0 {
+	if err != nil || a.Slice == "" {
 		return grant.Owed{}, false, err
 	}
-	out := grant.Owed{Pool: a.All()[0].Pool, Resources: a.Owed().Resources()}
+	out := grant.Owed{Pool: a.Pool, Resources: a.Owed().Resources()}
+	if a.Plain != nil {
+		out.Unguarded = !l.holds(ctx, consumer)
+		out.Reservations = []string{"plainConsumers of the SharingPolicy"}
+	}
 	for _, r := range a.Bound {
 		out.Reservations = append(out.Reservations, r.ID)
 	}
@@ -75,7 +105,8 @@ func (l *Lending) owed(ctx context.Context, consumer, slice string) (grant.Owed,
 func (l *Lending) storage(ctx context.Context, consumer string) (total int64, err error) {
 	all, err := l.options.Usage.Accounts(ctx, consumer)
 	for _, a := range all {
-		for _, r := range a.All() {
+		total += a.Owed().Of(string(corev1.ResourceStorage))
+		for _, r := range a.Ending {
 			total += r.Size.Of(string(corev1.ResourceStorage))
 		}
 	}
@@ -100,13 +131,13 @@ func (l *Lending) granted(ctx context.Context, consumer string) (api.Resources, 
 	return sum, nil
 }
 
-// region returns the region on this cluster's card, empty if it is not known.
-func (l *Lending) region() string {
+// properties returns those on this cluster's card, none if it has no card yet.
+func (l *Lending) properties() api.Properties {
 	own := l.options.Market.View().Listing(l.options.Cluster)
 	if own == nil {
-		return ""
+		return api.Properties{}
 	}
-	return own.Card().Properties.Region
+	return own.Card().Properties
 }
 
 // suspended returns why this cluster's admin has suspended a consumer, empty if it has not.

@@ -56,6 +56,7 @@ type Lending struct {
 
 	mu        sync.Mutex
 	consumers map[string]*state // those whose peering is open or opens
+	plain     map[string]proof  // plain consumers that are under the policies, with the last proof
 }
 
 // state is what is known of the peering with one consumer. Only the goroutine uses it that acts for
@@ -71,7 +72,7 @@ func New(o Options) *Lending {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	l := &Lending{options: o, consumers: map[string]*state{}}
+	l := &Lending{options: o, consumers: map[string]*state{}, plain: map[string]proof{}}
 	l.peering = &peering.Provider{Client: o.Client, Access: l.access, Clock: o.Clock}
 	return l
 }
@@ -120,7 +121,7 @@ func (l *Lending) openListed(ctx context.Context, s *state, consumer string,
 		return peering.Progress{}, err
 	}
 	var listed errgroup.Group
-	if !byHand {
+	if guarded, _ := l.guards(consumer); !byHand || guarded { // guardPlain first checks what a plain consumer has
 		listed.Go(func() error { return l.list(ctx, s, consumer) })
 	}
 	if s.open || received != nil {

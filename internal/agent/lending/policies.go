@@ -67,8 +67,9 @@ func (l *Lending) list(ctx context.Context, s *state, consumer string) (err erro
 	if sharing := l.options.Sharing(); sharing != nil {
 		now.demands = &posture.Demands{}
 		if n := sharing.Namespaces; n != nil {
-			now.demands = &posture.Demands{Limits: n.RequireLimits, Annotations: n.Annotations}
+			now.demands = &posture.Demands{Limits: n.RequireLimits, Annotations: n.Annotations, Namespaces: int(n.Max)}
 		}
+		now.demands.Plain = sharing.NamesPlain(consumer)
 	}
 	if now.slices, err = l.slices(ctx, consumer); err != nil {
 		return err

@@ -1,10 +1,11 @@
-// Package liqorooms wires the rooms that an agent has with Liqo: usage, lending, borrowing and
-// peering. Start at [New]. The other rooms use them through the fields of [Rooms], all of which are
-// nil where the cluster has no Liqo.
+// Package liqorooms wires the rooms that an agent has with Liqo: usage, lending, borrowing, peering
+// and pools. Start at [New]. The other rooms use them through the fields of [Rooms]. Where the cluster
+// has no Liqo, these are nil, but for Checks and Pools.
 package liqorooms
 
 import (
 	"context"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +21,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/peering"
 	"github.com/bourse-dev/bourse/internal/agent/peers"
+	"github.com/bourse-dev/bourse/internal/agent/pools"
 	"github.com/bourse-dev/bourse/internal/agent/settings"
 	"github.com/bourse-dev/bourse/internal/agent/sharing"
 	"github.com/bourse-dev/bourse/internal/agent/usage"
@@ -68,11 +70,14 @@ type Rooms struct {
 	Offloading  interface {
 		Offload(ctx context.Context) error
 		Unoffloads(ctx context.Context, ending *market.Reservation, at market.Time) ([]string, error)
+		CheckNamespaces(ctx context.Context, request *api.ResourceRequest, provider *api.Card) error
 	}
 	// Follow is peering's. Liqo is the doctor's reader of Liqo, and Checks what the doctor looks at there.
 	Follow func(ctx context.Context, ours *market.Reservation) error
 	Liqo   client.Reader
 	Checks []doctor.Check
+	// Pools says what VirtualNodePools would do. It is there without Liqo, too.
+	Pools *pools.Forecast
 
 	Run         []lifecycle.Room
 	Controllers []lifecycle.Controller
@@ -91,10 +96,22 @@ func New(o Options) (r Rooms) {
 		check := doctor.Liqo{Sharing: o.Policy.Sharing, Inspection: inspection}
 		r.Checks = append(r.Checks, doctor.Check{About: "Liqo", Find: check.Find})
 	}
+	cluster, m := s.Member.ClusterID, o.Relay.Ledger
+	kept := pools.Options{
+		Client: c, Reader: reader, Market: m, Namespace: s.Namespace,
+		Brokers: federation{o.Relay, o.Liqo}, Clock: s.Times.Clock,
+	}
+	r.Pools = pools.NewForecast(kept, o.Liqo != nil)
+	r.Checks = append(r.Checks, doctor.Check{About: "VirtualNodePools", Find: doctor.Pools{Client: c}.Find})
+	kept.Pods, kept.Events = &pools.Watched{Manager: o.Manager, Usage: o.Inventory},
+		o.Manager.GetEventRecorder("bourse-agent")
 	if o.Liqo == nil {
+		if s.Liqo.Simulated {
+			kept.Offload, kept.Serve = func(context.Context) error { return nil }, func(string) {}
+			r.Controllers = []lifecycle.Controller{pools.New(kept)}
+		}
 		return r
 	}
-	cluster, m := s.Member.ClusterID, o.Relay.Ledger
 	graces := grant.Graces{Shrink: s.Times.Shrink, Excess: s.Times.Excess}
 	net := &network.Network{
 		Client: c, Reader: reader, Cluster: cluster, LiqoNamespace: s.Liqo.Namespace, Gateway: s.Gateway,
@@ -102,7 +119,8 @@ func New(o Options) (r Rooms) {
 	}
 	policies := &posture.Policies{Known: c, Reader: reader, Writer: c, Namespace: s.Namespace, Cluster: cluster}
 	used := usage.New(usage.Options{
-		Client: c, Reader: reader, Namespace: s.Namespace, Market: m, Inventory: o.Inventory, Graces: graces,
+		Sharing: o.Policy.Sharing,
+		Client:  c, Reader: reader, Namespace: s.Namespace, Market: m, Inventory: o.Inventory, Graces: graces,
 		Events: o.Manager.GetEventRecorder("bourse-agent"), Clock: s.Times.Clock, Log: s.Log,
 	})
 	lends := lending.New(lending.Options{
@@ -117,25 +135,48 @@ func New(o Options) (r Rooms) {
 		},
 		Slices: &offload.Slices{Client: c, Reader: reader, LiqoNamespace: s.Liqo.Namespace,
 			Guarded: policies.Stand, Clock: s.Times.Clock},
-		Clock: s.Times.Clock,
+		Namespace: s.Namespace,
 	})
 	peerings := peering.New(peering.Options{
-		Client: c, Namespace: s.Namespace, Market: m, Messages: o.Messages, Peers: o.Peers, Lending: lends, Borrowing: borrows,
+		Client: c, Namespace: s.Namespace, Market: m, Messages: o.Messages,
+		Peers: o.Peers, Lending: lends, Borrowing: borrows,
 		Graces: peering.Graces{Linger: s.Times.Linger, Abandon: s.Times.Abandon}, Trigger: o.Peerings, Clock: s.Times.Clock,
 	})
+	kept.Offload = borrows.Offload
+	kept.Serve = func(provider string) { o.Peerings.Add(s.Namespace, api.PeeringName(provider, api.RoleProvider)) }
+	keeps := pools.New(kept)
 	r.FillCard, r.CheckReach, r.CheckBorrow = o.Liqo.FillCard, o.Liqo.CheckReach, o.Liqo.CheckBorrow
 	r.Joins = s.Gateway.Joins()
 	r.Freed, r.Overstaying, r.Follow, r.Liqo = used.Freed, used.Overstaying, peerings.Follow, reader
 	r.Volumes, r.Offloading = reader, borrows
-	r.Run, r.Controllers = []lifecycle.Room{o.Liqo, used}, []lifecycle.Controller{peerings, lends}
+	r.Run, r.Controllers = []lifecycle.Room{o.Liqo, used}, []lifecycle.Controller{peerings, lends, borrows, keeps}
 	r.Checks = append(r.Checks,
 		doctor.Check{About: "what is borrowed", Find: doctor.Borrowed{Client: c}.Find},
 		doctor.Check{About: "peerings", Find: doctor.Peerings{
 			Client: c, Reader: reader, Namespace: s.Namespace, Broker: o.Relay, Liqo: o.Liqo, Clock: s.Times.Clock,
 		}.Find},
+		doctor.Check{About: "plain consumers", Find: lends.Refused},
 		doctor.Check{About: "the way to the API server", Find: doctor.Access{
 			Reader: reader, LiqoNamespace: s.Liqo.Namespace, Joins: r.Joins, Sharing: o.Policy.Sharing,
 		}.Find},
 	)
 	return r
+}
+
+// federation is what pools ask of brokers and providers.
+type federation struct {
+	brokersession.Relay
+	liqo *liqowatch.Watch // nil: no provider can be measured
+}
+
+// Latency implements [pools.Brokers].
+func (f federation) Latency(ctx context.Context, provider string) (time.Duration, error) {
+	if f.liqo == nil {
+		return 0, nil
+	}
+	found, err := f.Cluster(ctx, provider)
+	if err != nil {
+		return 0, err
+	}
+	return f.liqo.Latency(ctx, &api.Card{Cluster: provider, Properties: found.Payload.Properties})
 }

@@ -40,9 +40,9 @@ func TestNew(t *testing.T) {
 		liqo   *liqowatch.Watch
 		checks int
 	}{
-		"Liqo is off":     {true, nil, 0},
-		"there is no one": {false, nil, 1},
-		"there is one":    {false, &liqowatch.Watch{}, 4},
+		"Liqo is off":     {true, nil, 1},
+		"there is no one": {false, nil, 2},
+		"there is one":    {false, &liqowatch.Watch{}, 6},
 	} {
 		o := settings.Options{Kubernetes: config, Liqo: settings.Liqo{Off: c.off, Gateway: "outbound"}, Log: log}
 		o.Member.ClusterID = "milan"
@@ -53,14 +53,19 @@ func TestNew(t *testing.T) {
 		rooms := New(Options{
 			Manager: m, Settings: s, Liqo: c.liqo, Addresses: peeraddress.Anywhere(), Policy: sharing.NewPolicy(sharing.PolicyOptions{}),
 			Peers: peers.New(peers.Options{}), Peerings: &kubeobject.Trigger{},
-			Relay: brokersession.Relay{Ledger: exchangetest.Open(t, nil, exchange.Options{Self: "milan"})},
+			Relay: brokersession.Relay{
+				Ledger: exchangetest.Open(t, nil, exchange.Options{Self: "milan"}), Sessions: &brokersession.Sessions{},
+			},
 		})
+		if rooms.Pools == nil {
+			t.Errorf("%s: nothing plans pools", name)
+		}
 		if len(rooms.Checks) != c.checks {
 			t.Errorf("%s: %d checks, want %d", name, len(rooms.Checks), c.checks)
 		}
 		used := rooms.FillCard != nil && rooms.CheckReach != nil && rooms.CheckBorrow != nil && rooms.Freed != nil &&
 			rooms.Follow != nil && rooms.Joins && rooms.Volumes != nil &&
-			rooms.Liqo != nil && len(rooms.Run) == 2 && len(rooms.Controllers) == 2
+			rooms.Liqo != nil && len(rooms.Run) == 2 && len(rooms.Controllers) == 4
 		unused := rooms.FillCard == nil && rooms.CheckReach == nil && rooms.CheckBorrow == nil && rooms.Freed == nil &&
 			rooms.Follow == nil && !rooms.Joins && rooms.Volumes == nil &&
 			rooms.Liqo == nil && rooms.Run == nil && rooms.Controllers == nil

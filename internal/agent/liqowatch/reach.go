@@ -1,6 +1,7 @@
 package liqowatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -22,8 +23,9 @@ const (
 
 // dial is the result of one.
 type dial struct {
-	at  time.Time
-	err error
+	at   time.Time
+	took time.Duration
+	err  error
 }
 
 // CheckReach returns why this cluster cannot use what a provider lends. It checks that the two clusters can
@@ -40,22 +42,22 @@ func (w *Watch) CheckReach(ctx context.Context, provider *api.Card, r api.Reques
 	if server == "" || provider.Properties.APIServerAccess == api.APIServerNetwork {
 		return nil
 	}
-	w.mu.Lock()
-	last, ok := w.dials[server]
-	w.mu.Unlock()
-	if ok && w.options.Clock.Since(last.at) < dialLasts {
-		return last.err
+	last, end, err := w.beginDial(ctx, server)
+	if end == nil {
+		return cmp.Or(err, last.err)
 	}
+	defer end()
 	if !w.mayDial(provider.Cluster) {
 		return api.Errorf(api.CodeUnreachable,
 			"the card of %s has named %d other addresses of its API server lately", provider.Cluster, dialsAtOnce).
 			Fix("try again in some minutes, or ask its admin")
 	}
+	began := w.options.Clock.Now()
 	cause := w.options.Addresses.DialTLS(ctx, server)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	err := cause
+	err = cause
 	if refused, ok := errors.AsType[*api.Error](cause); ok {
 		err = refused
 	} else if cause != nil { // the error does not say why: the card's author reads it, and could scan this network
@@ -66,12 +68,57 @@ func (w *Watch) CheckReach(ctx context.Context, provider *api.Card, r api.Reques
 			Fix("ask its admin to make it reachable, or to tell Liqo its address (apiServer.address); the agent's log says more")
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
+	defer w.mu.Unlock() // before end
 	if len(w.dials) > maxDials {
 		clear(w.dials)
 	}
-	w.dials[server] = dial{w.options.Clock.Now(), err}
+	w.dials[server] = dial{w.options.Clock.Now(), w.options.Clock.Since(began), err}
 	return err
+}
+
+// beginDial returns the last result of an address, while that holds. It waits while another call dials the
+// address: many reservations at one provider are one dial, and count as one. Otherwise the caller dials, and
+// calls end afterwards. Errors: ctx's.
+func (w *Watch) beginDial(ctx context.Context, server string) (last dial, end func(), err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		if last, ok := w.dials[server]; ok && w.options.Clock.Since(last.at) < dialLasts {
+			return last, nil, nil
+		}
+		other := w.dialling[server]
+		if other == nil {
+			break
+		}
+		w.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		if w.mu.Lock(); err != nil {
+			return last, nil, err
+		}
+	}
+	own := make(chan struct{})
+	w.dialling[server] = own
+	return last, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.dialling, server)
+		close(own)
+	}, nil
+}
+
+// Latency is how long this cluster takes to open a TLS connection to the API server of a provider. Zero: its
+// card names none, or one that is reached through a network only. Errors: ApiServerUnreachable.
+func (w *Watch) Latency(ctx context.Context, provider *api.Card) (time.Duration, error) {
+	if err := w.CheckReach(ctx, provider, api.Request{Network: provider.Properties.Network}); err != nil {
+		return 0, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dials[provider.Properties.APIServer].took, nil
 }
 
 // mayDial reports whether a provider may name one more address.

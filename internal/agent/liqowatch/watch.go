@@ -57,6 +57,7 @@ type Watch struct {
 	canBorrow bool // it was so once: Liqo's key stays
 	known     liqo.Installation
 	dials     map[string]dial          // by address
+	dialling  map[string]chan struct{} // by address; closed once that is dialled
 	limits    map[string]*rate.Limiter // by provider: how often it may name another address
 }
 
@@ -102,7 +103,8 @@ func New(ctx context.Context, o Options) (*Watch, error) {
 }
 
 func newWatch(o Options) *Watch {
-	return &Watch{options: o, dials: map[string]dial{}, limits: map[string]*rate.Limiter{}}
+	return &Watch{options: o, dials: map[string]dial{}, dialling: map[string]chan struct{}{},
+		limits: map[string]*rate.Limiter{}}
 }
 
 // Run reads Liqo's configuration again and again, until ctx ends.

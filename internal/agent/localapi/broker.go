@@ -24,9 +24,10 @@ const lostWithin = 5 * time.Second
 // connectors of sellers show their offers, and the copy of the catalog shows those of the others.
 type Brokers struct {
 	brokersession.Relay
-	// Connectors shows what the connectors of sellers show that are known here.
+	// Connectors shows what the connectors of sellers show that are known here or, added, only of those
+	// whose address an admin named.
 	Connectors interface {
-		Catalog(ctx context.Context, q api.CatalogQuery) []api.Envelope[api.Listing]
+		Catalog(ctx context.Context, q api.CatalogQuery, added bool) []listing
 	}
 	Copy *catalogcache.Cache
 	// Clock is the machine's by default.
@@ -40,7 +41,8 @@ func (b Brokers) clock() clock.WithDelayedExecution {
 }
 
 // Catalog returns what all brokers show, each offer once. For a broker that does not answer, the copy shows
-// its offers. Where no broker answers, the connectors of sellers are asked too.
+// its offers. The connectors that an admin added are asked too and, where no broker answers, those of all
+// known sellers.
 func (b Brokers) Catalog(ctx context.Context, q api.CatalogQuery) ([]listing, error) {
 	asked := b.Sessions.Brokers()
 	found, failed := make([][]listing, len(asked)), make([]error, len(asked))
@@ -55,8 +57,9 @@ func (b Brokers) Catalog(ctx context.Context, q api.CatalogQuery) ([]listing, er
 			found[i], failed[i] = f.Broker.Catalog(ctx, q)
 		})
 	}
+	added := b.Connectors.Catalog(ctx, q, true)
 	all.Wait()
-	var out []listing
+	out := added
 	var lost []string
 	answered, err := 0, error(nil)
 	for i, f := range asked {
@@ -68,14 +71,14 @@ func (b Brokers) Catalog(ctx context.Context, q api.CatalogQuery) ([]listing, er
 		err = cmp.Or(err, failed[i])
 	}
 	switch {
-	case len(asked) == 1 && (err == nil || api.CodeOf(err) != api.CodeUnavailable):
+	case len(asked) == 1 && len(added) == 0 && (err == nil || api.CodeOf(err) != api.CodeUnavailable):
 		return out, err
 	case len(asked) == 0:
 		err = api.Errorf(api.CodeUnavailable, "all brokers are disabled here").Fix("see: bourse brokers")
 	}
 	now := b.clock().Now()
 	if answered == 0 {
-		out = append(out, b.Connectors.Catalog(ctx, q)...)
+		out = append(out, b.Connectors.Catalog(ctx, q, false)...)
 		lost = b.Copy.Routes()
 	}
 	copied, has := b.Copy.Search(lost, q, now)
@@ -88,7 +91,8 @@ func (b Brokers) Catalog(ctx context.Context, q api.CatalogQuery) ([]listing, er
 // Offer returns one offer. Errors: NotFound; Unavailable while no broker answers.
 func (b Brokers) Offer(ctx context.Context, seller, name string) (offer listing, err error) {
 	if asked := b.Sessions.Brokers(); len(asked) == 1 {
-		if offer, err = asked[0].Broker.Offer(ctx, seller, name); err == nil || api.CodeOf(err) != api.CodeUnavailable {
+		offer, err = asked[0].Broker.Offer(ctx, seller, name)
+		if code := api.CodeOf(err); err == nil || code != api.CodeUnavailable && code != api.CodeNotFound {
 			return offer, err
 		}
 	}

@@ -42,7 +42,9 @@ func (c *Cluster) PutBroker(ctx context.Context, name string,
 	if err = c.o.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch)); apierrors.IsNotFound(err) {
 		if spec.Join == "" && name != api.MainBroker {
 			return none, api.Invalid("join", "there is no broker %s here, and no token to join one",
-				name).Fix("ask the broker's operator for one (bourse broker token create), and give it: bourse brokers add %s --join TOKEN", name)
+				name).
+				Fix("ask the broker's operator for one (bourse broker token create), and give it: bourse brokers add "+
+					"%s --join TOKEN", name)
 		}
 		object.Spec = spec
 		err = c.o.Client.Create(ctx, object)

@@ -51,7 +51,7 @@ type Gate interface {
 	Revoke(ctx context.Context, consumer string) (ended []string, err error)
 }
 
-// Requests makes reservations of ResourceRequests.
+// Requests makes reservations of ResourceRequests and VirtualNodePools, and proposes to sellers.
 type Requests interface {
 	// CheckRequest returns why this cluster cannot make a request.
 	CheckRequest(r api.Request) error
@@ -64,11 +64,18 @@ type Requests interface {
 	FindVolumes(ctx context.Context, object *api.ResourceRequest) (*api.Volumes, error)
 	// Disown ends a reservation that no ResourceRequest made.
 	Disown(ctx context.Context, id string) error
+	// Propose sends a signed proposal to a seller's connector.
+	Propose(ctx context.Context, seller, document string) (api.Envelope[api.KnownProposal], error)
+	// Proposals returns what sellers say that this cluster proposed.
+	Proposals(ctx context.Context) []api.Envelope[api.KnownProposal]
+	// PlanPool returns the status that a VirtualNodePool would have. It writes nothing. Errors: Invalid.
+	PlanPool(ctx context.Context, pool *api.VirtualNodePool) (api.VirtualNodePoolStatus, error)
 }
 
 // BrokerList is the brokers of this cluster.
 type BrokerList interface {
 	MainState() brokersession.State
+	RetryMain()
 	List(ctx context.Context) ([]api.Envelope[api.KnownBroker], error)
 	Check(name string, spec api.BrokerSpec) error
 }
@@ -88,9 +95,11 @@ var _ server.ClusterAPI = &Cluster{}
 // NewCluster returns what users read and write of this cluster.
 func NewCluster(o ClusterOptions) *Cluster { return &Cluster{o} }
 
-// Status returns who the cluster is, and how the connection to its main broker is.
+// Status returns who the cluster is, and how the connection to its main broker is. If that is lost, the
+// agent tries again at once.
 func (c *Cluster) Status(context.Context) (api.AgentStatus, error) {
 	connection := c.o.Brokers.MainState()
+	c.o.Brokers.RetryMain()
 	s := api.AgentStatus{
 		Cluster: c.o.Cluster, Fingerprint: c.o.Member.Key().Public().Fingerprint().String(), Broker: c.o.Member.URL(),
 		Connected: connection.Connected, LastHeard: metav1.NewTime(connection.Last), Sharing: c.o.Sharing() != nil,
@@ -143,4 +152,16 @@ func (c *Cluster) Audit(ctx context.Context, cluster string) (*api.Audit, error)
 func (c *Cluster) Evict(ctx context.Context, cluster string) (api.Eviction, error) {
 	ended, err := c.o.Gate.Revoke(ctx, cluster)
 	return api.Eviction{Reservations: ended}, err
+}
+
+// envelopes returns the objects of a list as users read them, or the error of the list.
+func envelopes[O, T any](objects []O, envelope func(*O) api.Envelope[T], err error) ([]api.Envelope[T], error) {
+	if err != nil {
+		return nil, err
+	}
+	out := make([]api.Envelope[T], len(objects))
+	for i := range objects {
+		out[i] = envelope(&objects[i])
+	}
+	return out, nil
 }

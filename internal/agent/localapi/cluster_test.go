@@ -29,7 +29,14 @@ type agent struct {
 	key      *clusterkey.Key
 	disowned []string
 	volumes  *api.Volumes // at stake
+	proposed []api.Envelope[api.KnownProposal]
 }
+
+func (a *agent) Propose(context.Context, string, string) (none api.Envelope[api.KnownProposal], err error) {
+	return none, nil
+}
+
+func (a *agent) Proposals(context.Context) []api.Envelope[api.KnownProposal] { return a.proposed }
 
 func (a *agent) Key() *clusterkey.Key                                          { return a.key }
 func (a *agent) URL() string                                                   { return "https://broker" }
@@ -38,6 +45,7 @@ func (a *agent) CheckAccept(string) error                                      {
 func (a *agent) PublishAgain(string)                                           {}
 func (a *agent) CheckRequest(api.Request) error                                { return nil }
 func (a *agent) CheckOffload(context.Context, string, *api.Offload) error      { return nil }
+func (a *agent) RetryMain()                                                    {}
 func (a *agent) MainState() brokersession.State                                { return brokersession.State{Connected: true} }
 func (a *agent) List(context.Context) ([]api.Envelope[api.KnownBroker], error) { return nil, nil }
 func (a *agent) Check(string, api.BrokerSpec) error                            { return nil }
@@ -55,13 +63,17 @@ func (a *agent) Disown(_ context.Context, id string) error {
 	return nil
 }
 
+func (a *agent) PlanPool(context.Context, *api.VirtualNodePool) (api.VirtualNodePoolStatus, error) {
+	return api.VirtualNodePoolStatus{}, nil
+}
+
 func newCluster(t *testing.T) (*Cluster, *agent) {
 	t.Helper()
 	var types []kubeapi.Type
 	for kind, resource := range map[string]string{"ResourceRequest": "resourcerequests",
-		"Offer": "offers", "Peer": "peers", "Broker": "brokers"} {
+		"Offer": "offers", "Peer": "peers", "Broker": "brokers", "VirtualNodePool": "virtualnodepools"} {
 		types = append(types, kubeapi.Type{GroupVersion: api.GroupVersion,
-			Kind: kind, Resource: resource, Namespaced: true, Status: true})
+			Kind: kind, Resource: resource, Namespaced: kind != "VirtualNodePool", Status: true})
 	}
 	c, err := client.New(kubeapi.New(kubeapi.Options{Types: types}).Config(), client.Options{Scheme: scheme.New()})
 	if err != nil {
@@ -232,7 +244,10 @@ func TestStatus(t *testing.T) {
 // oneOffer is the connector of a seller.
 type oneOffer struct{}
 
-func (oneOffer) Catalog(context.Context, api.CatalogQuery) []api.Envelope[api.Listing] {
+func (oneOffer) Catalog(_ context.Context, _ api.CatalogQuery, added bool) []api.Envelope[api.Listing] {
+	if added {
+		return nil
+	}
 	return []api.Envelope[api.Listing]{{ID: "milan/web", Payload: api.Listing{Seller: "milan", Name: "web"}}}
 }
 
@@ -254,5 +269,31 @@ func TestTheCatalogWithoutABroker(t *testing.T) {
 	}
 	if _, err := b.Offer(t.Context(), "milan", "other"); err == nil {
 		t.Error("an offer that is not there is found")
+	}
+}
+
+// A seller that lies about proposals shows nothing that this cluster did not sign for it.
+func TestProposalsOfALyingSeller(t *testing.T) {
+	c, a := newCluster(t)
+	says := func(key *clusterkey.Key, buyer, seller, by, answer string) {
+		document, err := key.Sign(api.DocumentProposal, api.Proposal{
+			Protocol: api.Protocol, Buyer: buyer, Seller: seller, Offer: "web", Plan: "small",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := api.KnownProposal{Document: document, Answer: answer, Proposal: api.Proposal{Seller: by, Offer: "other"}}
+		a.proposed = append(a.proposed, api.Envelope[api.KnownProposal]{ID: "p-1", Payload: said})
+	}
+	says(a.key, "rome", "milan", "milan", "p-2")
+	says(transporttest.NewParty(t, "milan").Key, "rome", "milan", "milan", "")
+	says(a.key, "oslo", "milan", "milan", "")
+	says(a.key, "rome", "oslo", "milan", "")
+	says(a.key, "rome", "milan", "milan", "web/../\x1b[2J")
+	a.proposed = append(a.proposed, api.Envelope[api.KnownProposal]{ID: "p-3"})
+	all, err := c.Proposals(t.Context())
+	if err != nil || len(all) != 1 || all[0].ID == "p-1" || all[0].Payload.Proposal.Offer != "web" ||
+		all[0].Payload.Answer != "p-2" {
+		t.Errorf("it shows %+v, %v", all, err)
 	}
 }

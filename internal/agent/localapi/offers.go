@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,14 +18,8 @@ import (
 // Offers returns what this cluster sells.
 func (c *Cluster) Offers(ctx context.Context) ([]api.Envelope[api.OwnOffer], error) {
 	var list api.OfferList
-	if err := c.o.Client.List(ctx, &list, client.InNamespace(c.o.Namespace)); err != nil {
-		return nil, kubeobject.Error(err)
-	}
-	out := make([]api.Envelope[api.OwnOffer], len(list.Items))
-	for i := range list.Items {
-		out[i] = offerEnvelope(&list.Items[i])
-	}
-	return out, nil
+	err := c.o.Client.List(ctx, &list, client.InNamespace(c.o.Namespace))
+	return envelopes(list.Items, offerEnvelope, kubeobject.Error(err))
 }
 
 func offerEnvelope(o *api.Offer) api.Envelope[api.OwnOffer] {
@@ -35,6 +30,12 @@ func offerEnvelope(o *api.Offer) api.Envelope[api.OwnOffer] {
 // PutOffer creates an Offer, or changes it. It publishes one again that a broker took off sale.
 // Errors: Invalid.
 func (c *Cluster) PutOffer(ctx context.Context, name string, spec api.OfferSpec) (api.Envelope[api.OwnOffer], error) {
+	return c.putOffer(ctx, name, spec, "")
+}
+
+// putOffer is PutOffer of an offer that answers a proposal; the empty ID is that of none.
+func (c *Cluster) putOffer(ctx context.Context, name string, spec api.OfferSpec,
+	proposal string) (api.Envelope[api.OwnOffer], error) {
 	none := api.Envelope[api.OwnOffer]{}
 	if err := market.ValidCluster("name", name); err != nil {
 		return none, err
@@ -43,11 +44,27 @@ func (c *Cluster) PutOffer(ctx context.Context, name string, spec api.OfferSpec)
 		return none, err
 	}
 	object := &api.Offer{ObjectMeta: metav1.ObjectMeta{Namespace: c.o.Namespace, Name: name}}
-	if err := kubeobject.Put(ctx, c.o.Client, object, func() { object.Spec = spec }); err != nil {
+	err := kubeobject.Put(ctx, c.o.Client, object, func() {
+		delete(object.Labels, api.AnswersLabel) // what an admin changes by hand stays
+		if proposal != "" {
+			metav1.SetMetaDataLabel(&object.ObjectMeta, api.AnswersLabel, proposal)
+			if repeats(object.Spec, spec) && object.Spec.ValidUntil.After(c.o.Ledger.Now().Go()) {
+				return // with a later end it would be another offer, and the buyer could not take what it saw
+			}
+		}
+		object.Spec = spec
+	})
+	if err != nil {
 		return none, err
 	}
 	c.o.Gate.PublishAgain(name)
 	return offerEnvelope(object), nil
+}
+
+// repeats reports whether two offers differ at most in their ends.
+func repeats(old, spec api.OfferSpec) bool {
+	spec.ValidUntil = old.ValidUntil
+	return equality.Semantic.DeepEqual(old, spec)
 }
 
 // checkOffer reports what is wrong with an offer before it is written, so that the caller need not look for
@@ -124,9 +141,13 @@ func (c *Cluster) Deals(ctx context.Context) ([]api.Envelope[api.Deal], error) {
 	}
 	out := make([]api.Envelope[api.Deal], len(list.Items))
 	for i := range list.Items {
-		o := &list.Items[i]
+		o, r := &list.Items[i], records[list.Items[i].Name]
+		sold := r != nil && contract.Is(r)
+		if sold && o.Status.State == "" { // its status is written after it
+			contract.SetStatus(&o.Status, r, o.Generation)
+		}
 		deal := api.Deal{Spec: o.Spec, Status: o.Status, Due: o.Status.Cost}
-		if r := records[o.Name]; r != nil && contract.Is(r) && !r.State.Over() {
+		if sold && !r.State.Over() {
 			deal.Due = contract.CostText(r, c.o.Ledger.Now().Go())
 		}
 		deal.Used = c.usedBy(ctx, o)

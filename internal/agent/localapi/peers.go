@@ -15,14 +15,8 @@ import (
 // Peers returns the clusters that this one has met, or whose key an admin named.
 func (c *Cluster) Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], error) {
 	var list api.PeerList
-	if err := c.o.Client.List(ctx, &list, client.InNamespace(c.o.Namespace)); err != nil {
-		return nil, kubeobject.Error(err)
-	}
-	out := make([]api.Envelope[api.KnownPeer], len(list.Items))
-	for i := range list.Items {
-		out[i] = peerEnvelope(&list.Items[i])
-	}
-	return out, nil
+	err := c.o.Client.List(ctx, &list, client.InNamespace(c.o.Namespace))
+	return envelopes(list.Items, peerEnvelope, kubeobject.Error(err))
 }
 
 func peerEnvelope(p *api.Peer) api.Envelope[api.KnownPeer] {
@@ -30,13 +24,26 @@ func peerEnvelope(p *api.Peer) api.Envelope[api.KnownPeer] {
 		Payload: api.KnownPeer{Spec: p.Spec, Status: p.Status}}
 }
 
-// Trust writes which key an admin confirmed into the Peer of a cluster. Errors: Invalid.
+// Trust writes which key an admin confirmed, and the address of its connector, into the Peer of a cluster. An
+// empty address leaves the one that it has, unless the fingerprint is empty, too. Errors: Invalid.
 func (c *Cluster) Trust(ctx context.Context, cluster string, spec api.PeerSpec) (api.Envelope[api.KnownPeer], error) {
+	none := api.Envelope[api.KnownPeer]{}
 	if _, err := identity.ParseFingerprint(spec.Fingerprint); err != nil && spec.Fingerprint != "" {
-		return api.Envelope[api.KnownPeer]{}, api.Errorf(api.CodeInvalid, "%s", err).
+		return none, api.Errorf(api.CodeInvalid, "%s", err).
 			Fix("copy the fingerprint that `bourse status` prints at %s", cluster)
 	}
-	return c.editPeer(ctx, cluster, func(s *api.PeerSpec) { s.Fingerprint = spec.Fingerprint })
+	if err := market.ValidAddress("address", spec.Address); err != nil {
+		return none, err
+	}
+	if cluster == c.o.Cluster {
+		return none, api.Invalid("cluster", "%s is this cluster", cluster).Fix("name another one")
+	}
+	return c.editPeer(ctx, cluster, func(s *api.PeerSpec) {
+		s.Fingerprint = spec.Fingerprint
+		if spec.Address != "" || spec.Fingerprint == "" {
+			s.Address = spec.Address
+		}
+	})
 }
 
 // Suspend writes into the Peer of a cluster that it gets nothing more here. Errors: Invalid.

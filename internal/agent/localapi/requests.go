@@ -32,7 +32,12 @@ func (c *Cluster) MakeRequest(ctx context.Context, r api.RequestCreate) (api.Env
 	if object.Name == "" {
 		object.GenerateName = "request-"
 	}
-	if err := c.o.Client.Create(ctx, object); err != nil {
+	err = c.o.Client.Create(ctx, object)
+	if apierrors.IsAlreadyExists(err) {
+		err = api.Errorf(api.CodeConflict, "namespace %s has a ResourceRequest %s already", object.Namespace, object.Name).
+			At("name").Fix("choose another name, or release that one: bourse release %s/%s", object.Namespace, object.Name)
+	}
+	if err != nil {
 		return api.Envelope[api.RequestStatus]{}, kubeobject.Error(err)
 	}
 	return requestEnvelope(object), c.awaitCached(ctx, object)
@@ -93,14 +98,8 @@ func (c *Cluster) Request(ctx context.Context, namespace, name string) (api.Enve
 // Requests returns all ResourceRequests.
 func (c *Cluster) Requests(ctx context.Context) ([]api.Envelope[api.RequestStatus], error) {
 	var list api.ResourceRequestList
-	if err := c.o.Client.List(ctx, &list); err != nil {
-		return nil, kubeobject.Error(err)
-	}
-	out := make([]api.Envelope[api.RequestStatus], len(list.Items))
-	for i := range list.Items {
-		out[i] = requestEnvelope(&list.Items[i])
-	}
-	return out, nil
+	err := c.o.Client.List(ctx, &list)
+	return envelopes(list.Items, requestEnvelope, kubeobject.Error(err))
 }
 
 // ConfirmRequest confirms a ResourceRequest that is held. Errors: NotFound.
@@ -131,8 +130,14 @@ func (c *Cluster) ChangeReservation(ctx context.Context, id string,
 		return none, api.Errorf(api.CodeNotFound, "no request of this cluster made reservation %.80q", id).
 			Fix("see: bourse reservations")
 	case !ours.Bound():
-		return none, api.Errorf(api.CodeConflict, "reservation %s is %s: only a bound reservation can change",
-			id, ours.State).Fix("wait until it is Reserved, or make a new reservation")
+		refusal := api.Errorf(api.CodeConflict, "reservation %s is %s: only a bound reservation can change", id, ours.State)
+		switch {
+		case ours.State == api.Held && ours.Assignment == "":
+			return none, refusal.Fix("confirm it first: bourse confirm %s", id)
+		case ours.State == api.Held:
+			return none, refusal.Fix("wait until it is Reserved")
+		}
+		return none, refusal.Fix("release it, and make a new reservation: bourse release %s", id)
 	case change.For != nil && change.For.Duration <= 0:
 		return none, api.Invalid("for", "%s is not a time to come", change.For.Duration).
 			Fix("release it instead: bourse release %s", id)
@@ -150,6 +155,9 @@ func (c *Cluster) ChangeReservation(ctx context.Context, id string,
 			return api.Errorf(api.CodeConflict, "reservation %s ends: its request was replaced by another of the same name", id).
 				Fix("see: bourse reservations")
 		}
+		if err := checkOwn(object, id); err != nil {
+			return err
+		}
 		before := object.DeepCopy()
 		if err := c.resize(object, change, ours); err != nil {
 			return err
@@ -160,6 +168,18 @@ func (c *Cluster) ChangeReservation(ctx context.Context, id string,
 		return none, kubeobject.Error(err)
 	}
 	return requestEnvelope(object), nil
+}
+
+// checkOwn refuses to change or release a reservation of a VirtualNodePool: the pool would undo it. Errors:
+// Conflict.
+func checkOwn(object *api.ResourceRequest, id string) error {
+	pool := object.Labels[api.VirtualNodePoolLabel]
+	if pool == "" {
+		return nil
+	}
+	return api.Errorf(api.CodeConflict,
+		"reservation %s is of VirtualNodePool %s, which decides its size and end", id, pool).
+		Fix("edit the pool: kubectl edit vnp %[1]s, or end all of it: kubectl delete vnp %[1]s", pool)
 }
 
 // resize writes a change into a ResourceRequest. Errors: Invalid.
@@ -215,6 +235,9 @@ func (c *Cluster) ReleaseReservation(ctx context.Context, id string, r api.Relea
 	object, err := c.getRequest(ctx, ours.Object.Namespace, ours.Object.Name)
 	if api.CodeOf(err) == api.CodeNotFound || err == nil && object.UID != uid {
 		return nil // it is being released already
+	}
+	if err == nil {
+		err = checkOwn(object, id)
 	}
 	if err == nil {
 		err = c.giveUpVolumes(ctx, object, id, r.VolumesDie)

@@ -36,7 +36,7 @@ func (p *Peerings) Control(m ctrl.Manager) error {
 			return out
 		})
 	}
-	borrowing := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) (out []reconcile.Request) {
+	all := func(ctx context.Context) (out []reconcile.Request) { // in which this cluster borrows
 		var list api.PeeringList
 		_ = p.options.Client.List(ctx, &list, client.InNamespace(p.options.Namespace))
 		for _, object := range list.Items {
@@ -45,6 +45,15 @@ func (p *Peerings) Control(m ctrl.Manager) error {
 			}
 		}
 		return out
+	}
+	borrowing := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+		return all(ctx)
+	})
+	mapped := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		if liqo.Peer(o) == "" {
+			return nil
+		}
+		return all(ctx)
 	})
 	named := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		return []reconcile.Request{request(o.GetName(), api.RoleConsumer)}
@@ -58,7 +67,8 @@ func (p *Peerings) Control(m ctrl.Manager) error {
 		Watches(liqo.Identity(), of(api.RoleProvider)).
 		Watches(liqo.ResourceSlice(), both).
 		Watches(liqo.VirtualNode(), of(api.RoleProvider)).
-		Watches(liqo.Offloading(), borrowing).
+		Watches(liqo.Offloading(), borrowing).Watches(&api.SharingPolicy{}, borrowing).
+		Watches(&corev1.Namespace{}, mapped).
 		Watches(&corev1.Node{}, of(api.RoleProvider)).
 		Watches(liqo.Configuration(), both).
 		Watches(liqo.GatewayServer(), both).

@@ -22,6 +22,10 @@ const (
 // keep opens a peering, keeps it open, and lets it do what it is for.
 func (p *Peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, error) {
 	peer, role := object.Spec.Cluster, object.Spec.Role
+	ended := object.Status.State == api.PeeringLingering || object.Status.State == api.PeeringClosing
+	if ended { // it is used again: a later end does not count from the beginning of this one
+		object.Status.State = ""
+	}
 	side, received := p.side(role), p.options.Messages.Newest(peer, role)
 	progress, err := side.Open(ctx, peer, received)
 	if err != nil {
@@ -33,7 +37,7 @@ func (p *Peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, 
 			return p.failed(ctx, object, err)
 		}
 	}
-	if err := p.options.Messages.Send(ctx, peer, role, progress); err != nil {
+	if err := p.options.Messages.Send(ctx, peer, role, received, progress); err != nil {
 		return p.failed(ctx, object, err)
 	}
 	next := api.PeeringStatus{State: api.PeeringOpening, Step: progress.Step, Conditions: withNetwork(object, standing)}
@@ -50,7 +54,7 @@ func (p *Peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, 
 			again = later
 		}
 	}
-	passes := again == soon && p.waits.Passes(object.Name, wait{progress.Step, next.Message, received})
+	passes := again == soon && !ended && p.waits.Passes(object.Name, wait{progress.Step, next.Message, received})
 	if progress.Repeat || standing != nil && !standing.Ready {
 		again = min(again, awhile)
 	}

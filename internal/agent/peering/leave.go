@@ -76,7 +76,11 @@ func (p *Peerings) close(ctx context.Context, object *api.Peering, gone, carried
 	}
 	p.options.Messages.Forget(peer, role)
 	p.waits.Forget(object.Name)
-	return ctrl.Result{}, client.IgnoreNotFound(p.options.Client.Delete(ctx, object))
+	if err := client.IgnoreNotFound(p.options.Client.Delete(ctx, object)); err != nil {
+		return ctrl.Result{}, err
+	}
+	p.noteDeleted(object.Name, object.UID)
+	return ctrl.Result{}, nil
 }
 
 // next returns when to look again at a peering that ends, which causes no event: the longer it

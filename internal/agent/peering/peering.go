@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,7 +66,8 @@ type Lender interface {
 // Messages are those of the handshake.
 type Messages interface {
 	Newest(peer string, role api.PeeringRole) *api.Handshake
-	Send(ctx context.Context, peer string, role api.PeeringRole, p peering.Progress) error
+	// Send sends p, which answers received.
+	Send(ctx context.Context, peer string, role api.PeeringRole, received *api.Handshake, p peering.Progress) error
 	Forget(peer string, role api.PeeringRole)
 }
 
@@ -111,6 +113,8 @@ type Peerings struct {
 
 	mu   sync.Mutex
 	busy map[string]bool // the clusters for which a goroutine acts
+	// deleted has the UIDs of Peerings that this process deleted, by name, while the cache may still have them.
+	deleted map[string]types.UID
 }
 
 // wait is what a peering waits for.
@@ -124,7 +128,8 @@ func New(o Options) *Peerings {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Peerings{options: o, waits: debounce.New[wait](o.Clock), busy: map[string]bool{}}
+	return &Peerings{options: o, waits: debounce.New[wait](o.Clock), busy: map[string]bool{},
+		deleted: map[string]types.UID{}}
 }
 
 func (p *Peerings) side(role api.PeeringRole) Side {
@@ -204,10 +209,42 @@ func (p *Peerings) end(peer string) {
 	delete(p.busy, peer)
 }
 
+// noteDeleted notes that the Peering with this UID is deleted. The empty UID says that the cache knows.
+func (p *Peerings) noteDeleted(name string, uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if delete(p.deleted, name); uid != "" {
+		p.deleted[name] = uid
+	}
+}
+
+// createAgain creates a Peering that this process deleted, and that the cache still has: a cache is old for up to
+// a minute after the API server was away. Without the object, nothing would take the peering down later.
+// Errors: the API server's.
+func (p *Peerings) createAgain(ctx context.Context, object *api.Peering) error {
+	p.mu.Lock()
+	stale := p.deleted[object.Name] == object.UID && object.UID != ""
+	p.mu.Unlock()
+	if !stale {
+		return nil
+	}
+	err := p.options.Client.Create(ctx, &api.Peering{
+		ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}, Spec: object.Spec,
+	})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	object.Status = api.PeeringStatus{}
+	return err
+}
+
 // Reconcile brings one peering forward.
 func (p *Peerings) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var object api.Peering
 	if err := p.options.Client.Get(ctx, request.NamespacedName, &object); err != nil {
+		if apierrors.IsNotFound(err) {
+			p.noteDeleted(request.Name, "")
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	peer, role := object.Spec.Cluster, object.Spec.Role
@@ -230,6 +267,9 @@ func (p *Peerings) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 		return ctrl.Result{}, err
 	}
 	if used {
+		if err := p.createAgain(ctx, &object); err != nil {
+			return ctrl.Result{}, err
+		}
 		return p.keep(ctx, &object)
 	}
 	return p.leave(ctx, &object)

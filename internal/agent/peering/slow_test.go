@@ -109,7 +109,8 @@ func kinds() (types []kubeapi.Type) {
 		types = append(types, kubeapi.Type{GroupVersion: t.of, Kind: t.kind,
 			Resource: t.name, Namespaced: true, Status: true})
 	}
-	return types
+	return append(types, kubeapi.Type{GroupVersion: api.GroupVersion, Kind: "SharingPolicy",
+		Resource: "sharingpolicies", Status: true})
 }
 
 // Of 50 consumers one never gets a message. The peerings with the other 49 open while it still waits.

@@ -9,6 +9,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/trust"
 )
 
 // showKey writes into a Peer's status which key its cluster has, and whether it is trusted. m is nil for a
@@ -38,7 +39,7 @@ func (p *Peers) showKey(s *api.PeerStatus, cluster string, m *market.Member, inv
 // trusted returns whether the key of a cluster is trusted, and why.
 func (p *Peers) trusted(fingerprint, cluster string, m *market.Member, invalid error) metav1.Condition {
 	p.mu.Lock()
-	last := p.cards[cluster]
+	last, failed := p.cards[cluster], p.failed[cluster]
 	p.mu.Unlock()
 	// A card is refused because of the key that is pinned or named, unless the admin has confirmed
 	// its key since.
@@ -50,11 +51,16 @@ func (p *Peers) trusted(fingerprint, cluster string, m *market.Member, invalid e
 	switch {
 	case invalid != nil:
 		return condition(no, string(api.CodeInvalid), "%s", invalid)
+	case m != nil && m.Key == "" && !refused && failed != nil:
+		return condition(metav1.ConditionUnknown, "NotMet", "its connector at %s cannot be called: %s", m.Address,
+			trust.Text(failed.Error()))
 	case m == nil || m.Key == "" && !refused:
 		return condition(metav1.ConditionUnknown, "NotMet", "no card of it was seen yet")
 	case m.Key != "" && m.Trusted != "" && m.Trusted != fingerprint && !m.Confirmed:
 		return condition(no, string(api.CodeKeyChanged),
 			"the pinned key is not the one that the admin named; existing reservations stay, nothing new is agreed")
+	case api.CodeOf(failed) == api.CodeKeyChanged:
+		return condition(no, string(api.CodeKeyChanged), "at its connector, %s", trust.Text(failed.Error()))
 	case refused:
 		return condition(no, string(api.CodeOf(last.refused)), "it shows the key %s: %s", last.fingerprint, last.refused)
 	case m.Trusted != "" && m.Trusted != fingerprint:

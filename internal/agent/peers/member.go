@@ -69,7 +69,8 @@ func (p *Peers) ShowMember(conditions *[]metav1.Condition, cluster, effect strin
 	kind := corev1.EventTypeNormal
 	if state != api.MemberActive {
 		kind, c.Status = corev1.EventTypeWarning, metav1.ConditionFalse
-		c.Message = fmt.Sprintf("the broker's operator has %s: nothing new is agreed with it, and %s; this is the broker's word alone",
+		c.Message = fmt.Sprintf("the broker's operator has %s: nothing new is agreed with it, and %s; this is the "+
+			"broker's word alone",
 			operatorAction(cluster, state), cmp.Or(effect, existingStay))
 	}
 	before := meta.FindStatusCondition(*conditions, c.Type)

@@ -10,6 +10,7 @@ package peers
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -45,7 +46,7 @@ type Options struct {
 	Roots []clusterkey.PublicKey
 	// Trigger is that of this controller.
 	Trigger *kubeobject.Trigger
-	// StateChanged is called for each role of a member of which the broker says something new.
+	// StateChanged is called for each role of a member once the broker says something new of it.
 	StateChanged func(cluster string, role api.PeeringRole)
 }
 
@@ -56,6 +57,7 @@ type Peers struct {
 	mu     sync.Mutex
 	cards  map[string]card            // by cluster, how its last card fared
 	states map[string]api.MemberState // by cluster, what the broker last said since the agent started
+	failed map[string]error           // by cluster, why its connector could not be called
 }
 
 // card is the last card of a cluster: why it is not believed, nil if it is, and the fingerprint on it.
@@ -78,7 +80,7 @@ func ParseRoots(texts []string) (roots []clusterkey.PublicKey, err error) {
 
 // New returns what knows no cluster yet: see ReadAll.
 func New(o Options) *Peers {
-	return &Peers{options: o, cards: map[string]card{}, states: map[string]api.MemberState{}}
+	return &Peers{options: o, cards: map[string]card{}, states: map[string]api.MemberState{}, failed: map[string]error{}}
 }
 
 // Demand returns what the SharingPolicy demands of keys. Each card that is met with it is shown on its Peer.
@@ -104,6 +106,21 @@ func (p *Peers) recordCard(cluster string, shown clusterkey.PublicKey, err error
 	p.cards[cluster] = now
 	p.mu.Unlock()
 	if !known || before.fingerprint != now.fingerprint || api.CodeOf(before.refused) != api.CodeOf(err) {
+		p.options.Trigger.Add(p.options.Namespace, cluster)
+	}
+}
+
+// RecordContact remembers why the connector of a cluster could not be called. A nil err: it was. Its Peer shows
+// that, if nobody has met the cluster yet or it has another key now.
+func (p *Peers) RecordContact(cluster string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.failed[cluster]
+	delete(p.failed, cluster)
+	if err != nil && len(p.failed) < maxClusters {
+		p.failed[cluster] = err
+	}
+	if fmt.Sprint(p.failed[cluster]) != fmt.Sprint(before) {
 		p.options.Trigger.Add(p.options.Namespace, cluster)
 	}
 }
@@ -183,7 +200,8 @@ func (p *Peers) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 // cluster as the Ledger knows it, and why the Ledger does not accept the fingerprint.
 func (p *Peers) record(ctx context.Context, cluster string,
 	spec *api.PeerSpec) (member *market.Member, invalid, failed error) {
-	out, invalid := p.options.Market.Do(ctx, market.Trust{Cluster: cluster, Fingerprint: spec.Fingerprint})
+	out, invalid := p.options.Market.Do(ctx, market.Trust{Cluster: cluster,
+		Fingerprint: spec.Fingerprint, Address: spec.Address})
 	if invalid != nil && api.CodeOf(invalid) != api.CodeInvalid {
 		return nil, nil, invalid
 	}

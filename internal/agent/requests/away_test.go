@@ -154,3 +154,23 @@ func TestALedgerThatLostItsSignature(t *testing.T) {
 		t.Errorf("it holds %+v", ours)
 	}
 }
+
+// The broker ends before it takes the assignment, and does not show the hold again: the same assignment
+// is sent once more, and no more after the broker took it.
+func TestAnAssignmentIsSentAgain(t *testing.T) {
+	d := newDesk(t)
+	o := d.create(nil)
+	deal := d.deal()
+	d.offers(deal.Shown)
+	d.reconcile()
+	d.wasAsked("Reserve "+string(o.UID), "Confirm r-1")
+	signed := d.ours().Assignment
+	d.takes(deal)
+	d.reconcile()
+	d.wasAsked("Reserve "+string(o.UID), "Confirm r-1")
+	if got := d.ours().Assignment; signed == "" || got != signed {
+		t.Errorf("it signed %q, then %q", signed, got)
+	}
+	d.reconcile()
+	d.wasAsked()
+}

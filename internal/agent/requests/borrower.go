@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
@@ -61,20 +63,8 @@ var refusals = map[api.Code]api.Reason{
 	api.CodeKeyUnconfirmed: api.ReasonKeyUnconfirmed,
 	api.CodeUnreachable:    api.ReasonUnreachable,
 	api.CodeNoNetwork:      api.ReasonNoNetwork,
-}
-
-// Wish is what a ResourceRequest of this cluster asks for, and whether its user has confirmed it.
-type Wish struct {
-	Object    market.Object
-	Request   api.Request
-	Confirmed bool
-	// Reservation is the ID that its status names. Empty: it has none yet.
-	Reservation string
-
-	// part is the size of one part of a split request; nil: it is not split. remember says to
-	// record, and sign nothing yet.
-	part     api.Resources
-	remember bool
+	api.CodeInUse:          api.ReasonInUse,
+	api.CodeNamespacesFull: api.ReasonNamespacesFull,
 }
 
 // CheckRequest returns why this cluster could not use what a request asks for, nil if it could.
@@ -83,6 +73,12 @@ func (b *Borrower) CheckRequest(r api.Request) error {
 	if r.Network == api.NetworkWireGuard && !b.Joins {
 		return api.Invalid("network", "this cluster takes part in no network").
 			Fix("start its agent with --network-gateway; its Liqo needs networking")
+	}
+	for _, name := range []corev1.ResourceName{"memory", "ephemeral-storage", "storage"} {
+		if q, asked := r.Resources[name]; asked && q.Sign() > 0 && q.Value() < 1<<20 { // the unit is missing
+			return api.Invalid("request.resources."+string(name), "%s is %d bytes", q.String(), q.Value()).
+				Fix("write the unit, for example %dGi", q.Value())
+		}
 	}
 	return nil
 }

@@ -9,9 +9,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// RetryTime is how long the same change is not asked for again after it was refused.
-const RetryTime = time.Minute
-
 // Change asks for what a wish says now, if the reservation is bound to another size or end. It
 // signs a newer assignment; the answer comes later. again is when to call it again; 0: after the
 // next change of the Ledger. Errors: Invalid if the wish is not valid; the broker's, if another try
@@ -30,7 +27,7 @@ func (b *Borrower) Change(ctx context.Context, ours *market.Reservation, w Wish)
 	case sameChange(want, ours.AsIs()):
 		return 0, nil
 	case c != nil && sameChange(want, *c):
-		if left := RetryTime - now.Go().Sub(ours.Changed.Go()); left > 0 {
+		if left := market.RetryTime - now.Go().Sub(ours.Changed.Go()); left > 0 {
 			return left, nil
 		}
 	}
@@ -59,7 +56,7 @@ func wantedChange(w Wish, ours *market.Reservation) (market.Change, error) {
 	if err != nil {
 		return market.Change{}, err
 	}
-	until := ours.Created.Go().Add(durationOf(w.Request)).Truncate(time.Second)
+	until := ours.Created.Go().Add(api.DurationOf(w.Request.Duration)).Truncate(time.Second)
 	return market.Change{Size: size, Units: units, Until: market.At(until)}, nil
 }
 
@@ -70,7 +67,8 @@ func wantedSize(w Wish, ours *market.Reservation) (size market.Amounts, units in
 	}
 	units = ours.Sale.Units
 	if w.Request.Purchase == nil && w.Request.MaxPrice != nil && ours.Offer != nil {
-		sale, _, size, err := ours.Offer.Answers(w.Request, ours.Sale.Plan, ours.Created.Go(), durationOf(w.Request))
+		sale, _, size, err := ours.Offer.ForRequest(w.Request,
+			ours.Sale.Plan, ours.Created.Go(), api.DurationOf(w.Request.Duration))
 		if err != nil {
 			return nil, 0, err
 		}
@@ -117,6 +115,7 @@ func (b *Borrower) recordChange(ctx context.Context, ours *market.Reservation, c
 // changeRefusals are the errors with which a broker refuses a change, and the reason that users read.
 var changeRefusals = map[api.Code]api.Reason{
 	api.CodeInsufficient: api.ReasonInsufficient,
+	api.CodeCapReached:   api.ReasonCapReached,
 	api.CodeForbidden:    api.ReasonPolicy,
 	api.CodeInvalid:      api.ReasonBadAssignment,
 	api.CodeConflict:     api.ReasonBadAssignment,
@@ -125,13 +124,25 @@ var changeRefusals = map[api.Code]api.Reason{
 // sendChange sends the signed change. Repeating it is harmless.
 func (b *Borrower) sendChange(ctx context.Context, ours *market.Reservation) error {
 	_, err := b.Broker.Confirm(ctx, ours.ID, ours.Change.Assignment)
-	if reason, refused := changeRefusals[api.CodeOf(err)]; refused {
-		if api.CodeOf(err) == api.CodeInvalid { // perhaps it names a former key of the provider
-			if theirs, err := b.Broker.Reservation(ctx, ours.ID); err == nil {
-				b.Trust.Greet(ctx, b.Market, theirs.Payload.ProviderCard, ours.Provider)
-			}
-		}
-		return b.recordChange(ctx, ours, ours.Change.TurnedDown(reason, trust.Text(err.Error())))
+	reason, refused := changeRefusals[api.CodeOf(err)]
+	if !refused {
+		return err
 	}
-	return err
+	if code := api.CodeOf(err); code == api.CodeInvalid || code == api.CodeConflict {
+		theirs, failed := b.Broker.Reservation(ctx, ours.ID)
+		switch {
+		case failed != nil:
+		case code == api.CodeInvalid: // perhaps it names a former key of the provider
+			b.Trust.Greet(ctx, b.Market, theirs.Payload.ProviderCard, ours.Provider)
+		case waitsForEarlier(theirs.Payload.Change, ours.Change):
+			return nil // it is sent again
+		}
+	}
+	return b.recordChange(ctx, ours, ours.Change.TurnedDown(reason, trust.Text(err.Error())))
+}
+
+// waitsForEarlier reports whether the broker does not know yet how an earlier change was answered: the
+// parties may have made it while the broker was away.
+func waitsForEarlier(theirs *api.Change, ours *market.Change) bool {
+	return theirs.Pending() && theirs.Generation < ours.Generation
 }

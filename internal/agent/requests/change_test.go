@@ -1,6 +1,7 @@
 package requests_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/requests"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
@@ -72,7 +74,7 @@ func TestAnEditedRequest(t *testing.T) {
 	d.hears(deal.Changed(""))
 	o, result = d.reconcile()
 	if r := d.ours(); r.Size.Of("cpu") != 6000 || r.Generation != 2 ||
-		r.Change != nil || asAsked(o) != "" || result.RequeueAfter != 0 {
+		r.Change != nil || asAsked(o) != "" || result.RequeueAfter < 20*time.Hour { // only to warn of the end
 		t.Errorf("it is %+v, and shows %+v", r, o.Status)
 	}
 	if left := o.Status.Until.Sub(d.now()); left < 23*time.Hour {
@@ -90,11 +92,11 @@ func TestAnEditThatIsRefused(t *testing.T) {
 	d.wasAsked("Confirm r-1")
 	d.hears(deal.Unchanged(api.ReasonPolicy))
 	o, result := d.reconcile()
-	if asAsked(o) != string(api.ReasonPolicy) || result.RequeueAfter <= 0 || result.RequeueAfter > requests.RetryTime {
+	if asAsked(o) != string(api.ReasonPolicy) || result.RequeueAfter <= 0 || result.RequeueAfter > market.RetryTime {
 		t.Errorf("it is %+v, again in %s", o.Status, result.RequeueAfter)
 	}
 	d.wasAsked()
-	d.move(requests.RetryTime)
+	d.move(market.RetryTime)
 	d.broker.OnConfirm = func(string, string) (transport.Reservation, error) {
 		return transport.Reservation{}, api.Errorf(api.CodeInsufficient, "milan is short")
 	}
@@ -113,6 +115,65 @@ func TestAnEditThatIsRefused(t *testing.T) {
 	d.wasAsked()
 }
 
+// A change that exceeds the cap of this cluster ends at once, and the request says why. It is asked for again
+// later: the cap may have been raised.
+func TestAnEditBeyondTheCap(t *testing.T) {
+	d, _ := edited(t, "6")
+	takes := d.broker.OnConfirm
+	d.broker.OnConfirm = func(string, string) (transport.Reservation, error) {
+		return transport.Reservation{}, api.Errorf(api.CodeCapReached, "rome may have 4 cpu").Fix("release something")
+	}
+	d.reconcile()
+	o, result := d.reconcile()
+	d.wasAsked("Confirm r-1")
+	says := meta.FindStatusCondition(o.Status.Conditions, api.ConditionUpToDate).Message
+	if c := d.ours().Change; c.Reason != api.ReasonCapReached || asAsked(o) != string(api.ReasonCapReached) ||
+		!strings.Contains(says, "rome may have 4 cpu") {
+		t.Errorf("it is %+v, and shows %+v", c, o.Status)
+	}
+	if result.RequeueAfter <= 0 || result.RequeueAfter > market.RetryTime {
+		t.Errorf("it asks again in %s", result.RequeueAfter)
+	}
+	d.reconcile()
+	d.wasAsked()
+	d.move(market.RetryTime)
+	d.broker.OnConfirm = takes
+	d.reconcile()
+	d.reconcile()
+	d.wasAsked("Confirm r-1")
+	if c := d.ours().Changing(); c == nil || c.Generation != 3 || c.Size.Of("cpu") != 6000 {
+		t.Errorf("then it is %+v", d.ours().Change)
+	}
+}
+
+// A broker that was away does not know yet how the provider answered an earlier change: the newer one is no
+// refusal, and is sent again until the broker takes it.
+func TestAnEditBehindAnEarlierChange(t *testing.T) {
+	d, deal := edited(t, "6")
+	takes := d.broker.OnConfirm
+	d.broker.OnConfirm = func(string, string) (transport.Reservation, error) {
+		return transport.Reservation{}, api.Errorf(api.CodeConflict, "it is changing").Fix("wait for its answer")
+	}
+	d.broker.OnReservation = func() (transport.Reservation, error) {
+		shown := *deal.Shown()
+		shown.Payload.Change = &api.Change{Generation: d.ours().Change.Generation - 1}
+		return shown, nil
+	}
+	d.reconcile()
+	o, result := d.reconcile()
+	d.wasAsked("Confirm r-1")
+	if asAsked(o) != "Changing" || result.RequeueAfter == 0 || d.ours().Changing() == nil {
+		t.Errorf("it is %+v, and shows %+v", d.ours().Change, o.Status)
+	}
+	d.broker.OnConfirm = takes
+	d.reconcile()
+	d.wasAsked("Confirm r-1")
+	d.hears(deal.Changed(""))
+	if o, _ = d.reconcile(); d.ours().Size.Of("cpu") != 6000 || asAsked(o) != "" {
+		t.Errorf("it is %+v, and shows %+v", d.ours(), o.Status)
+	}
+}
+
 // A broker that lost the change, or does not answer: it is asked until the assignment expires, and
 // then with a new one.
 func TestAnEditWhileTheBrokerIsAway(t *testing.T) {
@@ -128,7 +189,7 @@ func TestAnEditWhileTheBrokerIsAway(t *testing.T) {
 	if c := d.ours().Change; c.Reason != api.ReasonNoAnswer {
 		t.Errorf("it is %+v", c)
 	}
-	d.move(requests.RetryTime)
+	d.move(market.RetryTime)
 	d.reconcile()
 	if c := d.ours().Changing(); c == nil || c.Generation != 3 {
 		t.Errorf("it is %+v", d.ours().Change)

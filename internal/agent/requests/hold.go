@@ -43,7 +43,7 @@ func (b *Borrower) signHold(
 	if err := checkHold(t, asked, b.Cluster, b.Market.Now().Go()); err != nil {
 		return err
 	}
-	card, err := b.checkProvider(ctx, theirs, w.Request)
+	card, err := b.checkProvider(ctx, theirs, w)
 	if err != nil {
 		return b.passOver(ctx, theirs, w, err)
 	}
@@ -59,8 +59,12 @@ func (b *Borrower) signHold(
 		return err
 	}
 	next.Object, next.Offer = &w.Object, offer
+	next.Relend, next.RelendKey = w.Request.Relend, w.Request.RelendKey
 	if ours != nil {
 		next.Group = ours.Group
+		if ours.Assignment != "" { // the request may have been edited since
+			next.Relend, next.RelendKey = ours.Relend, ours.RelendKey
+		}
 	}
 	signed := ours != nil && ours.Generation == t.Generation && ours.Assignment != ""
 	switch {
@@ -81,6 +85,7 @@ func (b *Borrower) signHold(
 			Provider: t.Provider, ProviderKey: provider.Fingerprint().String(),
 			Pool: t.Pool, Slice: t.Slice, Resources: t.Resources,
 			Until: utcSeconds(t.Until), Expires: utcSeconds(t.Expires()), Sale: t.Sale, Begins: next.From.Meta(),
+			Relend: next.Relend, RelendKey: next.RelendKey,
 		})
 		if err != nil {
 			return err
@@ -92,7 +97,7 @@ func (b *Borrower) signHold(
 	b.answered.put(theirs.ID, t.Fence)
 	confirmed, err := b.Broker.Confirm(ctx, theirs.ID, next.Assignment)
 	if err != nil { // the caller tries again
-		b.answered.forget(theirs.ID)
+		b.answered.put(theirs.ID, api.Fence{})
 		return ignoreGone(err)
 	}
 	b.answered.put(theirs.ID, confirmed.Payload.Fence)
@@ -124,13 +129,21 @@ func utcSeconds(t metav1.Time) metav1.Time { return metav1.NewTime(t.UTC().Trunc
 
 // checkProvider returns the provider's card, or why this cluster agrees nothing with that provider.
 func (b *Borrower) checkProvider(
-	ctx context.Context, theirs *transport.Reservation, asked api.Request,
+	ctx context.Context, theirs *transport.Reservation, w Wish,
 ) (*api.Card, error) {
 	card, err := b.meetProvider(ctx, theirs)
-	if err != nil || b.Reach == nil || theirs.Payload.Assignment != "" {
+	if err != nil || theirs.Payload.Assignment != "" {
 		return card, err
 	}
-	return card, b.Reach(ctx, card, asked)
+	if w.Check != nil {
+		if err := w.Check(ctx, card); err != nil {
+			return nil, err
+		}
+	}
+	if b.Reach == nil {
+		return card, nil
+	}
+	return card, b.Reach(ctx, card, w.Request)
 }
 
 // checkHoldTimes returns an error if a hold waits for longer than the provider's admin may take to
@@ -176,7 +189,7 @@ func (b *Borrower) meetProvider(ctx context.Context, theirs *transport.Reservati
 
 // checkHold returns in what a hold is no answer to the request, nil if it is one.
 func checkHold(t api.Reservation, r api.Request, cluster string, now time.Time) error {
-	pool, duration := r.Pool, durationOf(r)
+	pool, duration := r.Pool, api.DurationOf(r.Duration)
 	if pool == "" {
 		pool = api.GeneralPool
 	}
@@ -191,7 +204,8 @@ func checkHold(t api.Reservation, r api.Request, cluster string, now time.Time) 
 		{len(r.StickTo) == 0 || slices.Contains(r.StickTo, t.Provider), "on a provider that does not have its volumes"},
 		{t.Pool == pool, "in another pool"},
 		{equality.Semantic.DeepEqual(t.Resources, nonZero(r.Resources)), "of another size"},
-		{t.Slice == market.SliceName(cluster, t.Provider, t.Pool), "in a wrong slice"},
+		{t.Slice == market.SliceOf(api.Assignment{Consumer: cluster, Provider: t.Provider, Pool: t.Pool,
+			RelendKey: r.RelendKey}), "in a wrong slice"},
 		{t.Until.After(now) && t.Until.Sub(now) <= duration+time.Minute, "for another time"},
 		{t.Created.Sub(now) <= market.SkewGrace && (t.Until.Sub(t.Created.Time)-duration).Abs() <= time.Minute,
 			"from another time"},
@@ -202,15 +216,6 @@ func checkHold(t api.Reservation, r api.Request, cluster string, now time.Time) 
 		}
 	}
 	return nil
-}
-
-// durationOf returns for how long a request asks.
-func durationOf(r api.Request) time.Duration {
-	if r.Duration != nil {
-		return r.Duration.Duration
-	}
-	d, _ := time.ParseDuration(api.DefaultDuration)
-	return d
 }
 
 // nonZero returns the amounts that are not 0: the broker holds no others.

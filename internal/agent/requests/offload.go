@@ -20,6 +20,9 @@ type Offloading interface {
 	// Unoffloads returns the namespaces that a provider loses, with all their volumes there, once a
 	// reservation has ended at a time.
 	Unoffloads(ctx context.Context, ending *market.Reservation, at market.Time) ([]string, error)
+	// CheckNamespaces returns why the namespaces of a request cannot be mapped at a provider with this card.
+	// Errors: NamespacesFull.
+	CheckNamespaces(ctx context.Context, request *api.ResourceRequest, provider *api.Card) error
 }
 
 // CheckOffload reports whether a request of a namespace can offload what it names. It is called
@@ -34,7 +37,8 @@ func (r *Controller) CheckOffload(ctx context.Context, namespace string, o *api.
 	}
 	if r.Volumes == nil {
 		return api.Invalid("offload", "this cluster has no Liqo, so no pod can run at a provider").
-			Fix("leave out --offload (offload of the object): you get a reservation without pods; or install Liqo (docs/liqo.md)")
+			Fix("leave out --offload (offload of the object): you get a reservation without pods; or install " +
+				"Liqo (docs/liqo.md)")
 	}
 	for _, name := range o.Namespaces {
 		if err := offload.CheckAllowed(ctx, r.Client, name, namespace); err != nil {
@@ -62,7 +66,7 @@ func (r *Controller) findUnused(
 		}
 		if c := meta.FindStatusCondition(i.Status.Conditions, api.ConditionOffloaded); c != nil &&
 			c.Status == metav1.ConditionFalse {
-			return "NotOffloaded", "not offloaded: " + c.Message, nil
+			return "NotOffloaded", "not offloaded: " + api.WithoutCode(c.Message), nil
 		}
 	}
 	return "", "", nil

@@ -33,7 +33,7 @@ func (b *Borrower) askParts(ctx context.Context, first *transport.Reservation, w
 		if part.Payload.State != api.Held || part.Payload.Assignment != "" {
 			continue
 		}
-		if _, err := b.checkProvider(ctx, part, w.Request); err != nil {
+		if _, err := b.checkProvider(ctx, part, w); err != nil {
 			return b.passOver(ctx, part, w, err)
 		}
 	}

@@ -41,9 +41,9 @@ func (b *Borrower) checkPurchase(
 	var plan *market.Plan
 	var size market.Amounts
 	if named {
-		sale, plan, size, err = offer.Fulfils(asked, t.Created.Time, durationOf(asked))
+		sale, plan, size, err = offer.Fulfils(asked, t.Created.Time, api.DurationOf(asked.Duration))
 	} else {
-		sale, plan, size, err = offer.Answers(asked, t.Sale.Plan, t.Created.Time, durationOf(asked))
+		sale, plan, size, err = offer.ForRequest(asked, t.Sale.Plan, t.Created.Time, api.DurationOf(asked.Duration))
 	}
 	if err != nil {
 		return asked, nil, err

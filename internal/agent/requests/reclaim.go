@@ -18,7 +18,8 @@ func (b *Borrower) applyReclaim(
 	}
 	command, err := trust.Reclaimed(theirs.Payload.Reclaim, ours, trust.Seller(ctx, b.Market, ours)...)
 	if err != nil {
-		b.Log.Warn("the broker says that the seller takes a contract back, without the seller's valid signature: not believed",
+		b.Log.Warn("the broker says that the seller takes a contract back, without the seller's valid "+
+			"signature: not believed",
 			"reservation", ours.ID, "error", err)
 		return false, nil
 	}

@@ -89,7 +89,8 @@ func (b *Borrower) readSignedBy(
 		ID: a.Reservation, State: api.Held, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: size,
 		Generation: a.Generation, Assignment: theirs.Payload.Assignment, Sale: a.Sale, From: beginOf(a),
 		Created: market.At(theirs.Payload.Created.Time), HeldUntil: market.At(theirs.Payload.HeldUntil.Time),
-		ApproveBy: approveBy(theirs.Payload, a.Expires), Until: market.At(a.Until.Time),
+		ApproveBy: approveBy(theirs.Payload, a.Expires), Until: market.At(a.Until.Time), Relend: a.Relend,
+		RelendKey: a.RelendKey,
 	}, err
 }
 

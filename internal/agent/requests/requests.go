@@ -3,6 +3,7 @@ package requests
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -104,7 +105,7 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 	if err := r.guardVolumes(ctx, &object); err != nil {
 		return ctrl.Result{}, err
 	}
-	wish := WishOf(&object)
+	wish := r.makeWish(&object)
 	if ours != nil {
 		wish.Reservation = ours.ID
 	}
@@ -115,8 +116,9 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 	if err != nil {
 		return ctrl.Result{RequeueAfter: retryAfter}, r.showState(ctx, &object, parts, nil)
 	}
-	anew := ours == nil || ours.State == api.Pending && len(ours.Group) == 0 && r.Forgotten != nil && r.Forgotten(ours)
-	if anew {
+	asksFirst := ours == nil || ours.State == api.Pending &&
+		len(ours.Group) == 0 && r.Forgotten != nil && r.Forgotten(ours)
+	if asksFirst {
 		if err := r.CheckOffload(ctx, object.Namespace, object.Spec.Offload); err != nil {
 			return r.showFailure(ctx, &object, err)
 		}
@@ -124,7 +126,7 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 			return r.showFailure(ctx, &object, err)
 		}
 	}
-	if anew || needsAsking(parts, wish) && !isBroken(parts) ||
+	if asksFirst || !isBroken(parts) && (needsAsking(parts, wish) || slices.ContainsFunc(parts, borrower.isUnsent)) ||
 		slices.ContainsFunc(parts, isUnconfirmed) && wish.Confirmed {
 		if err := borrower.Ask(ctx, wish); err != nil {
 			return r.showFailure(ctx, &object, err)
@@ -178,15 +180,6 @@ func (r *Controller) hideFor(ours *market.Reservation) time.Duration {
 // isUnconfirmed reports whether a reservation is held and not signed.
 func isUnconfirmed(r *market.Reservation) bool { return r.State == api.Held && r.Assignment == "" }
 
-// WishOf returns what an object asks for.
-func WishOf(o *api.ResourceRequest) Wish {
-	return Wish{
-		Object:    market.Object{Namespace: o.Namespace, Name: o.Name, UID: string(o.UID)},
-		Request:   o.Spec.Request,
-		Confirmed: o.Annotations[ConfirmAnnotation] == "true", Reservation: o.Status.Reservation,
-	}
-}
-
 // Look makes the controller look again at the request of a reservation, and returns what the
 // request asks for, nil if the request is gone. Errors: those of the API server.
 func (r *Controller) Look(ctx context.Context, ours *market.Reservation) (*Wish, error) {
@@ -202,7 +195,7 @@ func (r *Controller) Look(ctx context.Context, ours *market.Reservation) (*Wish,
 	if err != nil || string(object.UID) != ours.Object.UID || object.DeletionTimestamp != nil {
 		return nil, nil
 	}
-	wish := WishOf(&object)
+	wish := r.makeWish(&object)
 	return &wish, nil
 }
 
@@ -217,7 +210,7 @@ func (r *Controller) readRecords(
 	ours, gone, err := r.findRecords(ctx, at.Namespace, at.Name, uid)
 	for _, record := range gone {
 		if err == nil {
-			err = r.end(ctx, record)
+			err = r.Borrower.End(ctx, record) // Sync sends that to the broker where it was made
 		}
 	}
 	return ours, err
@@ -247,11 +240,6 @@ func (r *Controller) findRecords(
 		ours = ours[n-1:]
 	}
 	return ours, gone, err
-}
-
-// end ends a reservation whose request is gone. Sync sends that to the broker where it was made.
-func (r *Controller) end(ctx context.Context, record *market.Reservation) error {
-	return r.Borrower.End(ctx, record)
 }
 
 // choose returns the borrower at the broker that Choose returns.
@@ -286,7 +274,8 @@ func (r *Controller) showFailure(ctx context.Context, object *api.ResourceReques
 	if err := r.writeStatus(ctx, object, *status, corev1.EventTypeWarning, string(code)); err != nil {
 		return ctrl.Result{}, err
 	}
-	if final {
+	// a broker may be added later
+	if e, _ := errors.AsType[*api.Error](cause); final && (e == nil || e.Field != "broker") {
 		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{RequeueAfter: retryAfter}, nil

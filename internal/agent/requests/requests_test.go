@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -208,6 +209,17 @@ func TestTheSameNameAgain(t *testing.T) {
 	d.wasAsked("Reserve "+string(second.UID), "Confirm r-2")
 	d.holds(api.Releasing, api.ReasonReleased)
 	if o.Status.Reservation != "r-2" || o.Status.State != api.Held {
+		t.Errorf("it is %+v", o.Status)
+	}
+}
+
+// A request for eight bytes of memory lacks a unit: it is Rejected, and the broker is not asked.
+func TestAmountWithoutUnit(t *testing.T) {
+	d := newDesk(t)
+	d.create(func(o *api.ResourceRequest) { o.Spec.Resources = api.Resources{"memory": resource.MustParse("8")} })
+	o, _ := d.reconcile()
+	d.wasAsked()
+	if o.Status.State != api.Rejected || !strings.Contains(o.Status.Message, "8 is 8 bytes; write the unit, for example 8Gi") {
 		t.Errorf("it is %+v", o.Status)
 	}
 }

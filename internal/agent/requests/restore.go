@@ -18,7 +18,7 @@ func (b *Borrower) restore(ctx context.Context, theirs *transport.Reservation, w
 	}
 	ours.Object, ours.Group = &w.Object, theirs.Payload.Group
 	// Only the broker says when it began. So the wish counts as what was agreed, until a user edits it.
-	ours.Created = market.At(ours.Until.Go().Add(-durationOf(w.Request)))
+	ours.Created = market.At(ours.Until.Go().Add(-api.DurationOf(w.Request.Duration)))
 	if _, err := b.meetProvider(ctx, theirs); err != nil {
 		return err
 	}

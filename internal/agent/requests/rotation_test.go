@@ -220,7 +220,7 @@ func TestAChangeAfterTheProviderGotANewKey(t *testing.T) {
 	if c := b.ours().Change; c == nil || c.Reason != api.ReasonBadAssignment {
 		t.Fatalf("it has become %+v", c)
 	}
-	b.move(2 * requests.RetryTime)
+	b.move(2 * market.RetryTime)
 	d.Changing("6", "") // generation 2 is used
 	d.Unchanged(api.ReasonBadAssignment)
 	changes()

@@ -3,11 +3,8 @@ package requests
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -42,14 +40,15 @@ func (r *Controller) FindVolumes(ctx context.Context, object *api.ResourceReques
 	return r.atStake(ctx, ours, func(*market.Reservation) market.Time { return r.Market.Now() })
 }
 
-// atStake returns the volumes that providers delete once each of these reservations has ended, at its time.
+// atStake returns the volumes that providers delete once each of these reservations has ended, at its
+// time, nil if there are none.
 func (r *Controller) atStake(
 	ctx context.Context, ending []*market.Reservation, at func(*market.Reservation) market.Time,
 ) (*api.Volumes, error) {
 	if r.Offloading == nil {
 		return nil, nil
 	}
-	var lost []volume
+	var lost []offload.Claim
 	for _, part := range ending {
 		if !part.Bound() {
 			continue
@@ -64,34 +63,15 @@ func (r *Controller) atStake(
 		}
 		for _, v := range volumes {
 			if v.provider == part.Provider {
-				lost = append(lost, v)
+				lost = append(lost, v.Claim)
 			}
 		}
 	}
-	return listVolumes(lost), nil
-}
-
-// listVolumes returns the list of volumes with its digest, nil if there are none. A claim that was
-// deleted and made again with the same name is another one.
-func listVolumes(all []volume) *api.Volumes {
-	if len(all) == 0 {
-		return nil
+	if len(lost) == 0 {
+		return nil, nil
 	}
-	lines := make([]string, len(all))
-	for i, v := range all {
-		lines[i] = v.claim + " " + v.uid
-	}
-	slices.Sort(lines)
-	digest, out := sha256.New(), &api.Volumes{Count: len(all)}
-	for i, line := range lines {
-		fmt.Fprintln(digest, line)
-		if i < claimsNamed {
-			claim, _, _ := strings.Cut(line, " ")
-			out.Claims = append(out.Claims, claim)
-		}
-	}
-	out.Digest = hex.EncodeToString(digest.Sum(nil)[:8])
-	return out
+	names, digest := offload.SortClaims(lost)
+	return &api.Volumes{Count: len(lost), Claims: names[:min(len(names), claimsNamed)], Digest: digest}, nil
 }
 
 // guardVolumes makes the deletion of a request wait for this controller, before the request can have volumes.
@@ -143,7 +123,8 @@ func (r *Controller) showWaiting(ctx context.Context, object *api.ResourceReques
 // setVolumes sets the condition VolumesAtStake.
 func setVolumes(status *api.ResourceRequestStatus, reason, message string, generation int64) {
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: api.ConditionVolumesAtStake, Status: metav1.ConditionTrue, Reason: reason, Message: message, ObservedGeneration: generation,
+		Type: api.ConditionVolumesAtStake, Status: metav1.ConditionTrue,
+		Reason: reason, Message: message, ObservedGeneration: generation,
 	})
 }
 
@@ -177,20 +158,28 @@ func (r *Controller) warnOfEnd(
 	}
 	setVolumes(status, reason,
 		fmt.Sprintf("%s will be deleted when reservation %s ends, at %s: copy the data, or extend it: "+
-			"bourse extend %s --for 24h", volumes, first.ID, first.EndsAt().Go().Format(time.RFC3339), first.ID), object.Generation)
+			"bourse extend %s --for 24h", volumes, first.ID,
+			first.EndsAt().Go().Format(time.RFC3339), first.ID), object.Generation)
 }
 
 func (r *Controller) timeLeft(part *market.Reservation) time.Duration {
 	return part.EndsAt().Go().Sub(r.Market.Now().Go())
 }
 
-// nextWarning returns how soon the volumes of a request must be looked at, 0 if never.
+// untilLast returns how long it is until the last tenth of a part's time, of an hour at most, begins.
+func (r *Controller) untilLast(part *market.Reservation) time.Duration {
+	return r.timeLeft(part) - min(late, part.EndsAt().Go().Sub(part.Created.Go())/10)
+}
+
+// nextWarning returns how soon the status of a request must warn, or the volumes of the request must be
+// looked at, 0 if never.
 func (r *Controller) nextWarning(object *api.ResourceRequest, parts []*market.Reservation) (next time.Duration) {
-	if object.Spec.Offload == nil || r.Offloading == nil {
-		return 0
-	}
 	for _, part := range parts {
 		if !part.Bound() {
+			continue
+		}
+		next = soonest(next, max(r.untilLast(part), 0))
+		if object.Spec.Offload == nil || r.Offloading == nil {
 			continue
 		}
 		left := r.timeLeft(part)
@@ -207,7 +196,7 @@ func (r *Controller) nextWarning(object *api.ResourceRequest, parts []*market.Re
 	return next
 }
 
-// soonest returns the shorter of two times to wait, of which 0 means never.
+// soonest returns the shorter of two times to wait. 0 means never.
 func soonest(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b

@@ -203,3 +203,5 @@ func (offloads) Offload(context.Context) error { return nil }
 func (o offloads) Unoffloads(context.Context, *market.Reservation, market.Time) ([]string, error) {
 	return o, nil
 }
+
+func (o offloads) CheckNamespaces(context.Context, *api.ResourceRequest, *api.Card) error { return nil }

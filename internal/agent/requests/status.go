@@ -58,6 +58,10 @@ func (r *Controller) showState(
 		if err != nil {
 			return err
 		}
+		if r.untilLast(ours) <= 0 {
+			kind = corev1.EventTypeWarning
+			status.Message += "; it ends soon: to ask for more time, bourse extend " + ours.ID + " --by 1h"
+		}
 		if why != "" {
 			kind = corev1.EventTypeWarning
 			ready.Status, ready.Reason = metav1.ConditionFalse, why
@@ -70,7 +74,8 @@ func (r *Controller) showState(
 	known := meta.FindStatusCondition(status.Conditions, api.ConditionAwaitsApproval) != nil
 	if awaits := ours.AwaitsApproval(); awaits || known {
 		c := metav1.Condition{
-			Type: api.ConditionAwaitsApproval, Status: metav1.ConditionFalse, Reason: reason, ObservedGeneration: object.Generation,
+			Type: api.ConditionAwaitsApproval, Status: metav1.ConditionFalse,
+			Reason: reason, ObservedGeneration: object.Generation,
 		}
 		if awaits {
 			c.Status, c.Message = metav1.ConditionTrue, status.Message
@@ -130,8 +135,8 @@ func describe(r *market.Reservation) string {
 			s = fmt.Sprintf("waits for the approval of %s's admin until %s", r.Provider, r.ApproveBy.Go().Format(time.RFC3339))
 		}
 		if r.Assignment == "" {
-			s = fmt.Sprintf("held on %s until %s, for you to confirm (annotation %s: \"true\")",
-				r.Provider, r.HeldUntil.Go().Format(time.TimeOnly), ConfirmAnnotation)
+			s = fmt.Sprintf("held on %s until %s; confirm it before: bourse confirm %s, or annotation %s: \"true\"",
+				r.Provider, r.HeldUntil.Go().Format(time.RFC3339), r.ID, ConfirmAnnotation)
 		}
 	case api.Reserved:
 		s = fmt.Sprintf("%s is bound until %s", r.Provider, r.EndsAt().Go().Format(time.RFC3339))

@@ -5,25 +5,19 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-const (
-	// selectedNode is Kubernetes' annotation on a claim whose volume was made on the node of its
-	// first pod. For an offloaded pod that is the virtual node.
-	selectedNode = "volume.kubernetes.io/selected-node"
-
-	claimsAtOnce = 500 // read from the API server
-)
+const claimsAtOnce = 500 // read from the API server
 
 // volume is a claim that has its data at a provider.
 type volume struct {
-	claim    string // NAMESPACE/NAME
-	uid      string
+	offload.Claim
 	provider string
 }
 
@@ -43,17 +37,17 @@ func (r *Controller) readVolumes(ctx context.Context, namespaces []string) (out 
 			for i := range list.Items {
 				c := &list.Items[i]
 				bound := c.Status.Phase == corev1.ClaimBound || c.Status.Phase == corev1.ClaimLost
-				if owner := metav1.GetControllerOf(c); !bound || c.DeletionTimestamp != nil || owner != nil && owner.Kind == "Pod" {
+				if !bound || c.DeletionTimestamp != nil || kubeobject.ControllerKind(c) == "Pod" {
 					continue
 				}
-				node := c.Annotations[selectedNode]
+				node := c.Annotations[offload.SelectedNode]
 				if _, known := providers[node]; !known {
 					if providers[node], err = r.findProvider(ctx, node); err != nil {
 						return nil, err
 					}
 				}
 				if provider := providers[node]; provider != "" {
-					out = append(out, volume{c.Namespace + "/" + c.Name, string(c.UID), provider})
+					out = append(out, volume{offload.Claim{Name: c.Namespace + "/" + c.Name, UID: c.UID, Node: node}, provider})
 				}
 			}
 		}
@@ -86,6 +80,11 @@ func (r *Controller) findProvider(ctx context.Context, node string) (provider st
 		for _, m := range s.Members() {
 			if market.IsSlice(node, r.Borrower.Cluster, m.Cluster) {
 				provider = m.Cluster
+			}
+		}
+		for _, known := range s.Of(s.Self, 0) {
+			if known.Consumer == s.Self && known.Slice() == node {
+				provider = known.Provider
 			}
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
+	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -36,7 +37,7 @@ func (c claims) List(_ context.Context, list client.ObjectList, options ...clien
 }
 
 func claim(node string, phase corev1.PersistentVolumeClaimPhase) corev1.PersistentVolumeClaim {
-	return corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{selectedNode: node}},
+	return corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{offload.SelectedNode: node}},
 		Status: corev1.PersistentVolumeClaimStatus{Phase: phase}}
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/gate"
@@ -18,8 +20,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// brokersOf is a cluster's agent with sessions at its main broker, another broker, its own connector and the
-// connector of
+// brokersOf is an agent with sessions at its main broker, another broker, its own connector and the connector of
 // oslo.
 type brokersOf struct {
 	*Reservations
@@ -48,7 +49,7 @@ func newBrokersOf(t *testing.T, self *transporttest.Party) *brokersOf {
 	b.main, b.other, b.own, b.seller = open("", b.mainAsked, true), open("broker/north",
 		b.otherAsked, true), open(self.ID, b.ownAsked, true), open("oslo", &transporttest.Broker{}, false)
 	sessions := &brokersession.Sessions{}
-	b.Reservations = New(Options{
+	b.Reservations = New(t.Context(), Options{
 		Cluster: self.ID, Namespace: "bourse", Ledger: ledger, Sessions: sessions, Contracts: contracts{}, Log: log,
 		Provider: Provider{
 			Gate: gate.New(gate.Options{Cluster: self.ID, Key: self.Key,
@@ -233,4 +234,13 @@ func TestAnotherBrokerEndsNoRequest(t *testing.T) {
 	if ours := b.hears(b.main, lying(shown, failed)); ours.State != api.Failed {
 		t.Errorf("the broker where it was made did not end it: %s", ours.State)
 	}
+}
+
+// An agent that ends before its rooms run leaves nothing running.
+func TestNeverRun(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	ctx, cancel := context.WithCancel(t.Context())
+	New(ctx, Options{})
+	cancel()
+	goleak.VerifyNone(t, before)
 }

@@ -82,14 +82,15 @@ type Reservations struct {
 	slots   *slots
 }
 
-// New returns what follows nothing until Run.
-func New(o Options) *Reservations {
+// New returns what follows nothing until Run. Its queue ends with ctx, also if Run is never called.
+func New(ctx context.Context, o Options) *Reservations {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)
 	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
 		workqueue.TypedRateLimitingQueueConfig[string]{Clock: o.Clock})
+	context.AfterFunc(ctx, queue.ShutDown)
 	return &Reservations{options: o, queue: queue, slots: newSlots(perSession, queue.Add)}
 }
 
@@ -124,20 +125,14 @@ func (r *Reservations) Run(ctx context.Context) error {
 	return nil
 }
 
-// followLedger looks at each reservation that the Ledger has, and again whenever it changes there.
+// followLedger looks at each reservation that the Ledger has, and again whenever it changes there, until ctx
+// or the Ledger ends.
 func (r *Reservations) followLedger(ctx context.Context) {
-	w, err := r.options.Ledger.Watch(ctx, r.options.Cluster, "", 0)
-	if err != nil {
-		return
-	}
-	defer w.Close()
-	changed := w.Snapshot
-	for err == nil {
+	r.options.Ledger.Follow(ctx, r.options.Cluster, func(changed []*market.Reservation) {
 		for _, ours := range changed {
 			r.queue.Add(ours.ID)
 		}
-		changed, _, err = w.Next(ctx)
-	}
+	})
 }
 
 // next settles one reservation. It returns false once the queue is shut down.
@@ -188,6 +183,7 @@ func (r *Reservations) settleAt(
 	}
 	theirs, missing := s.Shown(id), s.IsMissing(ours)
 	if theirs == nil && !missing {
+		r.slots.skip(s, id)
 		return false, nil
 	}
 	if !r.slots.take(s, id) {
@@ -195,7 +191,7 @@ func (r *Reservations) settleAt(
 	}
 	defer r.slots.release(s)
 	if missing {
-		if err := s.ShowAgreement(ctx, ours); err != nil && isTemporary(err) {
+		if err := s.ShowAgreement(ctx, ours); api.IsTemporary(err) {
 			failed = err
 		}
 	}
@@ -207,15 +203,6 @@ func (r *Reservations) settleAt(
 	default:
 		return false, cmp.Or(r.applySigned(ctx, s, theirs, ours), failed)
 	}
-}
-
-// isTemporary reports whether it may help to call a broker again.
-func isTemporary(err error) bool {
-	switch api.CodeOf(err) {
-	case api.CodeUnavailable, api.CodeTooManyRequests, api.CodeInternal:
-		return true
-	}
-	return false
 }
 
 // read returns what the Ledger says of a reservation, nil if nothing.

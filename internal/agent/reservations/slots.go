@@ -31,6 +31,7 @@ func (l *slots) take(s *brokersession.Session, id string) bool {
 	defer l.mu.Unlock()
 	if l.taken[s] < l.perSession {
 		l.taken[s]++
+		delete(l.waiting[s], id)
 		return true
 	}
 	if l.waiting[s] == nil {
@@ -47,6 +48,21 @@ func (l *slots) release(s *brokersession.Session) {
 	if l.taken[s]--; l.taken[s] == 0 {
 		delete(l.taken, s)
 	}
+	l.wake(s)
+}
+
+// skip says that a reservation needs no slot of a session any more. Another one that waits gets its turn.
+func (l *slots) skip(s *brokersession.Session, id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.waiting[s], id)
+	if l.taken[s] < l.perSession {
+		l.wake(s)
+	}
+}
+
+// wake settles one reservation again that waits for a session. The lock is held.
+func (l *slots) wake(s *brokersession.Session) {
 	for id := range l.waiting[s] {
 		delete(l.waiting[s], id)
 		l.again(id)

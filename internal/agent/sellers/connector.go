@@ -2,8 +2,12 @@ package sellers
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,40 +20,78 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// Catalog returns what the connectors show that this cluster knows, as far as they answer in time.
-func (s *Sellers) Catalog(ctx context.Context, q api.CatalogQuery) (all []api.Envelope[api.Listing]) {
+// Catalog returns what the connectors show that this cluster knows, as far as they answer in time. added
+// asks only those whose address an admin of this cluster named.
+func (s *Sellers) Catalog(ctx context.Context, q api.CatalogQuery, added bool) []api.Envelope[api.Listing] {
+	asked := func(m *market.Member) bool {
+		return (m.Address != "" || !added) && (q.Seller == "" || q.Seller == m.Cluster)
+	}
+	return askAll(ctx, s, asked,
+		func(ctx context.Context, _ string, seller *transport.HTTP) ([]api.Envelope[api.Listing], error) {
+			return seller.Catalog(ctx, q)
+		})
+}
+
+// Proposals returns what the sellers that answer in time say that this cluster proposed. The Seller of each is
+// the one that says it.
+func (s *Sellers) Proposals(ctx context.Context) []api.Envelope[api.KnownProposal] {
+	return askAll(ctx, s, func(*market.Member) bool { return true },
+		func(ctx context.Context, name string, seller *transport.HTTP) ([]api.Envelope[api.KnownProposal], error) {
+			found, err := seller.Proposals(ctx)
+			for i := range found {
+				found[i].Payload.Proposal.Seller = name
+			}
+			return found, err
+		})
+}
+
+// Propose sends a signed proposal to a seller's connector. Errors: Unavailable; the seller's.
+func (s *Sellers) Propose(ctx context.Context,
+	seller, document string) (sent api.Envelope[api.KnownProposal], err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	broker, err := s.call(ctx, seller, maxList)
+	if err != nil {
+		return sent, err
+	}
+	if err := s.meet(ctx, seller, broker); err != nil {
+		return sent, err
+	}
+	return broker.SendProposal(ctx, document)
+}
+
+// askAll reads a list at those of the known connectors that are asked, as far as they answer in time.
+func askAll[T any](ctx context.Context, s *Sellers, asked func(*market.Member) bool,
+	read func(context.Context, string, *transport.HTTP) ([]T, error)) (all []T) {
 	var names []string
 	_ = s.Ledger.Read(ctx, func(m *market.State) {
 		for _, known := range m.Members() {
-			if known.Connector != "" && known.Cluster != s.Cluster && (q.Seller == "" || q.Seller == known.Cluster) {
+			if known.ConnectorURL() != "" && known.Cluster != s.Cluster && asked(known) {
 				names = append(names, known.Cluster)
 			}
 		}
 	})
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	found := make([][]api.Envelope[api.Listing], len(names))
+	found := make([][]T, len(names))
 	share := min(maxList, maxLists/int64(max(1, len(names)))) // all answers are held at the same time
-	var asked sync.WaitGroup
+	var calls sync.WaitGroup
 	for i, name := range names {
-		asked.Go(func() {
-			broker, err := s.call(ctx, name, share)
-			if err == nil && brokersession.ShowCard(ctx, s.Ledger, s.Cluster, broker) == nil {
-				found[i], _ = broker.Catalog(ctx, q)
+		calls.Go(func() {
+			seller, err := s.call(ctx, name, share)
+			if err == nil && s.meet(ctx, name, seller) == nil {
+				found[i], _ = read(ctx, name, seller)
 			}
 		})
 	}
-	asked.Wait()
-	for _, one := range found {
-		all = append(all, one...)
-	}
-	return all
+	calls.Wait()
+	return slices.Concat(found...)
 }
 
 // call returns the connector of a seller as a broker. Its lists may have so many bytes. Its key must be
-// one that the Ledger has for the seller when the connection opens.
+// one that the Ledger has for the seller, or that the admin named, when the connection opens.
 // Errors: Unavailable where no connector is known, or at no https URL.
-func (s *Sellers) call(ctx context.Context, seller string, lists int64) (transport.Broker, error) {
+func (s *Sellers) call(ctx context.Context, seller string, lists int64) (*transport.HTTP, error) {
 	at, err := s.connectorOf(ctx, seller)
 	if err != nil {
 		return nil, err
@@ -62,16 +104,59 @@ func (s *Sellers) call(ctx context.Context, seller string, lists int64) (transpo
 		return nil, api.Errorf(api.CodeUnavailable, "the connector of %s is at %.200q, which is no https URL", seller, at).
 			Fix("ask its admin to say --connector-url https://HOST:PORT")
 	}
-	known := func(cluster string) []clusterkey.PublicKey {
-		keys, _ := trust.Keys(s.ctx, s.Ledger, cluster) // a connection outlives the call
-		return keys
-	}
-	config, err := s.Key.ClientTLS(s.Cluster, seller, known)
+	config, err := s.Key.ClientTLS(s.Cluster, seller, trust.KnownKeys(s.ctx, s.Ledger)) // a connection outlives the call
 	if err != nil {
 		return nil, err
 	}
+	check := config.VerifyConnection
+	config.VerifyConnection = func(c tls.ConnectionState) error { return explain(check(c)) }
 	return transport.NewHTTP(s.Cluster, client.New(at, &http.Client{Transport: &http.Transport{
 		DialContext: s.Addresses.Dialer().DialContext, TLSClientConfig: config,
 		MaxIdleConnsPerHost: 4, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
 	}}).WithLists(lists)), nil
+}
+
+// meet shows this cluster's card to a seller. If no key of the seller is pinned yet, or the admin named another one,
+// its own card is read, which pins the key that the connection has proven. Errors: those of the call; KeyChanged.
+func (s *Sellers) meet(ctx context.Context, name string, seller transport.Broker) error {
+	err := s.introduce(ctx, name, seller)
+	if err != nil && strings.Contains(err.Error(), "remote error: tls: bad certificate") {
+		err = api.Errorf(api.CodeForbidden, "%s does not know the key of this cluster", name).
+			Fix("ask its admin for: bourse peers add %s --fingerprint %s", s.Cluster, s.Key.Public().Fingerprint())
+	}
+	if s.Contacted != nil && ctx.Err() == nil {
+		s.Contacted(name, err)
+	}
+	return err
+}
+
+func (s *Sellers) introduce(ctx context.Context, name string, seller transport.Broker) error {
+	if err := brokersession.ShowCard(ctx, s.Ledger, s.Cluster, seller); err != nil {
+		return err
+	}
+	met := false
+	err := s.Ledger.Read(ctx, func(m *market.State) {
+		known := m.Member(name)
+		met = known != nil && known.Key != "" && known.Expected() == ""
+	})
+	if err != nil || met {
+		return err
+	}
+	theirs, err := seller.Cluster(ctx, name)
+	if err != nil {
+		return err
+	}
+	_, _, err = s.Trust.Meet(ctx, s.Ledger, theirs.Payload.Card, name)
+	return err
+}
+
+// explain gives the error for another key its remedy.
+func explain(err error) error {
+	other, is := errors.AsType[*clusterkey.OtherKeyError](err)
+	if !is {
+		return err
+	}
+	return api.Errorf(api.CodeKeyChanged, "%s", err).
+		Fix("ask its admin; if the cluster was installed again, take the fingerprint that bourse status prints there: "+
+			"bourse peers add %s --fingerprint FINGERPRINT", other.Cluster)
 }

@@ -1,10 +1,11 @@
 // Package sellers deals with other clusters directly, by their connectors and without a broker.
 //
 // Start at [Sellers.Run]. It opens a session with the connector of a seller where this cluster has a
-// reservation that was made there. While a broker is lost, it also opens one with each seller of a
-// bound reservation that was made at that broker, so that the reservation can change and end meanwhile.
-// [Sellers.Choose] says through which session a request is made, and [Sellers.Catalog] asks the
-// connectors that this cluster knows for their offers.
+// reservation that was made there, and with one that an admin added by its address, until they have
+// met. While a broker is lost, it also opens one with each seller of a bound reservation that was made
+// at that broker, so that the reservation can change and end meanwhile. [Sellers.Choose] says through
+// which session a request is made. [Sellers.Catalog] asks the connectors that this cluster knows for
+// their offers. [Sellers.Propose] sends one of them a proposal.
 package sellers
 
 import (
@@ -23,6 +24,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/trust"
 )
 
 const (
@@ -50,8 +52,12 @@ type Options struct {
 	Ledger *exchange.Exchange
 	// Sessions has those with brokers, and gets those with connectors.
 	Sessions *brokersession.Sessions
-	// Addresses checks the addresses that sellers name.
+	// Addresses checks the addresses of connectors.
 	Addresses *peeraddress.Checker
+	// Trust decides which keys of sellers count.
+	Trust trust.Demand
+	// Contacted is called after each contact with a seller, with the error if it failed. May be nil.
+	Contacted func(seller string, err error)
 	// Clock is the machine's by default.
 	Clock clock.Clock
 	Log   *slog.Logger
@@ -65,11 +71,15 @@ type Sellers struct {
 
 	mu   sync.Mutex
 	open map[string]*seller // by name; Run closes those that are not needed
+
+	choosing sync.Mutex           // held while a choice is recorded
+	choices  map[string]*[]string // by route, those that the Ledger has not recorded yet
 }
 
 // seller is one with whose connector a session is open.
 type seller struct {
 	*brokersession.Session
+	at     string    // the URL of the connector
 	chosen time.Time // when Choose last returned it; zero: never
 }
 
@@ -79,12 +89,13 @@ func New(o Options) *Sellers {
 		o.Clock = clock.RealClock{}
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	return &Sellers{Options: o, ctx: ctx, stop: stop, open: map[string]*seller{}}
+	return &Sellers{Options: o, ctx: ctx, stop: stop, open: map[string]*seller{}, choices: map[string]*[]string{}}
 }
 
 // Run opens and closes sessions as they are needed, until ctx ends.
 func (s *Sellers) Run(ctx context.Context) error {
 	for {
+		s.recordRest(ctx)
 		s.look(ctx)
 		select {
 		case <-ctx.Done():
@@ -99,6 +110,11 @@ func (s *Sellers) Run(ctx context.Context) error {
 func (s *Sellers) look(ctx context.Context) {
 	needed := map[string]bool{}
 	err := s.Ledger.Read(ctx, func(m *market.State) {
+		for _, known := range m.Members() {
+			if known.Address != "" && (known.Key == "" || known.Expected() != "") { // a key that it has not shown
+				needed[known.Cluster] = true
+			}
+		}
 		for _, r := range m.Of(s.Cluster, 0) {
 			if r.Consumer != s.Cluster || r.Provider == "" || !r.State.Counts() {
 				continue
@@ -138,8 +154,10 @@ func (s *Sellers) closeAll() {
 
 // session returns the session with a seller. It opens it if it is not open. The lock is held.
 func (s *Sellers) session(ctx context.Context, name string) (*seller, error) {
-	if one := s.open[name]; one != nil {
-		return one, nil
+	at, err := s.connectorOf(ctx, name)
+	before := s.open[name]
+	if before != nil && (err != nil || at == before.at || at == "") {
+		return before, nil
 	}
 	if s.ctx.Err() != nil {
 		return nil, api.Errorf(api.CodeUnavailable, "the agent is ending")
@@ -148,12 +166,14 @@ func (s *Sellers) session(ctx context.Context, name string) (*seller, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := &seller{Session: brokersession.New(brokersession.Options{
+	one := &seller{at: at, Session: brokersession.New(brokersession.Options{
 		Via: name, Cluster: s.Cluster, Key: s.Key, Broker: broker, Clock: s.Clock,
-		Greet: func(ctx context.Context) error {
-			return brokersession.ShowCard(ctx, s.Ledger, s.Cluster, broker)
-		},
+		Greet: func(ctx context.Context) error { return s.meet(ctx, name, broker) },
 	})}
+	if before != nil { // the connector moved
+		one.chosen = before.chosen
+		s.Sessions.Remove(before.Session)
+	}
 	s.open[name] = one
 	s.Sessions.Add(one.Session)
 	return one, nil
@@ -161,7 +181,7 @@ func (s *Sellers) session(ctx context.Context, name string) (*seller, error) {
 
 // Choose returns where a request is made: the route, and the broker there. It is the broker that the request
 // names, or the first. A purchase is made at its seller's connector while no broker is reached, or where the
-// request says so (Via). A reservation stays where it was
+// request says so (Via), unless this cluster chose other providers at its brokers. A reservation stays where it was
 // made, but a bound one changes at its seller's connector while that broker is lost. ours is nil before
 // anything was made. A connector has this cluster's card. broker is nil where there is none to ask.
 // Errors: Unavailable; Invalid for a name that no broker has.
@@ -190,11 +210,16 @@ func (s *Sellers) choose(
 		name = ours.Via
 	case r.Broker != "":
 		if at = s.Sessions.BrokerNamed(r.Broker); at == nil {
-			return nil, api.Invalid("broker", "there is no broker %.63q here", r.Broker).Fix("name one of: bourse brokers")
+			return nil, api.Invalid("broker", "there is no broker %.63q here", r.Broker).
+				Fix("name one of: bourse brokers; or add it: bourse brokers add %.63s --join TOKEN", r.Broker)
 		}
 	case r.Purchase != nil && (r.Via == api.ViaDirect || s.Sessions.AllLost(0)):
-		name = r.Purchase.Seller
-	case r.Purchase != nil && r.Via == api.ViaAuto && s.hasConnector(ctx, r.Purchase.Seller):
+		if name = r.Purchase.Seller; !s.isChosen(ctx, name) {
+			return nil, api.Errorf(api.CodeForbidden, "this cluster chose its providers at its brokers, and not %.63s", name).
+				Fix("enable it at one of them: POST /api/toggle?id=%.63s&enable=true", name)
+		}
+	case r.Purchase != nil && r.Via == api.ViaAuto && s.hasConnector(ctx, r.Purchase.Seller) &&
+		s.isChosen(ctx, r.Purchase.Seller):
 		name, optional = r.Purchase.Seller, true
 	case at == nil:
 		return s.Sessions.BrokerNamed(api.MainBroker), nil // all are disabled: its answer says so
@@ -228,7 +253,7 @@ func (s *Sellers) greet(ctx context.Context, one *seller, optional bool) error {
 		ctx, cancel = context.WithTimeout(ctx, answerWithin)
 		defer cancel()
 	}
-	return brokersession.ShowCard(ctx, s.Ledger, s.Cluster, one.Broker)
+	return s.meet(ctx, one.Via, one.Broker)
 }
 
 // hasConnector reports whether this cluster knows the connector of another.
@@ -241,7 +266,7 @@ func (s *Sellers) hasConnector(ctx context.Context, cluster string) bool {
 func (s *Sellers) connectorOf(ctx context.Context, cluster string) (url string, err error) {
 	err = s.Ledger.Read(ctx, func(m *market.State) {
 		if known := m.Member(cluster); known != nil {
-			url = known.Connector
+			url = known.ConnectorURL()
 		}
 	})
 	return url, err

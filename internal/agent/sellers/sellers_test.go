@@ -74,6 +74,7 @@ func TestChoose(t *testing.T) {
 	nothing := func(*buyer) {}
 	loseMain := func(b *buyer) { loses(b.main) }
 	loseAll := func(b *buyer) { loses(b.main, b.north) }
+	chooseNone := func(b *buyer) { b.RecordChoice(t.Context(), "", &[]string{}) }
 	for name, c := range map[string]struct {
 		before  func(*buyer)
 		broker  string
@@ -88,6 +89,18 @@ func TestChoose(t *testing.T) {
 		"a purchase where a broker answers":       {before: loseMain, request: buys("milan"), via: "broker/north"},
 		"a purchase whose seller does not answer": {before: nothing, request: buys("milan"), at: api.ViaAuto, via: ""},
 		"a purchase at its seller only": {before: nothing,
+			request: buys("milan"), at: api.ViaDirect, via: "milan"},
+		"a purchase of a seller that was not chosen": {before: chooseNone,
+			request: buys("milan"), at: api.ViaDirect, none: api.CodeForbidden},
+		"a purchase that another broker's choice omits": {
+			before:  func(b *buyer) { b.RecordChoice(t.Context(), "broker/north", &[]string{"oslo"}) },
+			request: buys("milan"), at: api.ViaDirect, none: api.CodeForbidden},
+		"a purchase that one of two choices names": {
+			before:  func(b *buyer) { chooseNone(b); b.RecordChoice(t.Context(), "broker/north", &[]string{"milan"}) },
+			request: buys("milan"), at: api.ViaDirect, via: "milan"},
+		"such a purchase while no broker answers": {before: func(b *buyer) { chooseNone(b); loseAll(b) },
+			request: buys("milan"), none: api.CodeForbidden},
+		"such a purchase where the broker is disabled": {before: func(b *buyer) { chooseNone(b); b.main.SetEnabled(false) },
 			request: buys("milan"), at: api.ViaDirect, via: "milan"},
 		"a purchase at a broker":                   {before: nothing, request: buys("milan"), at: api.ViaBroker, via: ""},
 		"a purchase while none does":               {before: loseAll, request: buys("milan"), via: "milan"},
@@ -178,7 +191,7 @@ func TestSessionsWithSellers(t *testing.T) {
 // is left out.
 func TestCatalogOfConnectors(t *testing.T) {
 	b := newBuyer(t)
-	if found := b.Catalog(t.Context(), api.CatalogQuery{}); len(found) != 0 {
+	if found := b.Catalog(t.Context(), api.CatalogQuery{}, false); len(found) != 0 {
 		t.Errorf("found %v", found)
 	}
 	if _, err := b.call(t.Context(), "oslo", maxList); api.CodeOf(err) != api.CodeUnavailable {

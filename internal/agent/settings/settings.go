@@ -48,6 +48,8 @@ type Member struct {
 	Identity store.Store
 	// Join is a join token. It is needed once. BrokerURL overrides the URL in it.
 	Join, BrokerURL string
+	// NoBroker: the cluster has no main broker. It deals with the clusters that its admin added.
+	NoBroker bool
 	// CertDir holds tls.crt, tls.key and ca.crt for a broker without its own CA. It replaces Join.
 	CertDir string
 	// Objects reach the broker through objects in its cluster. Nil: the agent calls its REST API.
@@ -69,6 +71,8 @@ type Liqo struct {
 	Gateway string
 	// AllowUntested accepts a version of Liqo that Bourse was not tested with.
 	AllowUntested bool
+	// Simulated: the cluster has no Liqo, and a simulation makes the virtual nodes of its VirtualNodePools.
+	Simulated bool
 }
 
 // Times are how often something is done, and how long something lasts.
@@ -132,6 +136,11 @@ func Parse(o Options) (s Settings, err error) {
 	o.Kubernetes.QPS = cmp.Or(o.Kubernetes.QPS, -1) // the API server has its own fair limits
 	if o.Liqo.Off {
 		o.Liqo.Namespace = ""
+	}
+	if m := o.Member; m.NoBroker && (m.Join != "" || m.BrokerURL != "" || m.CertDir != "" || m.Objects != nil) {
+		return s, api.Invalid("--without-broker", "another flag names a broker").
+			Fix("leave out --join (and BOURSE_JOIN), --broker-url, --broker-cert-path and --broker-kubeconfig; " +
+				"or --without-broker")
 	}
 	s.Options = o
 	if s.Gateway, err = network.Parse(o.Liqo.Gateway); err != nil {

@@ -25,6 +25,7 @@ func TestParse(t *testing.T) {
 		"--network-gateway":  {Liqo: Liqo{Gateway: "door"}},
 		"--allow-peer-range": {Peers: Peers{Ranges: []string{"10.0.0.0"}}},
 		"--trust-root":       {Peers: Peers{Roots: []string{"no key"}}},
+		"--without-broker":   {Member: Member{NoBroker: true, Join: "token"}},
 		"--connector-listen": {Listen: Listen{Connector: ":7444"}},
 	} {
 		o.Kubernetes = &rest.Config{}

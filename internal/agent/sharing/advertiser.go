@@ -37,8 +37,8 @@ type Options struct {
 	Market    *exchange.Exchange
 	Inventory *inventory.Inventory
 	Policy    *Policy
-	// Brokers returns those to which the cluster advertises. One that does not answer holds up no other.
-	Brokers  func() []transport.Broker
+	// Outlets returns those to which the cluster advertises. One that does not answer holds up no other.
+	Outlets  func() []transport.Outlet
 	Schedule Schedule
 	// Clock is the machine's by default.
 	Clock clock.Clock
@@ -113,13 +113,19 @@ func (a *Advertiser) Run(ctx context.Context) error {
 	}
 }
 
-// Fresh measures the cluster for a refusal. It returns nil if that fails.
-func (a *Advertiser) Fresh(ctx context.Context) *api.Measurement {
+// Fresh measures the cluster for a refusal at the outlet of a route. It returns nil if that fails.
+func (a *Advertiser) Fresh(ctx context.Context, via string) *api.Measurement {
 	m, err := a.measure(ctx)
 	if err != nil {
 		return nil
 	}
-	return &m
+	for _, o := range a.options.Outlets() {
+		if o.Via == via {
+			report := m.reportTo(&o)
+			return &report
+		}
+	}
+	return nil
 }
 
 // ShowHealth writes what the doctor found into the status of the Advertisement. Errors: those of
@@ -171,21 +177,21 @@ func (a *Advertiser) advertise(ctx context.Context) error {
 	return refused
 }
 
-// publish sends a measurement, with the card, to all brokers at once. It returns the error of the
+// publish sends each broker its part of a measurement, with the card, to all at once. It returns the error of the
 // first broker that refused.
-func (a *Advertiser) publish(ctx context.Context, m api.Measurement) error {
+func (a *Advertiser) publish(ctx context.Context, m measured) error {
 	card, err := a.signCard(ctx)
 	if err != nil {
 		return err
 	}
-	all := a.options.Brokers()
+	all := a.options.Outlets()
 	errs := make([]error, len(all))
 	var sent sync.WaitGroup
 	for i, b := range all {
 		sent.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, brokerTimeout)
 			defer cancel()
-			errs[i] = a.send(ctx, b, card, m)
+			errs[i] = a.send(ctx, b, card, m.reportTo(&b))
 		})
 	}
 	sent.Wait()

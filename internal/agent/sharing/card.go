@@ -36,6 +36,12 @@ func (o *CardOptions) newCard(properties api.Properties, sharing *api.Sharing) a
 	}
 	if sharing != nil {
 		card.Properties.Labels, card.ApproveWithin = sharing.Labels, sharing.ApproveWithin
+		if card.MaxNamespaces = api.DefaultNamespaces; sharing.Namespaces != nil && sharing.Namespaces.Max > 0 {
+			card.MaxNamespaces = sharing.Namespaces.Max
+		}
+	}
+	if sharing.Hub() != nil { // those of the hub's own nodes say nothing about its providers
+		card.Properties.Aggregator, card.Properties.StorageClasses, card.Properties.Kubernetes = true, nil, ""
 	}
 	card.Properties.Connector = o.Connector
 	if o.Liqo != nil {

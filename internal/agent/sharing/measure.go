@@ -7,12 +7,18 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
+// measured is what the cluster has, and to whom the gate has lent it.
+type measured struct {
+	api.Measurement
+	accepted []*market.Reservation
+}
+
 // measure measures the cluster and puts the measurement into the gate's books.
-func (a *Advertiser) measure(ctx context.Context) (api.Measurement, error) {
+func (a *Advertiser) measure(ctx context.Context) (m measured, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.sequence.Number++
-	m := api.Measurement{Sequence: a.sequence}
+	m.Sequence = a.sequence
 	var pools []api.PoolPolicy
 	sharing := a.options.Policy.Sharing()
 	if sharing != nil {
@@ -20,54 +26,52 @@ func (a *Advertiser) measure(ctx context.Context) (api.Measurement, error) {
 		if terms.Trust != api.TrustLegacy { // the broker decides by no other level
 			terms.Trust = ""
 		}
-		m.Terms, pools = &terms, sharing.Pools
+		m.Terms, m.Brokers, pools = &terms, sharing.Brokers, sharing.Pools
 	}
-	measured := a.options.Inventory.Measure(pools)
-	m.Pools = measured.Pools
-	if err := a.addCommitments(ctx, &m); err != nil {
+	made, err := a.virtualNodes(ctx)
+	if err != nil {
 		return m, err
 	}
-	a.card = a.options.Card.newCard(measured.Properties, sharing)
-	internal, err := market.Measure(m)
+	found := a.options.Inventory.Measure(pools, made)
+	m.Pools = found.Pools
+	if m.accepted, err = a.readAccepted(ctx); err != nil {
+		return m, err
+	}
+	a.card = a.options.Card.newCard(found.Properties, sharing)
+	internal, err := market.Measure(m.reportTo(nil))
 	if err != nil {
 		return m, err
 	}
 	return m, a.options.Market.Observe(ctx, a.options.Card.Cluster, internal, true)
 }
 
-// addCommitments adds the reservations that the gate has accepted to a measurement.
-func (a *Advertiser) addCommitments(ctx context.Context, m *api.Measurement) error {
+// virtualNodes returns the virtual nodes that reservations made, and whether this cluster may lend on all of
+// each.
+func (a *Advertiser) virtualNodes(ctx context.Context) (made map[string]bool, err error) {
 	cluster := a.options.Card.Cluster
-	return a.options.Market.Read(ctx, func(s *market.State) {
+	made = map[string]bool{}
+	err = a.options.Market.Read(ctx, func(s *market.State) {
 		for _, r := range s.Of(cluster, 0) {
-			if r.Provider == cluster && r.State.Counts() {
-				addCommitment(m, r)
+			if r.Consumer == cluster && !r.State.Over() && r.Provider != "" {
+				lent, known := made[r.Slice()]
+				made[r.Slice()] = r.Relend && (lent || !known)
 			}
 		}
 	})
+	return made, err
 }
 
-func addCommitment(m *api.Measurement, r *market.Reservation) {
-	pool := m.Pools[r.Pool]
-	if pool.Accounts == nil {
-		pool.Accounts = map[string]api.AccountUse{}
-	}
-	account := pool.Accounts[r.Consumer]
-	if account.Commitments == nil {
-		account.Commitments = map[string]api.Resources{}
-	}
-	account.Commitments[r.ID] = r.Takes().Resources()
-	if r.Offer != nil {
-		if account.Sold == nil {
-			account.Sold = map[string]api.SoldUnits{}
+// readAccepted returns the reservations that the gate has accepted.
+func (a *Advertiser) readAccepted(ctx context.Context) (accepted []*market.Reservation, err error) {
+	cluster := a.options.Card.Cluster
+	err = a.options.Market.Read(ctx, func(s *market.State) {
+		for _, r := range s.Of(cluster, 0) {
+			if r.Provider == cluster && r.State.Counts() {
+				accepted = append(accepted, r)
+			}
 		}
-		account.Sold[r.ID] = api.SoldUnits{Offer: r.Offer.Signed.Name, Plan: r.Sale.Plan, Units: r.Units()}
-	}
-	pool.Accounts[r.Consumer] = account
-	if m.Pools == nil {
-		m.Pools = map[string]api.Pool{}
-	}
-	m.Pools[r.Pool] = pool
+	})
+	return accepted, err
 }
 
 // status returns the newest measurement as the status of the Advertisement.

@@ -2,6 +2,7 @@ package sharing
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,8 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
@@ -26,13 +29,21 @@ type PolicyOptions struct {
 	Client client.Client
 	// Engine checks the expressions of the policy.
 	Engine *match.Engine
+	// Namespace is the agent's. It has the Brokers that this cluster joined.
+	Namespace string
+	// Offers makes the controller of Offers look at all of them. It gets the empty name when the policy
+	// shows them at other brokers than before.
+	Offers *kubeobject.Trigger
 }
 
 // Policy holds the SharingPolicy that is in force. Several goroutines may use it.
 type Policy struct {
 	options PolicyOptions
 	current atomic.Pointer[api.Sharing]
-	changed chan struct{} // to advertise again
+	// brokers are those at which the newest policy shows what is shared, also if it is not in force;
+	// unknown are those of them that this cluster has not joined.
+	brokers, unknown atomic.Pointer[[]string]
+	changed          chan struct{} // to advertise again
 }
 
 // NewPolicy returns a Policy that shares nothing yet: see Load.
@@ -40,6 +51,21 @@ func NewPolicy(o PolicyOptions) *Policy { return &Policy{options: o, changed: ma
 
 // Sharing returns what the policy in force says, nil if none is in force. The caller must not change it.
 func (p *Policy) Sharing() *api.Sharing { return p.current.Load() }
+
+// ShownAt reports whether the policy shows what is shared at the outlet of a route. The cluster's own connector
+// always shows it.
+func (p *Policy) ShownAt(via string) bool {
+	brokers := p.brokers.Load()
+	return brokers == nil || route.IsShownAt(via, *brokers)
+}
+
+// UnknownBrokers returns the brokers in the policy that this cluster has not joined.
+func (p *Policy) UnknownBrokers() []string {
+	if unknown := p.unknown.Load(); unknown != nil {
+		return *unknown
+	}
+	return nil
+}
 
 // AdvertiseAgain makes the Advertiser advertise soon, although the policy is the same.
 func (p *Policy) AdvertiseAgain() {
@@ -57,7 +83,11 @@ func (p *Policy) Load(ctx context.Context) error {
 
 // Control starts the controller of SharingPolicies.
 func (p *Policy) Control(m ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(m).Named("sharingpolicy").For(&api.SharingPolicy{}).Complete(p)
+	look := func(context.Context, client.Object) []ctrl.Request {
+		return []ctrl.Request{{NamespacedName: client.ObjectKey{Name: policyName}}}
+	}
+	return ctrl.NewControllerManagedBy(m).Named("sharingpolicy").For(&api.SharingPolicy{}).
+		Watches(&api.Broker{}, handler.EnqueueRequestsFromMapFunc(look)).Complete(p)
 }
 
 // Reconcile puts the policy into force and shows that in its status. A policy that is not valid
@@ -68,6 +98,7 @@ func (p *Policy) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, e
 	}
 	var object api.SharingPolicy
 	if err := p.options.Client.Get(ctx, at.NamespacedName, &object); apierrors.IsNotFound(err) {
+		p.unknown.Store(nil) // the brokers stay: without a policy, the others are shown nothing more
 		p.set(nil)
 		return ctrl.Result{}, nil
 	} else if err != nil {
@@ -83,19 +114,29 @@ func (p *Policy) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, e
 		condition.Message = err.Error() + "; nothing is shared until then"
 		sharing = nil
 	}
+	unknown, err := p.findUnknown(ctx, object.Spec.Brokers)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	p.setBrokers(object.Spec.Brokers, unknown)
 	p.set(sharing)
 	conditions := &object.Status.Conditions
 	changed := meta.SetStatusCondition(conditions, condition)
 	changed = meta.RemoveStatusCondition(conditions, formerPluginCondition) || changed
-	if ignored := ignoredCondition(&object); ignored != nil {
-		changed = meta.SetStatusCondition(conditions, *ignored) || changed
-	} else {
-		changed = meta.RemoveStatusCondition(conditions, api.ConditionIgnoredFields) || changed
-	}
+	changed = setWhere(conditions, api.ConditionIgnoredFields, ignoredCondition(&object)) || changed
+	changed = setWhere(conditions, api.ConditionUnknownBrokers, unknownCondition(&object, unknown)) || changed
 	if !changed {
 		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{}, kubeobject.Error(kubeobject.SoleStatus(p.options.Client).Apply(ctx, &object))
+}
+
+// setWhere sets a condition, or removes it if it is nil. It reports whether that changed anything.
+func setWhere(conditions *[]metav1.Condition, kind string, c *metav1.Condition) bool {
+	if c == nil {
+		return meta.RemoveStatusCondition(conditions, kind)
+	}
+	return meta.SetStatusCondition(conditions, *c)
 }
 
 // set puts a policy into force, nil for none.
@@ -110,12 +151,21 @@ func (p *Policy) set(s *api.Sharing) {
 func Check(s *api.Sharing) error { return check(s, match.New()) }
 
 func check(s *api.Sharing, engine *match.Engine) error {
+	if err := checkBrokers(s.Brokers); err != nil {
+		return err
+	}
 	if _, err := market.MeasureTerms(&s.Terms); err != nil {
 		return err
 	}
 	if s.APIServerAccess == api.APIServerNetwork && s.Network != api.NetworkWireGuard {
 		return api.Invalid("apiServerAccess", "%q needs a network, and network is %q", s.APIServerAccess, s.Network).
 			Fix("set network: wireguard, or apiServerAccess: direct")
+	}
+	if err := checkHub(s); err != nil {
+		return err
+	}
+	if err := checkPlain(s); err != nil {
+		return err
 	}
 	for _, pool := range s.Pools {
 		lent := api.Resources{}
@@ -132,4 +182,56 @@ func check(s *api.Sharing, engine *match.Engine) error {
 		return nil
 	}
 	return engine.CheckAllow(s.Allow)
+}
+
+// checkPlain checks the slices of plain consumers. Each is named in one pool.
+func checkPlain(s *api.Sharing) error {
+	seen := map[string]bool{}
+	for pool, c := range s.PlainConsumers() {
+		slice := c.Cluster + "." + c.Slice
+		at := "pools." + pool + ".plainConsumers." + slice
+		if _, err := market.ParseCapacity(at+".max", c.Max); err != nil {
+			return err
+		}
+		if c.Cluster == "" || c.Slice == "" || len(c.Max) == 0 {
+			return api.Invalid(at, "cluster, slice or max is missing").Fix("give all three")
+		}
+		if seen[slice] {
+			return api.Invalid(at, "the slice is named twice").Fix("name it in one pool only")
+		}
+		seen[slice] = true
+	}
+	return nil
+}
+
+// badMax reports whether the max of a virtual node is not valid.
+func badMax(n api.HandMadeNode) bool {
+	_, err := market.ParseCapacity("max", n.Max)
+	return err != nil || n.Node == "" || len(n.Max) == 0
+}
+
+// checkHub checks a policy with a pool of virtual nodes as the CRD does: one namespace of a consumer
+// has the pods of all pools, and nothing but pods goes through a hub.
+func checkHub(s *api.Sharing) error {
+	for _, p := range s.Pools {
+		at := "pools." + p.Name + ".virtualNodes"
+		switch {
+		case p.VirtualNodes == nil:
+		case len(p.VirtualNodes.Selector.MatchLabels) == 0:
+			return api.Invalid(at+".selector.matchLabels", "selects no virtual node").Fix("name a label of their Nodes")
+		case len(s.Pools) > 1:
+			return api.Invalid(at, "the policy has other pools").Fix("make this the only pool")
+		case s.Network == api.NetworkWireGuard:
+			return api.Invalid("network", "%q does not go through a hub", s.Network).Fix("set network: none")
+		case slices.ContainsFunc(p.VirtualNodes.ByHand, badMax):
+			return api.Invalid(at+".byHand", "a max is not valid").Fix("give amounts such as {cpu: \"8\", memory: 16Gi}")
+		case s.Relend:
+			return api.Invalid("relend", "what a hub lends is not lent on again").Fix("leave relend out")
+		case len(p.NodeSelector)+len(p.TolerateTaints)+len(p.StorageClasses)+len(p.IngressClasses)+
+			len(p.LoadBalancerClasses)+len(p.RuntimeClasses) > 0 || p.Storage != nil:
+			return api.Invalid(at, "the pool has a nodeSelector, tolerateTaints, storage or classes").
+				Fix("leave these out: virtual nodes have none")
+		}
+	}
+	return nil
 }

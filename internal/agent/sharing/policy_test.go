@@ -1,9 +1,12 @@
 package sharing_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,6 +21,55 @@ func TestAnAPIServerBehindNoNetwork(t *testing.T) {
 		err := sharing.Check(&api.Sharing{Network: network, APIServerAccess: api.APIServerNetwork})
 		if (err == nil) != valid || err != nil && api.CodeOf(err) != api.CodeInvalid {
 			t.Errorf("network %q: %v", network, err)
+		}
+	}
+}
+
+// A pool of virtual nodes is the only one, and lends nothing but what pods use.
+func TestAPolicyOfAHub(t *testing.T) {
+	hub := func(change func(*api.Sharing)) *api.Sharing {
+		s := &api.Sharing{Pools: []api.PoolPolicy{{Name: "a", VirtualNodes: &api.VirtualNodes{
+			Selector: api.VirtualNodeSelector{MatchLabels: map[string]string{"lent": "on"}}}}}}
+		change(s)
+		return s
+	}
+	amount := resource.MustParse("1Gi")
+	for field, change := range map[string]func(*api.Sharing){
+		"":                      func(*api.Sharing) {},
+		"pools.a.virtualNodes.": func(s *api.Sharing) { s.Pools[0].VirtualNodes.Selector.MatchLabels = nil },
+		"pools.a.virtualNodes":  func(s *api.Sharing) { s.Pools = append(s.Pools, api.PoolPolicy{Name: "b"}) },
+		"byHand": func(s *api.Sharing) {
+			s.Pools[0].VirtualNodes.ByHand = []api.HandMadeNode{{Node: "a", Max: api.Resources{"cpu": resource.MustParse("-1")}}}
+		},
+		"network":        func(s *api.Sharing) { s.Network = api.NetworkWireGuard },
+		"relend":         func(s *api.Sharing) { s.Relend = true },
+		"virtualNodes":   func(s *api.Sharing) { s.Pools[0].Storage = &amount },
+		"a.virtualNodes": func(s *api.Sharing) { s.Pools[0].NodeSelector = map[string]string{"a": "b"} },
+	} {
+		err := sharing.Check(hub(change))
+		if (err == nil) != (field == "") || err != nil && !strings.Contains(err.Error(), field) {
+			t.Errorf("%q: %v", field, err)
+		}
+	}
+}
+
+// A slice of a peering made by hand is named once, with its max.
+func TestAPolicyWithPlainConsumers(t *testing.T) {
+	most := api.Resources{"cpu": resource.MustParse("4")}
+	lyon := api.PlainConsumer{Cluster: "lyon", Slice: "rented", Max: most}
+	for field, pools := range map[string][][]api.PlainConsumer{
+		"":              {{lyon, {Cluster: "lyon", Slice: "other", Max: most}}, {{Cluster: "nice", Slice: "rented", Max: most}}},
+		"b.plain":       {{lyon}, {lyon}},
+		"a.plain":       {{{Cluster: "lyon", Slice: "rented"}}},
+		"lyon.rented.m": {{{Cluster: "lyon", Slice: "rented", Max: api.Resources{"cpu": resource.MustParse("-1")}}}},
+	} {
+		s := &api.Sharing{}
+		for i, consumers := range pools {
+			s.Pools = append(s.Pools, api.PoolPolicy{Name: string("ab"[i]), PlainConsumers: consumers})
+		}
+		err := sharing.Check(s)
+		if (err == nil) != (field == "") || err != nil && !strings.Contains(err.Error(), field) {
+			t.Errorf("%q: %v", field, err)
 		}
 	}
 }
@@ -61,5 +113,20 @@ func TestPolicyInForce(t *testing.T) {
 	if fields := sharing.IgnoredFields(policy.Sharing()); len(fields) != 1 ||
 		!meta.IsStatusConditionTrue(object.Status.Conditions, api.ConditionIgnoredFields) {
 		t.Errorf("a field without effect: %+v, %+v", fields, object.Status.Conditions)
+	}
+}
+
+// The brokers of a policy have the names of brokers, and there are not too many of them.
+func TestBrokersOfAPolicy(t *testing.T) {
+	many := slices.Repeat([]string{"north"}, 17)
+	for name, c := range map[string]struct {
+		brokers []string
+		valid   bool
+	}{"none": {nil, true}, "two": {[]string{"main", "north"}, true}, "no name": {[]string{"North Broker"}, false},
+		"too many": {many, false}} {
+		err := sharing.Check(&api.Sharing{Brokers: c.brokers, Pools: []api.PoolPolicy{{Name: api.GeneralPool}}})
+		if (err == nil) != c.valid || err != nil && !strings.Contains(err.Error(), "brokers") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -8,23 +8,22 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Account is what the Ledger says of one consumer in one pool.
+// Account is what the Ledger says of one consumer in one pool, and what the SharingPolicy grants it.
 type Account struct {
+	Consumer, Slice, Pool string
+	// Plain is the max of a plain consumer's slice, nil for other accounts.
+	Plain market.Amounts
 	// Bound are the reservations that both sides are bound by, Ending those that are being released.
 	Bound, Ending []*market.Reservation
 }
 
-// Owed returns the sum of what is bound.
-func (a Account) Owed() (sum market.Amounts) {
+// Owed returns the sum of what is bound, and the max of a plain consumer.
+func (a Account) Owed() market.Amounts {
+	sum := a.Plain
 	for _, r := range a.Bound {
 		sum = sum.Plus(r.Size)
 	}
 	return sum
-}
-
-// All returns the reservations of the account, the bound ones first.
-func (a Account) All() []*market.Reservation {
-	return append(append([]*market.Reservation(nil), a.Bound...), a.Ending...)
 }
 
 // givenUp returns the parts that reservations gave up by becoming smaller.
@@ -48,6 +47,7 @@ func (u *Usage) Accounts(ctx context.Context, consumer string) (map[string]Accou
 			}
 			user := grant.User(r.Slice(), r.Consumer)
 			a := all[user]
+			a.Consumer, a.Slice, a.Pool = r.Consumer, r.Slice(), r.Pool
 			if r.Bound() {
 				a.Bound = append(a.Bound, r)
 			} else {
@@ -56,7 +56,22 @@ func (u *Usage) Accounts(ctx context.Context, consumer string) (map[string]Accou
 			all[user] = a
 		}
 	})
-	return all, err
+	if err != nil { // without the reservations, what is granted for them would seem to be too much
+		return nil, err
+	}
+	for pool, c := range u.options.Sharing().PlainConsumers() {
+		if consumer != "" && c.Cluster != consumer {
+			continue
+		}
+		user := grant.User(c.Slice, c.Cluster)
+		a := all[user]
+		a.Consumer, a.Slice, a.Pool = c.Cluster, c.Slice, pool
+		if a.Plain, err = market.ParseCapacity("max", c.Max); err != nil {
+			return nil, err
+		}
+		all[user] = a
+	}
+	return all, nil
 }
 
 // Account reads the account whose slice has this name.

@@ -70,7 +70,7 @@ func TestOverstaying(t *testing.T) {
 			t.Errorf("%s: the Event is %q (and %d more), want %q", what, event, len(recorder.Events), wanted)
 		}
 	}
-	looks("within the grace", "r-1", 20*time.Second, 1000, "", 0, "")
+	looks("within the grace", "r-1", time.Second, 1000, "", 0, "")
 	looks("its pods are gone at once", "r-1", 25*time.Second, 0, "", 0, "")
 	looks("beyond the grace", "r-1", 40*time.Second, 1000, metav1.ConditionTrue, 1, "Warning Overstaying")
 	version := object.ResourceVersion

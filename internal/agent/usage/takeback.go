@@ -31,6 +31,12 @@ type attempt struct {
 	at   time.Time
 }
 
+// steady is the max of a plain consumer, and since when it is that.
+type steady struct {
+	max   market.Amounts
+	since time.Time
+}
+
 // Run deletes the pods that exceed what is reserved, soon after the use changes, until ctx ends.
 func (u *Usage) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
@@ -65,6 +71,7 @@ func (u *Usage) takeBackAll(ctx context.Context) (taken bool, err error) {
 	}
 	all, err := u.Accounts(ctx, "")
 	maps.DeleteFunc(u.stuck, func(user string, _ attempt) bool { _, there := all[user]; return !there })
+	maps.DeleteFunc(u.plain, func(user string, _ steady) bool { return all[user].Plain == nil })
 	for user, a := range all {
 		n, failed := u.fit(ctx, user, a)
 		taken, err = taken || n > 0, errors.Join(err, failed)
@@ -81,6 +88,9 @@ func (u *Usage) fit(ctx context.Context, user string, a Account) (int, error) {
 		if now.Sub(part.Changed.Go()) < u.options.Graces.Shrink+2*u.options.Graces.Excess {
 			ending = ending.Plus(part.Size)
 		}
+	}
+	if a.Plain != nil && !u.settled(user, a, now) {
+		return 0, nil
 	}
 	most, err := grant.Covers(a.Owed(), ending)
 	if err != nil || len(most) == 0 { // then Freed deletes what stays
@@ -99,10 +109,20 @@ func (u *Usage) fit(ctx context.Context, user string, a Account) (int, error) {
 		u.stuck[user] = attempt{used, now}
 	}
 	if n > 0 {
-		one := a.All()[0]
-		u.announce(ctx, one.Consumer, one.Slice(), n)
+		u.announce(ctx, a.Consumer, a.Slice, n)
 	}
 	return n, err
+}
+
+// settled reports whether a plain consumer is guarded and has had the same max for the graces. A max that is
+// lowered leaves its pods these graces.
+func (u *Usage) settled(user string, a Account, now time.Time) bool {
+	last := u.plain[user]
+	if !slices.Equal(last.max, a.Plain) || !u.IsGuarded(a.Consumer) {
+		u.plain[user] = steady{a.Plain, now}
+		return false
+	}
+	return now.Sub(last.since) >= u.options.Graces.Shrink+u.options.Graces.Excess
 }
 
 // announce records that pods were deleted: in the log, in the metric, and in an Event on the Peering.

@@ -48,8 +48,11 @@ type Options struct {
 	// Market is that of the Ledger. Its clock decides when graces are over.
 	Market    *exchange.Exchange
 	Inventory Inventory
-	Graces    grant.Graces
-	Events    events.EventRecorder
+	// Sharing returns the SharingPolicy that is in force, nil if none is. It names the plain consumers.
+	// Default: there are none.
+	Sharing func() *api.Sharing
+	Graces  grant.Graces
+	Events  events.EventRecorder
 	// Clock is that of the loop in Run. Default: the machine's.
 	Clock clock.Clock
 	Log   *slog.Logger
@@ -60,9 +63,11 @@ type Usage struct {
 	options Options
 	began   time.Time          // when this agent began to lead, by the market's clock
 	stuck   map[string]attempt // by the account's user; only Run uses it
+	plain   map[string]steady  // by the user of a plain consumer's slice; only Run uses it
 
 	mu          sync.Mutex
 	overstaying map[string]bool // reservations that have ended and whose pods stay too long
+	guarded     map[string]bool // plain consumers that are under the admission policies
 }
 
 // New returns a Usage whose graces begin now.
@@ -70,7 +75,11 @@ func New(o Options) *Usage {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Usage{options: o, began: o.Market.Now().Go(), stuck: map[string]attempt{}, overstaying: map[string]bool{}}
+	if o.Sharing == nil {
+		o.Sharing = func() *api.Sharing { return nil }
+	}
+	return &Usage{options: o, began: o.Market.Now().Go(), stuck: map[string]attempt{},
+		plain: map[string]steady{}, overstaying: map[string]bool{}, guarded: map[string]bool{}}
 }
 
 // Overstaying returns how many reservations have ended whose pods stay longer than the grace.
@@ -78,6 +87,24 @@ func (u *Usage) Overstaying() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.overstaying)
+}
+
+// SetGuarded says whether a plain consumer is under the admission policies. Until it is, its pods stay.
+func (u *Usage) SetGuarded(consumer string, is bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if is {
+		u.guarded[consumer] = true
+	} else {
+		delete(u.guarded, consumer)
+	}
+}
+
+// IsGuarded reports whether a plain consumer is under the admission policies.
+func (u *Usage) IsGuarded(consumer string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.guarded[consumer]
 }
 
 // used returns what the pods of an account request.

@@ -86,7 +86,7 @@ func TestCatalogsInHand(t *testing.T) {
 		_, _ = io.Copy(io.Discard, answer.Body)
 		return answer.StatusCode
 	}
-	for deadline := time.Now().Add(8 * time.Second); status(rome.HTTP) != http.StatusTooManyRequests; {
+	for deadline := time.Now().Add(time.Minute); status(rome.HTTP) != http.StatusTooManyRequests; {
 		if time.Now().After(deadline) {
 			t.Fatal("the catalogs that a member reads at once are not bounded")
 		}
@@ -98,26 +98,29 @@ func TestCatalogsInHand(t *testing.T) {
 
 // The routes count in the rate of their caller, who is told in the prototype's words.
 func TestCatalogCallsCount(t *testing.T) {
-	f := catalogOf(t, servertest.Options{Rate: 20})
+	const rate, calls = 2, 60
+	f := catalogOf(t, servertest.Options{Rate: rate})
 	rome := f.Join("rome")
-	c := f.Dial(rome.HTTP)
-	if _, err := io.WriteString(c, strings.Repeat("GET /offer/nobody_x HTTP/1.1\r\nHost: b\r\n\r\n", 60)); err != nil {
+	c, begin := f.Dial(rome.HTTP), time.Now()
+	if _, err := io.WriteString(c, strings.Repeat("GET /offer/nobody_x HTTP/1.1\r\nHost: b\r\n\r\n", calls)); err != nil {
 		t.Fatal(err)
 	}
 	r := bufio.NewReader(c)
-	refused := 0
-	for range 60 {
+	allowed := 0
+	for range calls {
 		answer, err := http.ReadResponse(r, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		said, _ := io.ReadAll(answer.Body)
-		if answer.StatusCode == http.StatusTooManyRequests && strings.Contains(string(said), `"status":"error"`) {
-			refused++
+		if answer.StatusCode != http.StatusTooManyRequests {
+			allowed++
+		} else if !strings.Contains(string(said), `"status":"error"`) {
+			t.Errorf("a call is refused with %s", said)
 		}
 	}
-	if refused < 10 {
-		t.Errorf("%d of 60 calls are refused", refused)
+	if most := 2*rate + int(rate*time.Since(begin).Seconds()) + 1; allowed > most {
+		t.Errorf("%d of %d calls are allowed, want %d at most", allowed, calls, most)
 	}
 }
 
@@ -143,12 +146,12 @@ func TestCallsOfTheConnectorCount(t *testing.T) {
 				}
 				return conn
 			}
-			for range c.held {
-				post()
-			}
-			for deadline := time.Now().Add(30 * time.Second); ; {
+			for deadline := time.Now().Add(time.Minute); ; {
 				if time.Now().After(deadline) {
 					t.Fatal("the number of active calls is not bounded")
+				}
+				for range c.held { // again: those of the last round may have had their time
+					post()
 				}
 				conn := post()
 				if _, err := io.WriteString(conn, strings.Repeat(" ", c.length)); err != nil {
@@ -168,8 +171,8 @@ func TestCallsOfTheConnectorCount(t *testing.T) {
 	}
 	t.Run("rate", func(t *testing.T) {
 		t.Parallel()
-		url := connectorOf(t, 10)
-		for deadline := time.Now().Add(30 * time.Second); ; {
+		url := connectorOf(t, 1) // a slow machine makes more calls than that, too
+		for deadline := time.Now().Add(time.Minute); ; {
 			if time.Now().After(deadline) {
 				t.Fatal("it is called as often as a caller likes")
 			}

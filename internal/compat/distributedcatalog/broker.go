@@ -3,20 +3,13 @@ package distributedcatalog
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
-	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server"
 )
 
@@ -31,7 +24,7 @@ type BrokerOptions struct {
 
 // Broker serves the interface of the prototype's broker, and by next, which is how members are
 // served, all else. Who calls shows the certificate with which it joined, or a token that
-// /authenticate gave to who did. Subscribers are told until ctx ends.
+// /authenticate gave to who did. Subscribers get news until ctx ends.
 //
 //	POST   /authenticate   who shows a member's certificate gets a token
 //	GET    /catalog        what others sell, by provider
@@ -129,58 +122,6 @@ func (b *broker) member(r *http.Request) *member {
 	return m
 }
 
-// token is what a call shows: a bearer token or, where a subscriber's program cannot send one, the
-// prototype's cookie.
-func token(r *http.Request) string {
-	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		return bearer
-	}
-	if r.URL.Path != "/subscribe" { // a cookie is sent by any page that a browser shows
-		return ""
-	}
-	if cookie, err := r.Cookie(cookieName); err == nil {
-		return cookie.Value
-	}
-	return ""
-}
-
-const cookieName = "jwt-token"
-
-// authenticate gives a member a token. A body is the prototype's description of a provider, of
-// which only the cluster's ID is looked at: without one, a customer authenticates.
-func (b *broker) authenticate(w http.ResponseWriter, r *http.Request, m *member) (any, error) {
-	if !m.proven {
-		return nil, api.Errorf(api.CodeUnauthenticated,
-			"a token is given to who shows the certificate of a member, not for another token").
-			Fix("show the cluster's certificate")
-	}
-	var body map[string]json.RawMessage
-	if r.ContentLength != 0 {
-		if err := readBody(w, r, &body); err != nil {
-			return nil, err
-		}
-		for _, key := range []string{"clusterID", "clusterName", "token", "endpoint"} {
-			var text string
-			if raw, given := body[key]; !given || json.Unmarshal(raw, &text) != nil || string(raw) == "null" {
-				return nil, api.Invalid(key, "Malformed input: it is missing, or no text").
-					Fix("send clusterID, clusterName, token, endpoint and clusterContractEndpoint, or no body")
-			}
-			if key == "clusterID" && text != m.cluster {
-				return nil, api.Errorf(api.CodeForbidden, "cluster %s may not speak for %.80q", m.cluster, text).At(key).
-					Fix("speak for %s", m.cluster)
-			}
-		}
-	}
-	if err := m.admitted(r.Context()); err != nil {
-		return nil, err
-	}
-	text := b.sessions.open(m.cluster, m.state)
-	b.Log.Info("a client of the Distributed Catalog authenticated", "cluster", m.cluster, "from", r.RemoteAddr)
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: text, Path: "/subscribe",
-		MaxAge: int(sessionEnds / time.Second), Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode})
-	return map[string]string{"status": "OK", "brokerID": brokerID(b.URL), "token": text}, nil
-}
-
 // admitted says why the caller may not trade, or nil.
 func (m *member) admitted(ctx context.Context) error {
 	_, err := m.own(ctx)
@@ -205,189 +146,11 @@ func (b *broker) others(ctx context.Context, m *member) ([]Catalog, error) {
 	return byProvider(listed, m.cluster, b.URL), err
 }
 
-func (b *broker) offer(_ http.ResponseWriter, r *http.Request, m *member) (any, error) {
-	id := r.PathValue("id")
-	listed, err := m.listed(r.Context(), id)
-	if err != nil {
-		return nil, err
-	}
-	l := find(listed, id)
-	if l == nil {
-		return nil, api.Errorf(api.CodeNotFound, "no offer %.80q that is shown to you", id).Fix("see: GET /catalog")
-	}
-	if l.Seller == m.cluster {
-		return show(l.Seller, l.Name, &l.Offer, nil), nil
-	}
-	return showListing(l), nil
-}
-
-// listed are the offers that one of an ID can be among.
-func (m *member) listed(ctx context.Context, id string) ([]api.Envelope[api.Listing], error) {
-	query := api.CatalogQuery{}
-	if seller, _, owned := strings.Cut(id, "_"); owned {
-		if len(seller) > 63 {
-			return nil, nil
-		}
-		query.Seller = seller
-	} else if err := server.CountLarge(ctx); err != nil {
-		return nil, err
-	}
-	return m.Catalog(ctx, query)
-}
-
-var done = map[string]string{"status": "OK"}
-
-func (b *broker) putOffer(w http.ResponseWriter, r *http.Request, m *member) (any, error) {
-	var offer Offer
-	if err := readBody(w, r, &offer); err != nil {
-		return nil, err
-	}
-	if id := r.PathValue("id"); offer.OfferID == "" {
-		offer.OfferID = id
-	} else if offer.OfferID != id {
-		return nil, api.Invalid("offerID", "%.80q is not the offer of the path", offer.OfferID).Fix("say the same ID in both")
-	}
-	return done, m.publish(r.Context(), "", []Offer{offer})
-}
-
-func (b *broker) putOffers(w http.ResponseWriter, r *http.Request, m *member) (any, error) {
-	var offers []Offer
-	if err := readBody(w, r, &offers); err != nil {
-		return nil, err
-	}
-	if offers == nil {
-		return nil, api.Invalid("body", "it is no array of offers").Fix("send [] or [{...}, ...]")
-	}
-	if len(offers) > api.MaxOffers {
-		return nil, api.Invalid("body", "%d offers", len(offers)).Fix("a seller has at most %d", api.MaxOffers)
-	}
-	return done, m.publish(r.Context(), "offers", offers)
-}
-
-// publish puts on sale what the caller's agent signed: by the document that comes with an offer, or
-// because it is on sale already; and takes off sale what has status false. An offer that nobody
-// signed is refused, as no gate would sell it. All are looked at before anything is changed.
-func (m *member) publish(ctx context.Context, field string, offers []Offer) error {
-	own, err := m.own(ctx)
-	if err != nil {
-		return err
-	}
-	var changes []func() error
-	for i := range offers {
-		change, err := m.change(ctx, &offers[i], find(own, offers[i].OfferID))
-		if err != nil {
-			return within(field, i, err)
-		}
-		if change != nil {
-			changes = append(changes, change)
-		}
-	}
-	for _, change := range changes {
-		if err := change(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// change is what an offer changes, nil if nothing; on is what is on sale by its ID, nil if nothing is.
-func (m *member) change(ctx context.Context, o *Offer, on *api.Listing) (func() error, error) {
-	var was *api.OfferSpec
-	if on != nil {
-		was = &on.Offer
-	}
-	if o.Document != "" {
-		signed, err := market.ReadOffer(o.Document)
-		if err != nil {
-			return nil, err
-		}
-		name, said, err := o.read(m.cluster, &signed.Signed.Offer)
-		if err != nil {
-			return nil, err
-		}
-		if name != signed.Signed.Name || !sameSale(&signed.Signed.Offer, &said) {
-			return nil, api.Invalid("document", "it is offer %s, and says something else", signed.Key()).
-				Fix("send the document of what is said beside it")
-		}
-		return func() error { return m.PublishOffer(ctx, m.cluster, name, o.Document) }, nil
-	}
-	_, spec, err := o.read(m.cluster, was)
-	switch {
-	case err != nil:
-		return nil, err
-	case spec.Draft && on != nil:
-		return func() error { return m.WithdrawOffer(ctx, m.cluster, on.Name) }, nil
-	case spec.Draft, was != nil && sameSale(was, &spec):
-		return nil, nil
-	}
-	return nil, api.Errorf(api.CodeConflict, "offer %.80s is not signed by %s's cluster key, so nobody could buy it",
-		o.OfferID, m.cluster).At("document").
-		Fix("post it at the agent of %s, which signs it and puts it on sale here: POST /api/offers there", m.cluster)
-}
-
-// sameSale says whether two say the same to buyers. When they were written, and by which words,
-// does not count.
-func sameSale(a, b *api.OfferSpec) bool {
-	a, b = a.DeepCopy(), b.DeepCopy()
-	for _, label := range []string{labelCreated, labelRAM} {
-		delete(a.Labels, label)
-		delete(b.Labels, label)
-	}
-	return equality.Semantic.DeepEqual(a, b)
-}
-
-func within(field string, i int, err error) error {
-	wrong, ok := errors.AsType[*api.Error](err)
-	if !ok || field == "" {
-		return err
-	}
-	at := *wrong
-	at.Field = strings.TrimSuffix(fmt.Sprintf("%s[%d].%s", field, i, wrong.Field), ".")
-	return &at
-}
-
-// deleteOffer takes an offer off sale. One that is not there is off sale already; another's is never touched.
-func (b *broker) deleteOffer(_ http.ResponseWriter, r *http.Request, m *member) (any, error) {
-	id := r.PathValue("id")
-	own, err := m.own(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	if l := find(own, id); l != nil {
-		return done, m.WithdrawOffer(r.Context(), m.cluster, l.Name)
-	}
-	listed, err := m.listed(r.Context(), id)
-	if err != nil {
-		return nil, err
-	}
-	if l := find(listed, id); l != nil {
-		return nil, api.Errorf(api.CodeForbidden, "cluster %s may not take offer %.80q of %s off sale",
-			m.cluster, id, l.Seller).Fix("ask %s", l.Seller)
-	}
-	return done, nil
-}
-
-// deleteCluster takes all that the caller sells off sale, and ends its tokens. Its membership, by
-// which what it bought and sold is bound, only the operator ends.
-func (b *broker) deleteCluster(_ http.ResponseWriter, r *http.Request, m *member) (any, error) {
-	own, err := m.own(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	for _, l := range own {
-		if err := m.WithdrawOffer(r.Context(), m.cluster, l.Payload.Name); err != nil {
-			return nil, err
-		}
-	}
-	b.sessions.end(m.cluster)
-	return done, nil
-}
-
 // subscribe sends what others sell, and from then on each provider whose offers change.
 func (b *broker) subscribe(w http.ResponseWriter, r *http.Request) {
 	m, revision := b.member(r), func() uint64 { return b.Server.Exchange.View().Revision }
 	last := revision()
-	b.subscribers.serve(w, r, m.cluster, feed{
+	b.subscribers.serve(w, r, m.cluster, subscription{
 		every: lookSoon,
 		read: func() (first []Catalog, away, ok bool) {
 			first, err := b.others(r.Context(), m)

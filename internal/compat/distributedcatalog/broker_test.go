@@ -267,7 +267,7 @@ func (b *bazaar) subscribe(t *testing.T, m *servertest.Member, header http.Heade
 
 func read[T any](t *testing.T, c *websocket.Conn) (out T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, data, err := c.Read(ctx)
 	if err == nil {
@@ -306,7 +306,7 @@ func TestSubscribe(t *testing.T) {
 	if _, err := b.Operator.SetMember(t.Context(), "rome", "suspend"); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, _, err := c.Read(ctx); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
 		t.Errorf("a suspended member: %v", err)
@@ -336,7 +336,7 @@ func TestHostileSubscribers(t *testing.T) {
 		}
 		read[[]distributedcatalog.Catalog](t, c)
 		go send(c)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		if _, data, err := c.Read(ctx); err == nil || ctx.Err() != nil {
 			t.Errorf("%s: %v, %s", name, err, data)
 		}

@@ -3,8 +3,8 @@
 // connector (/api/offers, /api/contracts/buy ...).
 //
 // It knows the prototype's shapes and nothing else does. It has no market, no store and no rights
-// of its own: each call becomes calls of Bourse's REST API, made in memory as whoever called, so
-// that membership, ownership, visibility, limits and errors are what they are for everybody
-// ([Broker] before the members' listener, [Connector] before an agent's own). What it remembers is
-// who authenticated, as long as it runs, and which version of an offer was shown to whoever buys.
+// of its own: each call becomes calls of Bourse's REST API, made in memory in the caller's name, so
+// that membership, ownership, visibility, limits and errors are the same for all callers ([Broker]
+// before the members' listener, [Connector] before an agent's own). While it runs, it remembers the
+// authenticated callers, and the version of an offer that each buyer saw.
 package distributedcatalog

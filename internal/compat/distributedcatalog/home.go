@@ -54,9 +54,11 @@ func (o Objects) SetProfile(ctx context.Context, p Profile) error {
 	if err != nil {
 		return err
 	}
-	err = o.Patch(ctx, o.advertisement(), client.RawPatch(types.MergePatchType, patch))
-	if apierrors.IsNotFound(err) {
-		err = o.Create(ctx, object)
+	change := func() error { return o.Patch(ctx, o.advertisement(), client.RawPatch(types.MergePatchType, patch)) }
+	if err = change(); apierrors.IsNotFound(err) {
+		if err = o.Create(ctx, object); apierrors.IsAlreadyExists(err) { // the agent has advertised meanwhile
+			err = change()
+		}
 	}
 	if err != nil {
 		return kubeobject.Error(err)

@@ -14,9 +14,8 @@ const (
 	maxSessions = 8
 )
 
-// sessions are the tokens that were given to who authenticated, as long as the broker runs. A token
-// stands for the connection by which its owner proved who it is, so that whatever ends the
-// membership, or the certificate, ends it.
+// sessions are the tokens of authenticated callers, for as long as the broker runs. A token stands for the
+// connection with which its owner proved its identity. It ends with the membership or the certificate.
 type sessions struct {
 	mu  sync.Mutex
 	all map[string]session

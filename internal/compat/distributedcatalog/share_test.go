@@ -23,7 +23,7 @@ func TestSubscribersShareTheCatalog(t *testing.T) {
 	}
 	s := &subscribers{ctx: t.Context(), log: slog.New(slog.DiscardHandler)}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.serve(w, r, "rome", feed{
+		s.serve(w, r, "rome", subscription{
 			read: func() ([]Catalog, bool, bool) { return large(), false, true }, quiet: true, every: every,
 			look:  func(context.Context, bool) ([]Catalog, error) { looks.Add(1); return large(), nil },
 			write: func(payload any) any { return payload },
@@ -37,7 +37,7 @@ func TestSubscribersShareTheCatalog(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
-	before := heap()
+	before, begun := heap(), time.Now()
 	for range maxSubscribers {
 		c, _, err := websocket.Dial(t.Context(), server.URL, nil)
 		if err != nil {
@@ -45,7 +45,6 @@ func TestSubscribersShareTheCatalog(t *testing.T) {
 		}
 		defer func() { _ = c.CloseNow() }()
 	}
-	begun := time.Now()
 	for looks.Load() < 5 {
 		time.Sleep(every / 10)
 	}

@@ -28,7 +28,7 @@ func TestSlowSubscriber(t *testing.T) {
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
-		s.serve(w, r, "rome", feed{
+		s.serve(w, r, "rome", subscription{
 			every: lookSoon,
 			look:  func(context.Context, bool) ([]Catalog, error) { return huge(), nil },
 			write: func(payload any) any { return payload },

@@ -2,13 +2,9 @@ package distributedcatalog
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,24 +36,24 @@ const (
 // errSame says that nothing can have changed.
 var errSame = errors.New("unchanged")
 
-// feed is what a subscriber is told.
-type feed struct {
-	// read reads what it is told first or, where it is quiet, knows already; away: that cannot be
+// subscription is the content and the pace of a stream to subscribers.
+type subscription struct {
+	// read reads what a subscriber gets first or, if it is quiet, knows already. away: that cannot be
 	// read now. Not ok: it has refused the call. Nil: nothing.
 	read  func() (first []Catalog, away, ok bool)
 	quiet bool
-	// told, if set, is called when it was told that.
+	// told, if set, is called once that was sent.
 	told func()
 	// look reads the catalog again; soon: it may say errSame.
 	look func(ctx context.Context, soon bool) ([]Catalog, error)
 	// every is how often.
 	every time.Duration
 	// write makes a frame of the catalog, of one provider, of why it cannot be read, or of the text
-	// that it can again; nil: that is not told.
+	// that it can again. nil: nothing is sent.
 	write func(payload any) any
 }
 
-// subscribers are the WebSockets that are open. Nothing is queued for any: who is slow is told the
+// subscribers are the WebSockets that are open. Nothing is queued for any: a slow one gets the
 // newest state, or loses its connection.
 type subscribers struct {
 	ctx context.Context
@@ -90,7 +86,7 @@ func readingOf(catalog []Catalog) reading {
 	return r
 }
 
-// first is what a subscriber is told first.
+// first returns what a subscriber gets first.
 func (a *audience) first(catalog []Catalog) map[string]digest {
 	a.mu.Lock() // one after another, as each takes the memory of a provider's catalog
 	defer a.mu.Unlock()
@@ -102,7 +98,7 @@ func (a *audience) first(catalog []Catalog) map[string]digest {
 }
 
 // look reads the catalog for a subscriber, or takes what another has just read.
-func (a *audience) look(ctx context.Context, f feed, soon bool) (reading, error) {
+func (a *audience) look(ctx context.Context, f subscription, soon bool) (reading, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if time.Since(a.read) < f.every/2 {
@@ -144,7 +140,7 @@ func (s *subscribers) leave(who string) {
 }
 
 // serve tells one subscriber until either side goes. A page of another site is refused.
-func (s *subscribers) serve(w http.ResponseWriter, r *http.Request, who string, f feed) {
+func (s *subscribers) serve(w http.ResponseWriter, r *http.Request, who string, f subscription) {
 	together := s.enter(who)
 	if together == nil {
 		server.CountRefused("subscriptions")
@@ -217,127 +213,4 @@ func ping(ctx context.Context, c *websocket.Conn) {
 			return
 		}
 	}
-}
-
-// tell sends what is, and what changes. It returns why it cannot any more.
-func (f feed) tell(ctx context.Context, c *websocket.Conn, together *audience, first []Catalog, away bool) error {
-	if !f.quiet {
-		if err := f.send(ctx, c, first); err != nil {
-			return err
-		}
-	}
-	known := together.first(first)
-	if f.told != nil {
-		f.told()
-	}
-	ticker := time.NewTicker(f.every)
-	defer ticker.Stop()
-	looked := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-		now, err := together.look(ctx, f, time.Since(looked) < lookOften)
-		if errors.Is(err, errSame) {
-			continue
-		}
-		looked = time.Now()
-		if code := api.CodeOf(err); err != nil && (code == api.CodeUnavailable || code == api.CodeTooManyRequests) {
-			if !away {
-				if err := f.send(ctx, c, err); err != nil {
-					return err
-				}
-			}
-			away = true
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if away {
-			if err := f.send(ctx, c, "Broker is back"); err != nil {
-				return err
-			}
-		}
-		away = false
-		for _, changed := range difference(known, now) {
-			if err := f.send(ctx, c, changed); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-func (f feed) send(ctx context.Context, c *websocket.Conn, payload any) error {
-	made := f.write(payload)
-	if made == nil {
-		return nil
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	late := time.AfterFunc(writeWait, cancel)
-	defer late.Stop()
-	message, err := c.Writer(ctx, websocket.MessageText)
-	if err != nil {
-		return err
-	}
-	if err := writeJSON(pieces{message, late}, made); err != nil {
-		return err
-	}
-	return message.Close()
-}
-
-// pieces writes a piece at a time: each may take its reader as long as writeWait.
-type pieces struct {
-	io.Writer
-	late *time.Timer
-}
-
-// Write implements io.Writer.
-func (p pieces) Write(data []byte) (written int, err error) {
-	for err == nil && written < len(data) {
-		p.late.Reset(writeWait)
-		var n int
-		n, err = p.Writer.Write(data[written:min(len(data), written+perPiece)])
-		written += n
-	}
-	return written, err
-}
-
-// difference is what has changed of what is known, which becomes what is now. Of a provider that
-// sells nothing any more there is one with its ID and no offers.
-func difference(known map[string]digest, now reading) (out []Catalog) {
-	gone := map[string]bool{}
-	for id := range known {
-		gone[id] = true
-	}
-	for i := range now.catalog {
-		c := &now.catalog[i]
-		delete(gone, c.ClusterID)
-		if is := now.digests[i]; known[c.ClusterID] != is {
-			known[c.ClusterID] = is
-			out = append(out, *c)
-		}
-	}
-	for id := range gone {
-		delete(known, id)
-		out = append(out, Catalog{Provider: Provider{ClusterID: id, ClusterName: id}, Offers: []Offer{}})
-	}
-	slices.SortFunc(out, func(a, b Catalog) int {
-		if a.ClusterID < b.ClusterID {
-			return -1
-		}
-		return 1
-	})
-	return out
-}
-
-// digest stands for what a subscriber was told of a provider.
-type digest [sha256.Size]byte
-
-func digestOf(c *Catalog) digest {
-	data, _ := json.Marshal(c)
-	return sha256.Sum256(data)
 }

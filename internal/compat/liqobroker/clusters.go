@@ -71,7 +71,7 @@ func (b *liqoBroker) clusters(r *http.Request) (compat.Answer, error) {
 	out, hidden := []foreignCluster{}, map[string]bool{}
 	for slot := range view.Len() {
 		l := view.At(slot)
-		if l.Gone() {
+		if l.Gone() || b.Aggregator && !l.Card().Properties.Aggregator {
 			continue
 		}
 		if hidden[l.Cluster] = true; operator || l.Cluster != viewer.Cluster && server.Sees(viewer, l) {
@@ -135,7 +135,7 @@ func inShape(id, name string) foreignCluster {
 
 // foreignClusters are those of the broker's own cluster, of Liqo 1.x, in the shape that the catalog gave out.
 func (b *liqoBroker) foreignClusters(r *http.Request) (out []foreignCluster, err error) {
-	if b.ForeignClusters == nil {
+	if b.ForeignClusters == nil || b.Aggregator {
 		return nil, nil
 	}
 	all, err := b.ForeignClusters(r.Context())
@@ -169,7 +169,8 @@ func (b *liqoBroker) foreignClusters(r *http.Request) (out []foreignCluster, err
 		for label, value := range in.Metadata.Labels {
 			f.Metadata.Labels[label] = value
 		}
-		f.Metadata.Name, f.Metadata.UID, f.Metadata.CreationTimestamp = in.Metadata.Name, in.Metadata.UID, in.Metadata.CreationTimestamp
+		f.Metadata.Name, f.Metadata.UID, f.Metadata.CreationTimestamp = in.Metadata.Name,
+			in.Metadata.UID, in.Metadata.CreationTimestamp
 		f.Spec.NetworkingEnabled = yesNo(in.Status.Modules.Networking.Enabled)
 		f.Spec.ForeignAuthURL, f.Status = in.Status.APIServerURL, whole.Status
 		out = append(out, f)
@@ -182,8 +183,8 @@ type chosenDTO struct {
 	Providers []string `json:"providers"`
 }
 
-// toggle enables or disables a provider for the caller's requests. As with the prototype, whatever
-// is not `true` disables, and the answer is empty. Without an ID it says what was chosen.
+// toggle enables or disables a provider for the caller's requests. As with the prototype, any value but
+// `true` disables, and the answer is empty. Without an ID it returns the present choice.
 func (b *liqoBroker) toggle(r *http.Request) (compat.Answer, error) {
 	l, err := compat.Member(b.Server, r)
 	if err != nil {

@@ -21,6 +21,8 @@ type Options struct {
 	Server *server.Server
 	// Orchestrator also serves /api/toggle, with which a consumer enables providers.
 	Orchestrator bool
+	// Aggregator lists hubs only: the clusters behind them are not shown.
+	Aggregator bool
 	// ForeignClusters returns the ForeignCluster objects of the broker's own cluster, as JSON. Nil:
 	// there are none.
 	ForeignClusters func(context.Context) ([]json.RawMessage, error)

@@ -46,7 +46,8 @@ func (a *Agent) Advertise(ctx context.Context, spec kubernetes.Spec, status *kub
 	}
 	status.Message = ""
 	body, err := json.Marshal(map[string]any{
-		"clusterID": a.Cluster, "clusterName": spec.ClusterName, "resources": spec.Resources, "cost": spec.Cost, "timestamp": time.Now().UTC(),
+		"clusterID": a.Cluster, "clusterName": spec.ClusterName,
+		"resources": spec.Resources, "cost": spec.Cost, "timestamp": time.Now().UTC(),
 	})
 	if err == nil {
 		err = a.Call(ctx, http.MethodPost, "/api/v1/advertisements", "", string(body))

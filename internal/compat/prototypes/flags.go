@@ -14,31 +14,32 @@ type Flags struct {
 	options         Options
 	brokerInterface string
 	kubeconfig      string
-	aggregator      bool
 }
 
 // Add adds the flags to a command.
 func (p *Flags) Add(f *pflag.FlagSet) {
 	o := &p.options
 	f.StringVar(&p.brokerInterface, "broker-interface", "",
-		"http: also serve the prototypes' resource agents, under /api/v1; kubernetes: also serve members and such agents through objects in the broker's own cluster (docs/kubernetes.md); both (default: off)")
+		"http: also serve the prototypes' resource agents, under /api/v1; kubernetes: also serve members and such agents "+
+			"through objects in the broker's own cluster (docs/kubernetes.md); both (default: off)")
 	f.StringVar(&p.kubeconfig, "kubeconfig", "",
-		"kubeconfig of the broker's own cluster, for --broker-interface kubernetes and --with-catalog (default: the cluster that it runs in)")
+		"kubeconfig of the broker's own cluster, for --broker-interface kubernetes and --with-catalog (default: the "+
+			"cluster that it runs in)")
 	f.StringVar(&o.LegacyCA, "legacy-ca", "",
 		"PEM file with further CAs for client certificates of such agents; the common name is the cluster")
 	f.BoolVar(&o.Catalog, "with-catalog", false, "also serve liqo-broker's /api/clusters")
 	f.BoolVar(&o.Orchestrator, "with-orchestrator", false, "also serve liqo-broker's /api/clusters and /api/toggle")
 	f.BoolVar(&o.DistributedCatalog, "distributed-catalog", false,
-		"also serve the API of the Distributed Catalog's broker: /authenticate, /catalog, /offers, /subscribe ... (docs/migrate-catalog.md)")
-	f.BoolVar(&p.aggregator, "with-aggregator", false, "not available yet")
+		"also serve the API of the Distributed Catalog's broker: /authenticate, /catalog, /offers, /subscribe ... "+
+			"(docs/migrate-catalog.md)")
+	f.BoolVar(&o.Aggregator, "with-aggregator", false,
+		"also serve liqo-broker's /api/clusters, with hubs only (docs/hub.md)")
 }
 
 // Options checks the flags. Errors: Invalid with the flag.
 func (p *Flags) Options() (Options, error) {
 	o := p.options
 	switch {
-	case p.aggregator:
-		return o, api.Invalid("--with-aggregator", "there is no aggregator yet").Fix("leave the flag out")
 	case !slices.Contains([]string{"", "http", "kubernetes", "both"}, p.brokerInterface):
 		return o, api.Invalid("--broker-interface", "%.40q is not an interface", p.brokerInterface).
 			Fix("use http, kubernetes or both, or leave it out")
@@ -52,7 +53,7 @@ func (p *Flags) Options() (Options, error) {
 	if p.kubeconfig == "" {
 		return o, nil
 	}
-	if !o.Objects && !o.Catalog && !o.Orchestrator {
+	if !o.Objects && !o.Catalog && !o.Orchestrator && !o.Aggregator {
 		return o, api.Invalid("--kubeconfig", "the broker does not use its own cluster").
 			Fix("leave it out, or also give --broker-interface kubernetes")
 	}

@@ -25,8 +25,8 @@ type Options struct {
 	Objects bool
 	// LegacyCA is a file with further CAs (PEM) whose certificates may name resource agents. Empty: none.
 	LegacyCA string
-	// Catalog and Orchestrator are the interfaces of liqo-broker.
-	Catalog, Orchestrator bool
+	// Catalog, Orchestrator and Aggregator are the interfaces of liqo-broker.
+	Catalog, Orchestrator, Aggregator bool
 	// DistributedCatalog serves members as the broker of the Distributed Catalog did.
 	DistributedCatalog bool
 	// Kubernetes is the broker's own cluster. Its ForeignClusters are in the catalog. Default: the
@@ -37,12 +37,13 @@ type Options struct {
 // Serve adds the routes to a server that does not serve yet. dir is the folder of the broker.
 // Errors: Invalid with the flag.
 func (o Options) Serve(dir string, s *server.Server, authority *tlsid.Authority) error {
-	if o.Catalog || o.Orchestrator {
+	if o.Catalog || o.Orchestrator || o.Aggregator {
 		clusters, err := liqobroker.ForeignClusters(o.Kubernetes, s.Log)
 		if err != nil {
 			return err
 		}
-		liqobroker.Serve(liqobroker.Options{Server: s, Orchestrator: o.Orchestrator, ForeignClusters: clusters})
+		liqobroker.Serve(liqobroker.Options{Server: s, Orchestrator: o.Orchestrator, Aggregator: o.Aggregator,
+			ForeignClusters: clusters})
 	}
 	if !o.Agents && !o.Objects {
 		return nil

@@ -200,7 +200,8 @@ func (a *agents) shownOf(l *market.Listing) advertisementDTO {
 	}
 	m, pool := l.Measured.Pools[api.GeneralPool], l.Pool(api.GeneralPool)
 	out.Resources = metricsDTO{
-		Capacity: written(m.Capacity.Resources()), Allocatable: written(m.Allocatable.Resources()), Allocated: written(m.Allocated.Resources()),
+		Capacity: written(m.Capacity.Resources()), Allocatable: written(m.Allocatable.Resources()),
+		Allocated: written(m.Allocated.Resources()),
 		Available: quantitiesDTO{CPU: "0", Memory: "0"},
 	}
 	if pool != nil {

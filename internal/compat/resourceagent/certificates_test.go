@@ -12,7 +12,7 @@ import (
 // An agent of the prototypes that was removed needs a certificate that was issued since: the one
 // that it had, or lost, asks for nothing.
 func TestARemovedAgentNeedsANewCertificate(t *testing.T) {
-	w := newTown(t)
+	w := newTestFederation(t)
 	w.approved("cluster-1")
 	advertises := func(c *http.Client) int {
 		status, _ := w.call(c, "POST", "/api/v1/advertisements", advert("cluster-1", "8", "8"))

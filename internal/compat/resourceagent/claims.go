@@ -9,11 +9,10 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// claims are what the prototypes' agents last said of themselves that decides nothing here: the
-// price of their energy, their policy, their forecast of carbon, and where exactly they are. They
-// are given back to whoever reads the advertisement, as the prototypes did. They are in memory
-// only: after a start, and where another broker takes over, they are back with the next
-// advertisement, within a minute.
+// claims are facts that the prototypes' agents report and that decide nothing here: the price of their
+// energy, their policy, their forecast of carbon, and their exact location. Readers of the advertisement
+// get them back, as with the prototypes. They are in memory only: after a start, or when another broker
+// takes over, they come with the next advertisement, within a minute.
 type claims struct {
 	mu sync.Mutex
 	of map[string]claim
@@ -52,7 +51,8 @@ func (a *advertisementDTO) claim() (claim, error) {
 		c.location.CountryCode, c.location.Region, c.location.City = "", "", ""
 	}
 	for field, text := range map[string]string{
-		"policy": c.policy, "carbonLastUpdate": string(c.carbonAt), "location.continentCode": c.location.ContinentCode, "location.regionName": c.location.RegionName,
+		"policy": c.policy, "carbonLastUpdate": string(c.carbonAt),
+		"location.continentCode": c.location.ContinentCode, "location.regionName": c.location.RegionName,
 		"location.isp": c.location.ISP, "location.org": c.location.Org, "location.as": c.location.AS,
 	} {
 		if trust.Text(text) != text {
@@ -62,8 +62,8 @@ func (a *advertisementDTO) claim() (claim, error) {
 	return c, nil
 }
 
-// put notes what a cluster claims. What it does not repeat stays, as with the prototypes, whose
-// agents leave out what they have not asked for anew; but where it is, it always says.
+// put stores a cluster's claims. Claims that it does not repeat stay, as with the prototypes, whose agents
+// leave out facts that they did not measure again. They always send the location.
 func (c *claims) put(cluster string, now claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // Claims without effect are shown to callers that may see the cluster, also if the next
 // advertisement lacks them.
 func TestClaims(t *testing.T) {
-	w := newTown(t)
+	w := newTestFederation(t)
 	w.approved("cluster-1", "cluster-2")
 	amounts := `{"cpu":"4","memory":"8Gi"}`
 	says := func(more string) (int, string) {

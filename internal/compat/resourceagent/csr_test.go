@@ -35,7 +35,7 @@ func csr(t *testing.T, key any) string {
 // An operator signs the request of an agent of the prototypes: it is then known as the cluster that
 // the operator said, by that name alone.
 func TestSignCSR(t *testing.T) {
-	w := newTown(t)
+	w := newTestFederation(t)
 	key := must(rsa.GenerateKey(rand.Reader, 2048))(t)
 	made := must(w.Operator.SignCSR(t.Context(), "cluster-1", csr(t, key), time.Hour))(t)
 	block, rest := pem.Decode([]byte(made.Certificate))
@@ -79,7 +79,7 @@ func TestSignCSR(t *testing.T) {
 }
 
 func TestSignCSRErrors(t *testing.T) {
-	w := newTown(t)
+	w := newTestFederation(t)
 	w.member("rome", "1", api.TrustLegacy)
 	ours := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	good := csr(t, ours)

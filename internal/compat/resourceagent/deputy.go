@@ -173,7 +173,8 @@ func (d *deputy) fetch(ctx context.Context, l *market.Listing) (instructions []*
 		}
 		document, err := key.Sign(api.DocumentAcceptance, api.Acceptance{
 			Protocol: api.Protocol, Reservation: r.ID, Generation: generation, Consumer: r.Consumer, Provider: l.Cluster,
-			Assignment: clusterkey.Digest(assignment).String(), Expires: metav1.NewTime(r.HeldUntil.Go().Add(market.SkewGrace).Truncate(time.Second)),
+			Assignment: clusterkey.Digest(assignment).String(),
+			Expires:    metav1.NewTime(r.HeldUntil.Go().Add(market.SkewGrace).Truncate(time.Second)),
 		})
 		return market.Accept{ID: r.ID, Provider: l.Cluster, Generation: generation, Document: document}, err
 	})

@@ -23,7 +23,7 @@ type attempt struct {
 	want         int
 }
 
-func (w *town) refused(all ...attempt) {
+func (w *testFederation) refused(all ...attempt) {
 	w.t.Helper()
 	for _, a := range all {
 		before := w.records()
@@ -41,7 +41,7 @@ func (w *town) refused(all ...attempt) {
 
 // records are all members and reservations. That a lease was noticed, in its own time, is none of a
 // call's doing.
-func (w *town) records() (all string) {
+func (w *testFederation) records() (all string) {
 	w.t.Helper()
 	err := w.Exchange.Read(context.Background(), func(s *market.State) {
 		data, err := json.Marshal([]any{s.Members(), s.All()})
@@ -67,7 +67,7 @@ var allRoutes = []struct{ method, path, body string }{
 // Who has no certificate, one that waits, one that was revoked, and one whose subject is that of a
 // cluster with a key, get nothing.
 func TestHostileCallers(t *testing.T) {
-	w := newTown(t)
+	w := newTestFederation(t)
 	milan := w.member("milan", "8", api.TrustLegacy)
 	w.approved("cluster-1", "cluster-9")
 	if status, _ := w.call(w.agent("cluster-8"), "POST", "/api/v1/advertisements",
@@ -109,7 +109,7 @@ func TestHostileCallers(t *testing.T) {
 
 // What a certificate says beside its subject gives nothing; nor does a subject that is no cluster ID.
 func TestHostileCertificates(t *testing.T) {
-	w := newTown(t)
+	w := newTestFederation(t)
 	w.member("milan", "8", "")
 	federation := w.Authority.Federation()
 	server := func(c *x509.Certificate) { c.ExtKeyUsage = append(c.ExtKeyUsage, x509.ExtKeyUsageServerAuth) }
@@ -147,7 +147,7 @@ func TestHostileCertificates(t *testing.T) {
 
 // Bodies that are not what is documented, quantities that are none, and IDs that are queries.
 func TestHostileBodies(t *testing.T) {
-	w := newTown(t)
+	w := newTestFederation(t)
 	w.approved("cluster-1", "cluster-2")
 	by := w.agent("cluster-1")
 	body := func(resources string) string {
@@ -207,7 +207,7 @@ func TestHostileBodies(t *testing.T) {
 
 // A reservation is its parties' alone, and only its provider accepts it by fetching.
 func TestHostileNeighbours(t *testing.T) {
-	w := newTown(t, impatient)
+	w := newTestFederation(t, impatient)
 	w.approved("cluster-1", "cluster-2", "cluster-3")
 	var made struct{ ID string }
 	status, body := w.call(w.agent("cluster-1"), "POST", "/api/v1/reservations", `{"requestedResources":{"cpu":"2"},"targetClusterID":"cluster-2"}`)

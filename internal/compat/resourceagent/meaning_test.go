@@ -13,6 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/compat/resourceagent"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -22,7 +23,7 @@ import (
 func impatient(o *resourceagent.Options) { o.Wait = time.Millisecond }
 
 // list polls for what a role has, and returns its IDs and phases.
-func (w *town) list(by, role string) map[string]string {
+func (w *testFederation) list(by, role string) map[string]string {
 	w.t.Helper()
 	var list struct {
 		Reservations []struct {
@@ -41,7 +42,7 @@ func (w *town) list(by, role string) map[string]string {
 	return out
 }
 
-func (w *town) reserveAs(by, body string) (id string, status int) {
+func (w *testFederation) reserveAs(by, body string) (id string, status int) {
 	w.t.Helper()
 	var made struct{ ID string }
 	status, answer := w.call(w.agent(by), "POST", "/api/v1/reservations", body)
@@ -54,7 +55,7 @@ func (w *town) reserveAs(by, body string) (id string, status int) {
 // What a new agent reserves of an old one is bound when the old one fetches it, is fetched again
 // and again, and is free when it fetches after the end. What it would be changed to is refused.
 func TestFetchingAccepts(t *testing.T) {
-	w := newTown(t, impatient)
+	w := newTestFederation(t, impatient)
 	w.approved("cluster-1")
 	rome := w.member("rome", "1", api.TrustLegacy)
 	ctx := context.Background()
@@ -101,7 +102,7 @@ func TestFetchingAccepts(t *testing.T) {
 // What the agent calls available bounds what is shared: a part of what it has, or what it has less
 // what it was instructed. The broker's own count holds, for any value that it sends as reserved.
 func TestAvailableBoundsWhatIsShared(t *testing.T) {
-	w := newTown(t, impatient)
+	w := newTestFederation(t, impatient)
 	w.approved("cluster-1", "cluster-2")
 	available := func() string {
 		q := w.Exchange.View().Listing("cluster-2").Pool(api.GeneralPool).Available.Resources()["cpu"]
@@ -131,11 +132,18 @@ func TestAvailableBoundsWhatIsShared(t *testing.T) {
 	if _, status := w.reserveAs("cluster-1", `{"requestedResources":{"cpu":"3"},"targetClusterID":"cluster-2"}`); status != http.StatusConflict {
 		t.Error(status)
 	}
+	w.clock.more.Add(int64(market.Lease))
+	if available() != "2" {
+		t.Errorf("%s are available after the time alone, want 2", available())
+	}
+	if say("8", "5"); available() != "5" {
+		t.Errorf("%s are available after the next advertisement, want 5", available())
+	}
 }
 
 // Many at once never get more than there is.
 func TestNothingIsSoldTwice(t *testing.T) {
-	w := newTown(t, impatient)
+	w := newTestFederation(t, impatient)
 	w.approved("cluster-1", "cluster-2", "cluster-3")
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -163,7 +171,7 @@ func TestNothingIsSoldTwice(t *testing.T) {
 
 // The same key makes one reservation.
 func TestIdempotencyKey(t *testing.T) {
-	w := newTown(t, impatient)
+	w := newTestFederation(t, impatient)
 	w.approved("cluster-1", "cluster-2")
 	ids := map[string]bool{}
 	for range 3 {
@@ -186,7 +194,7 @@ func TestIdempotencyKey(t *testing.T) {
 // A cluster that gets an agent with a key joins by a token that names it, and is no legacy member
 // any more; callers with its old subject are refused. A token without a cluster ID is not enough.
 func TestAnOwnKey(t *testing.T) {
-	w := newTown(t, impatient)
+	w := newTestFederation(t, impatient)
 	w.approved("cluster-1")
 	submission := func(cluster string) error {
 		m := w.member("oslo-"+fmt.Sprint(time.Now().UnixNano()), "1", "")
@@ -212,7 +220,7 @@ func TestAnOwnKey(t *testing.T) {
 
 // A page of another site, in the browser of somebody whose certificate is there, cannot choose in its name.
 func TestOtherSitesDoNotChoose(t *testing.T) {
-	w := newTown(t)
+	w := newTestFederation(t)
 	w.member("milan", "8", "")
 	rome := w.member("rome", "1", "")
 	for from, want := range map[string]int{"cross-site": http.StatusForbidden,
@@ -229,7 +237,7 @@ func TestOtherSitesDoNotChoose(t *testing.T) {
 
 // An agent of a prototype reads `error` for every error.
 func TestErrorsOfThePrototypes(t *testing.T) {
-	w := newTown(t)
+	w := newTestFederation(t)
 	w.approved("cluster-1")
 	other := w.showing(servertest.NewSubjectCA(t).Issue(t, "cluster-1"))
 	for _, c := range []struct {
@@ -260,7 +268,7 @@ func TestErrorsOfThePrototypes(t *testing.T) {
 // A member with Liqo can borrow from a cluster of a prototype. Its admin peers the two by hand, so
 // the broker does not compare their versions of Liqo.
 func TestAMemberWithLiqoBorrowsFromAPrototype(t *testing.T) {
-	w := newTown(t)
+	w := newTestFederation(t)
 	w.approved("cluster-1")
 	rome := w.member("rome", "1", api.TrustLegacy)
 	rome.ShowCard(api.Properties{Liqo: "1.2.0"})
@@ -275,7 +283,7 @@ func TestAMemberWithLiqoBorrowsFromAPrototype(t *testing.T) {
 // The successor's agent takes every success for a reservation, so it gets an error for what its
 // provider has not accepted; nothing of it stays.
 func TestWhatIsNotAcceptedIsNotReserved(t *testing.T) {
-	w := newTown(t, impatient)
+	w := newTestFederation(t, impatient)
 	w.approved("cluster-1", "cluster-2")
 	answer, err := w.agent("cluster-1").Post(w.URL+"/api/v1/reservations", "application/json", strings.NewReader(`{"requestedResources":{"cpu":"8"},"targetClusterID":"cluster-2"}`))
 	if err != nil {

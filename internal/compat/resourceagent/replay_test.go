@@ -8,12 +8,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/tools/txtar"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/compat/resourceagent"
 )
 
 var update = flag.Bool("update", false, "write the answers into testdata")
@@ -43,7 +46,11 @@ func TestReplay(t *testing.T) {
 }
 
 func replay(t *testing.T, story *txtar.Archive) {
-	w := newTown(t)
+	patience := impatient // where nobody accepts, to wait changes nothing
+	if slices.ContainsFunc(story.Files, func(f txtar.File) bool { return strings.HasSuffix(f.Name, " accepts") }) {
+		patience = func(o *resourceagent.Options) { o.Wait = time.Minute }
+	}
+	w := newTestFederation(t, patience)
 	ids := map[string]string{}
 	for i, step := range story.Files {
 		words := strings.Fields(step.Name)

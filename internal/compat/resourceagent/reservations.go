@@ -107,9 +107,9 @@ func (a *agents) reserve(r *http.Request) (compat.Answer, error) {
 	if out.Reservation.State == api.Rejected {
 		return compat.Answer{}, nobody(*out.Decision)
 	}
-	settled, err := a.settled(r.Context(), l, out.Reservation)
+	outcome, err := a.awaitOutcome(r.Context(), l, out.Reservation)
 	switch {
-	case key == "" && (err != nil || !settled.Bound() && !settled.State.Over()):
+	case key == "" && (err != nil || !outcome.Bound() && !outcome.State.Over()):
 		// The successor's agent takes every success for a reservation, and asks only once.
 		if err := a.deputy.cancel(context.WithoutCancel(r.Context()), l, out.Reservation.ID); err != nil {
 			return compat.Answer{}, err
@@ -119,13 +119,13 @@ func (a *agents) reserve(r *http.Request) (compat.Answer, error) {
 			Fix("ask again, or send an Idempotency-Key: then it stays Pending (202)")
 	case err != nil:
 		return compat.Answer{}, err
-	case settled.State.Over():
+	case outcome.State.Over():
 		return compat.Answer{}, api.Errorf(api.CodeNoCandidate, "reservation %s is %s: %s %s",
-			settled.ID, settled.State, settled.Reason, settled.Message).Fix("ask again")
-	case !settled.Bound():
-		return compat.Answer{Status: http.StatusAccepted, Body: shown(settled)}, nil
+			outcome.ID, outcome.State, outcome.Reason, outcome.Message).Fix("ask again")
+	case !outcome.Bound():
+		return compat.Answer{Status: http.StatusAccepted, Body: shown(outcome)}, nil
 	}
-	return compat.Answer{Status: http.StatusCreated, Body: shown(settled)}, nil
+	return compat.Answer{Status: http.StatusCreated, Body: shown(outcome)}, nil
 }
 
 const maxKey = 128
@@ -139,8 +139,9 @@ func within(err error) error {
 	return err
 }
 
-// settled signs a reservation each time that it is held, until its provider has answered or the wait is over.
-func (a *agents) settled(ctx context.Context, l *market.Listing, r *market.Reservation) (*market.Reservation, error) {
+// awaitOutcome signs a reservation each time that it is held, until its provider has answered or the wait is over.
+func (a *agents) awaitOutcome(ctx context.Context,
+	l *market.Listing, r *market.Reservation) (*market.Reservation, error) {
 	watch, err := a.Server.Exchange.Watch(ctx, l.Cluster, "", 0)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity"
 	"github.com/go-jose/go-jose/v4"
 	"github.com/gowebpki/jcs"
-	strictjson "sigs.k8s.io/json"
 )
 
 // MaxPayload is the largest size of a document's canonical JSON, in bytes.
@@ -149,13 +148,9 @@ func decode(payload []byte, into any) error {
 	if target.Kind() != reflect.Pointer || target.IsNil() {
 		return fmt.Errorf("%w: cannot decode into %T", ErrPayload, into)
 	}
-	if err := CheckQuantities(payload, into); err != nil {
-		return err
-	}
 	fresh := reflect.New(target.Type().Elem())
-	strict, err := strictjson.UnmarshalStrict(payload, fresh.Interface())
-	if err := errors.Join(append(strict, err)...); err != nil {
-		return fmt.Errorf("%w: %.200s", ErrPayload, err.Error()) // cut, because it quotes input
+	if err := read(payload, fresh.Interface(), strict); err != nil {
+		return err
 	}
 	if err := checkSpelling(payload, fresh.Interface()); err != nil {
 		return err

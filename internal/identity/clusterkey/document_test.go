@@ -103,7 +103,7 @@ func TestHostileDocuments(t *testing.T) {
 	}
 	plain := header("EdDSA", kid, "bourse/assignment+jws", "")
 	payload := decode64(t, parts[1])
-	// signed by the right key, whatever it says
+	// signed by the right key, with any content
 	forge := func(header, payload string) string { return rawSign(t, 1, header, payload) }
 
 	for _, test := range []struct {

@@ -10,10 +10,12 @@ import (
 	"math/big"
 	"net/url"
 	"time"
+
+	"github.com/bourse-dev/bourse/internal/identity"
 )
 
-// Known returns the known keys of a cluster, the current one first; none for an unknown cluster.
-type Known func(cluster string) []PublicKey
+// Known returns the fingerprint of the key that a cluster has now; zero for an unknown cluster.
+type Known func(cluster string) identity.Fingerprint
 
 // certificate returns the TLS certificate that a cluster presents to peers that pinned its key. The key
 // signs it itself and it contains the cluster's name. Peers compare the key; dates and CAs do not matter.
@@ -33,7 +35,7 @@ func (k *Key) ServerTLS(cluster string, known Known) (*tls.Config, error) {
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAnyClientCert,
 		NextProtos: []string{"http/1.1"}, SessionTicketsDisabled: true, // each connection shows its key
 		VerifyConnection: func(s tls.ConnectionState) error {
-			_, err := TLSPeer(s, known)
+			_, _, err := TLSPeer(s, known)
 			return err
 		},
 	}, err
@@ -46,7 +48,7 @@ func (k *Key) ClientTLS(cluster, peer string, known Known) (*tls.Config, error) 
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"},
 		InsecureSkipVerify: true, // there is no CA: the key is compared below instead
 		VerifyConnection: func(s tls.ConnectionState) error {
-			is, err := TLSPeer(s, known)
+			is, _, err := TLSPeer(s, known)
 			if err == nil && is != peer {
 				err = fmt.Errorf("cluster %s answers, not %s", is, peer)
 			}
@@ -55,23 +57,33 @@ func (k *Key) ClientTLS(cluster, peer string, known Known) (*tls.Config, error) 
 	}, err
 }
 
-// TLSPeer returns the cluster at the other end of a connection. It has proven its current key.
-func TLSPeer(s tls.ConnectionState, known Known) (cluster string, err error) {
+// TLSPeer returns the cluster at the other end of a connection, and its current key, which it has proven.
+func TLSPeer(s tls.ConnectionState, known Known) (cluster string, key PublicKey, err error) {
 	if len(s.PeerCertificates) != 1 {
-		return "", errors.New("the peer shows no certificate of its own")
+		return "", key, errors.New("the peer shows no certificate of its own")
 	}
 	shown := s.PeerCertificates[0]
 	public, ok := shown.PublicKey.(ed25519.PublicKey)
 	if !ok || len(shown.URIs) != 1 || shown.URIs[0].Scheme != "bourse" {
-		return "", errors.New("the peer's certificate is not that of a cluster")
+		return "", key, errors.New("the peer's certificate is not that of a cluster")
 	}
-	cluster = shown.URIs[0].Opaque
-	keys := known(cluster)
-	if len(keys) == 0 {
-		return "", fmt.Errorf("cluster %.63q is not known here", cluster)
+	key, cluster = PublicKey(public), shown.URIs[0].Opaque
+	switch known(cluster) {
+	case identity.Fingerprint{}:
+		return "", key, fmt.Errorf("cluster %.63q is not known here", cluster)
+	case key.Fingerprint():
+		return cluster, key, nil
 	}
-	if !public.Equal(ed25519.PublicKey(keys[0][:])) {
-		return "", fmt.Errorf("cluster %.63q shows another key than the known one", cluster)
-	}
-	return cluster, nil
+	return "", key, &OtherKeyError{cluster, key.Fingerprint()}
+}
+
+// OtherKeyError says that a cluster, or a caller who claims to be it, has another key than the known one.
+type OtherKeyError struct {
+	Cluster string
+	Shown   identity.Fingerprint
+}
+
+// Error implements error.
+func (e *OtherKeyError) Error() string {
+	return fmt.Sprintf("cluster %.63q shows another key than the known one, %s", e.Cluster, e.Shown)
 }

@@ -22,7 +22,8 @@ const (
 )
 
 // ErrCannotIssue means that this broker has no CA key, because its certificates are provided.
-var ErrCannotIssue = errors.New("this broker cannot issue certificates (--tls-cert-dir): ask its operator for tls.crt, tls.key and ca.crt, and start the agent with --broker-cert-path and --broker-url")
+var ErrCannotIssue = errors.New("this broker cannot issue certificates (--tls-cert-dir): ask its operator for " +
+	"tls.crt, tls.key and ca.crt, and start the agent with --broker-cert-path and --broker-url")
 
 // Authority is the broker's side of TLS: which certificates it trusts, which one it presents and, with its
 // own CA, which ones it issues. It is safe for concurrent use.

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// AdmitCommonNames lets [Authority.Peer] believe, besides its own names, the common name of a
-// client certificate that has no URI: the cluster ID, as the agents of the prototypes have it. Who
-// is known so has [RoleLegacy] and no other. caPEM are further CAs whose certificates are believed
-// in this way only, whatever URI they hold; it may be empty. Call it before serving.
+// AdmitCommonNames lets [Authority.Peer] accept, besides its own names, the common name of a client
+// certificate without a URI: the cluster ID, as the agents of the prototypes have it. Such a client has
+// [RoleLegacy] only. caPEM are further CAs. Their certificates are accepted in this way only, also with a
+// URI. It may be empty. Call it before serving.
 func (a *Authority) AdmitCommonNames(caPEM []byte) error {
 	if a.clients == nil {
 		a.clients = a.roots.Clone()

@@ -24,11 +24,10 @@ const maxLegacyCSR = 16 << 10
 // ErrNoCommonNames says that a certificate would be believed by nobody.
 var ErrNoCommonNames = errors.New("this broker serves no agents of the prototypes (--broker-interface http)")
 
-// SignLegacy issues the certificate (PEM, then that of the CA) of a cluster whose agent is of the
-// prototypes: for clients, for the key in the request (PEM), with the cluster ID as its common name
-// and no other name, so that it is worth nothing once the cluster has joined by itself. Whatever
-// names the request asks for are ignored. Errors: [ErrBadCSR], [ErrCannotIssue],
-// [ErrNoCommonNames], a bad cluster ID.
+// SignLegacy issues the certificate (PEM, followed by that of the CA) of a cluster whose agent is of the
+// prototypes. It is for clients and for the key in the request (PEM). Its common name is the cluster ID, and
+// it has no other name, so that it is worth nothing once the cluster has joined by itself. Names in the
+// request are ignored. Errors: [ErrBadCSR], [ErrCannotIssue], [ErrNoCommonNames], a bad cluster ID.
 func (a *Authority) SignLegacy(request []byte, clusterID string,
 	life time.Duration) (chain []byte, expires time.Time, err error) {
 	switch {

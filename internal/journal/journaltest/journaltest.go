@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"testing"
 
@@ -50,7 +51,7 @@ func Run(t *testing.T, place func(testing.TB) (open func() journal.Journal)) {
 type Store interface {
 	journal.Journal
 	Read(context.Context, func(journal.Head, []byte) error, func(journal.Record) error) (journal.Head, error)
-	Begin(ctx context.Context, at journal.Head, state []byte) error
+	Begin(ctx context.Context, at journal.Head, write func(io.Writer) error) error
 }
 
 // RunStore holds a store to what backups need of it.
@@ -62,7 +63,7 @@ func RunStore(t *testing.T, place func(testing.TB) (open func() Store)) {
 		t.Error("read what is not there")
 	}
 	state := string(bytes.Repeat([]byte("0123456789abcdef"), 100_000))
-	if err := j.Begin(t.Context(), at, []byte(state)); err != nil {
+	if err := j.Begin(t.Context(), at, journal.State([]byte(state))); err != nil {
 		t.Fatal(err)
 	}
 	want := Content{Base: at, State: state, Head: at}
@@ -72,7 +73,7 @@ func RunStore(t *testing.T, place func(testing.TB) (open func() Store)) {
 	l.append("d")
 	l.Close()
 	want.Head, want.Records = l.head, []journal.Record{record(4, "d")}
-	if err := open().Begin(t.Context(), at, []byte(state)); !errors.Is(err, journal.ErrConflict) {
+	if err := open().Begin(t.Context(), at, journal.State([]byte(state))); !errors.Is(err, journal.ErrConflict) {
 		t.Errorf("begin where there is something: %v, want ErrConflict", err)
 	}
 	j = open()
@@ -94,8 +95,8 @@ func RunStore(t *testing.T, place func(testing.TB) (open func() Store)) {
 	same(t, read(t, open()), want)
 
 	again := place(t)
-	load(t, again()).Close() // a journal that holds nothing yet
-	if err := again().Begin(t.Context(), at, []byte("s")); err != nil {
+	load(t, again()).Close() // a journal without events
+	if err := again().Begin(t.Context(), at, journal.State([]byte("s"))); err != nil {
 		t.Fatal(err)
 	}
 	same(t, read(t, again()), Content{Base: at, State: "s", Head: at})
@@ -161,7 +162,7 @@ func (l *loaded) append(events ...string) journal.Head {
 
 func (l *loaded) snapshot(at journal.Head, state string) {
 	l.t.Helper()
-	if err := l.Snapshot(l.t.Context(), at, []byte(state)); err != nil {
+	if err := l.Snapshot(l.t.Context(), at, journal.State([]byte(state))); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -213,7 +214,7 @@ func loadComesFirst(t *testing.T, open func() journal.Journal) {
 		if _, err := j.Append(t.Context(), head, batch("a")); !errors.Is(err, journal.ErrNotLoaded) {
 			t.Errorf("append %s: %v, want ErrNotLoaded", when, err)
 		}
-		if err := j.Snapshot(t.Context(), head, []byte("s")); !errors.Is(err, journal.ErrNotLoaded) {
+		if err := j.Snapshot(t.Context(), head, journal.State([]byte("s"))); !errors.Is(err, journal.ErrNotLoaded) {
 			t.Errorf("snapshot %s: %v, want ErrNotLoaded", when, err)
 		}
 		if _, err := j.NewLineage(t.Context(), head); !errors.Is(err, journal.ErrNotLoaded) {
@@ -283,7 +284,7 @@ func invalidInput(t *testing.T, open func() journal.Journal) {
 			t.Errorf("append %s: %v, want ErrInvalid", name, err)
 		}
 	}
-	if err := j.Snapshot(t.Context(), j.head, nil); !errors.Is(err, journal.ErrInvalid) {
+	if err := j.Snapshot(t.Context(), j.head, journal.State(nil)); !errors.Is(err, journal.ErrInvalid) {
 		t.Errorf("empty snapshot: %v, want ErrInvalid", err)
 	}
 	j.append("b")
@@ -297,7 +298,7 @@ func endedContext(t *testing.T, open func() journal.Journal) {
 	if _, err := j.Append(ended, j.head, batch("a")); !errors.Is(err, context.Canceled) {
 		t.Errorf("append: %v, want context.Canceled", err)
 	}
-	if err := j.Snapshot(ended, j.head, []byte("s")); !errors.Is(err, context.Canceled) {
+	if err := j.Snapshot(ended, j.head, journal.State([]byte("s"))); !errors.Is(err, context.Canceled) {
 		t.Errorf("snapshot: %v, want context.Canceled", err)
 	}
 	j.append("b")
@@ -312,7 +313,7 @@ func memoryIsCopied(t *testing.T, open func() journal.Journal) {
 		t.Fatal(err)
 	}
 	j.snapshot(one, "other")
-	if err := j.Snapshot(t.Context(), one, state); err != nil {
+	if err := j.Snapshot(t.Context(), one, journal.State(state)); err != nil {
 		t.Fatal(err)
 	}
 	two, err := j.Append(t.Context(), one, [][]byte{event})
@@ -367,7 +368,7 @@ func snapshotIsConditional(t *testing.T, open func() journal.Journal) {
 		"the empty journal": empty, "older than the snapshot": one, "within a batch": within, "no head": {},
 		"a later head": later, "another lineage": otherLineage, "another hash": otherHash,
 	} {
-		if err := j.Snapshot(t.Context(), at, []byte("x")); !errors.Is(err, journal.ErrConflict) {
+		if err := j.Snapshot(t.Context(), at, journal.State([]byte("x"))); !errors.Is(err, journal.ErrConflict) {
 			t.Errorf("snapshot at %s: %v, want ErrConflict", name, err)
 		}
 	}
@@ -389,7 +390,7 @@ func lineageContinues(t *testing.T, open func() journal.Journal) {
 	if _, err := j.Append(t.Context(), before, batch("x")); !errors.Is(err, journal.ErrConflict) {
 		t.Errorf("append after the head of the old lineage: %v, want ErrConflict", err)
 	}
-	if err := j.Snapshot(t.Context(), before, []byte("x")); !errors.Is(err, journal.ErrConflict) {
+	if err := j.Snapshot(t.Context(), before, journal.State([]byte("x"))); !errors.Is(err, journal.ErrConflict) {
 		t.Errorf("snapshot at the head of the old lineage: %v, want ErrConflict", err)
 	}
 	want := Content{Base: one, State: "a", Records: []journal.Record{record(2, "b")}, Head: renewed}

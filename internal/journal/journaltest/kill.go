@@ -47,15 +47,15 @@ func appendForEver(j journal.Journal) error {
 			fmt.Println(head.Revision)
 		}
 		if err == nil && rand.IntN(20) == 0 {
-			err = j.Snapshot(ctx, head, state(head.Revision))
+			err = j.Snapshot(ctx, head, journal.State(state(head.Revision)))
 		}
 	}
 	return err
 }
 
-// Kill has processes use one journal, each until kill, which gets the number of the round, has
-// ended it after a random number of acknowledgements; restore makes the journal ready to be opened
-// again. Whatever was acknowledged must be there.
+// Kill runs processes on one journal, one after the other. kill gets the number of the round, and ends the
+// process after a random number of acknowledgements. restore makes the journal ready to be opened again. All
+// acknowledged events must be there.
 func Kill(t *testing.T, place string, rounds int, kill func(round int, victim *os.Process) error,
 	restore func(round int) journal.Journal) {
 	before, snapshots := uint64(0), map[uint64]bool{}

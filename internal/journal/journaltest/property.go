@@ -78,7 +78,7 @@ func (m *model) stale(r *rapid.T) {
 func (m *model) snapshot(r *rapid.T) {
 	n := rapid.IntRange(0, len(m.heads)-1).Draw(r, "records replaced")
 	state := rapid.SliceOfN(rapid.Byte(), 1, 2000).Draw(r, "state")
-	if err := m.journal.Snapshot(r.Context(), m.heads[n], state); err != nil {
+	if err := m.journal.Snapshot(r.Context(), m.heads[n], journal.State(state)); err != nil {
 		r.Fatal(err)
 	}
 	m.want.Base, m.want.State = m.heads[n], string(state)

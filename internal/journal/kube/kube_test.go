@@ -372,13 +372,13 @@ func TestFull(t *testing.T) {
 	}
 	noise := make([]byte, MaxSize)
 	rand.NewChaCha8([32]byte{}).Read(noise)
-	if err := j.Snapshot(t.Context(), head, noise); !errors.Is(err, journal.ErrFull) {
+	if err := j.Snapshot(t.Context(), head, journal.State(noise)); !errors.Is(err, journal.ErrFull) {
 		t.Errorf("snapshot of %d random bytes: %v, want ErrFull", len(noise), err)
 	}
-	if err := j.Snapshot(t.Context(), head, make([]byte, MaxState+1)); !errors.Is(err, journal.ErrFull) {
+	if err := j.Snapshot(t.Context(), head, journal.State(make([]byte, MaxState+1))); !errors.Is(err, journal.ErrFull) {
 		t.Errorf("snapshot of %d bytes: %v, want ErrFull", MaxState+1, err)
 	}
-	if err := j.Snapshot(t.Context(), head, make([]byte, MaxSize)); err != nil { // the remedy: it packs well
+	if err := j.Snapshot(t.Context(), head, journal.State(make([]byte, MaxSize))); err != nil { // the remedy: it packs well
 		t.Error(err)
 	}
 	if _, err := j.Append(t.Context(), head, [][]byte{make([]byte, 200_000)}); err != nil {

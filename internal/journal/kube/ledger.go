@@ -1,14 +1,9 @@
 package kube
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -22,7 +17,7 @@ import (
 )
 
 const (
-	// MaxSize is the limit of the Ledger itself as JSON, in bytes: well under the 1.5 MiB that etcd takes.
+	// MaxSize is the limit of the Ledger itself as JSON, in bytes: less than the 1.5 MiB that etcd accepts.
 	MaxSize = 900 << 10
 	// MaxState is the limit of a snapshot before it is packed, in bytes.
 	MaxState = 64 << 20
@@ -30,8 +25,8 @@ const (
 	formatWhole, formatParts = 1, 2
 )
 
-// directory is the annotation in which a Ledger repeats what its spec names of parts. A CRD of a
-// version before parts drops these fields at the next write; it cannot drop an annotation.
+// directory is the annotation in which a Ledger repeats the parts that its spec names. A CRD of a version
+// before parts drops these fields at the next write, but no annotation.
 const directory = "bourse.dev/parts"
 
 var kind = schema.GroupVersionKind{Group: "bourse.dev", Version: "v1alpha1", Kind: "Ledger"}
@@ -49,29 +44,29 @@ type spec struct {
 	Filed    []part           `json:"filed,omitempty"`    // the batches before Tail, packed
 }
 
-// part names an object that holds a part of the Ledger, and what it must hold.
+// part names an object that holds a part of the Ledger, and its content.
 type part struct {
 	Part   int64        `json:"part"`
 	Digest journal.Hash `json:"digest"`
 	Size   int64        `json:"size"` // of its data, in bytes
-	// Revision and Hash are of the head after the last batch in it; absent for a piece of the snapshot.
+	// Revision and Hash are those of the head after its last batch. A piece of the snapshot has none.
 	Revision uint64        `json:"revision,omitempty"`
 	Hash     *journal.Hash `json:"hash,omitempty"`
 }
 
-// content is what a Ledger says. The image holds all records, wherever they lie, but not the state.
+// content is the content of a Ledger with its parts. The image has all records, but not the state.
 type content struct {
 	image    journal.Image
 	write    string
 	seal     journal.Hash
-	snapshot []byte // packed, as it is written; empty where it lies in parts
-	plain    int64  // the size of the state in it before it was packed
+	snapshot []byte // packed; empty if it is in parts
+	plain    int64  // the size of the state before it was packed
 	parts    []part
 	filed    []part
 	last     []byte // the data of the last of filed
 }
 
-// filedTo is the revision up to which records are filed.
+// filedTo returns the revision up to which records are in parts.
 func (c *content) filedTo() uint64 {
 	if len(c.filed) == 0 {
 		return 0
@@ -79,12 +74,12 @@ func (c *content) filedTo() uint64 {
 	return c.filed[len(c.filed)-1].Revision
 }
 
-// tail are the records in the Ledger itself.
+// tail returns the records in the Ledger itself.
 func (c *content) tail() []journal.Record {
 	return c.image.Records[len(c.image.Records)-c.inline():]
 }
 
-// inline is how many records are in the Ledger itself.
+// inline returns how many records are in the Ledger itself.
 func (c *content) inline() int {
 	filed, n := c.filedTo(), 0
 	for _, r := range slices.Backward(c.image.Records) {
@@ -96,7 +91,7 @@ func (c *content) inline() int {
 	return n
 }
 
-// size is what the content takes of so much space.
+// size returns how much of a space the content takes.
 func (c *content) size(space int64) *journal.Size {
 	s := &journal.Size{Snapshot: int64(len(c.snapshot)), Tail: weigh(c.tail()), Space: space,
 		Plain: c.plain + weigh(c.image.Records), MaxPlain: MaxState}
@@ -109,7 +104,7 @@ func (c *content) size(space int64) *journal.Size {
 	return s
 }
 
-// weigh is how many bytes of events records hold.
+// weigh returns how many bytes the events of records have.
 func weigh(records []journal.Record) (sum int64) {
 	for _, r := range records {
 		for _, e := range r.Events {
@@ -119,7 +114,7 @@ func weigh(records []journal.Record) (sum int64) {
 	return sum
 }
 
-// used says whether the content names a part.
+// used reports whether the content names a part.
 func (c *content) used(number int64) bool {
 	is := func(p part) bool { return p.Part == number }
 	return slices.ContainsFunc(c.parts, is) || slices.ContainsFunc(c.filed, is)
@@ -133,8 +128,8 @@ func newLedger(key client.ObjectKey) *unstructured.Unstructured {
 	return ledger
 }
 
-// encode makes c the content of object, under the name of a new write, and returns how many bytes
-// the object takes as JSON. ErrFull if the API server should not be asked to keep the result.
+// encode makes c the content of object, with the name of a new write, and returns the size of the object
+// as JSON. Errors: ErrFull if that is too much for the API server.
 func encode(object *unstructured.Unstructured, c *content) (size int, err error) {
 	c.write = rand.Text()
 	format := int64(formatWhole)
@@ -158,13 +153,13 @@ func encode(object *unstructured.Unstructured, c *content) (size int, err error)
 	}
 	whole, err := json.Marshal(object.Object)
 	if err == nil && len(whole) > MaxSize {
-		err = fmt.Errorf("%w: it would take %d bytes of %d: take a snapshot, or end what takes the space",
+		err = fmt.Errorf("%w: it would take %d bytes of %d: take a snapshot, or end reservations",
 			journal.ErrFull, len(whole), MaxSize)
 	}
 	return len(whole), err
 }
 
-// listed is what the directory of a Ledger says.
+// listed is the content of a directory.
 type listed struct {
 	Parts []part `json:"parts,omitempty"`
 	Filed []part `json:"filed,omitempty"`
@@ -190,7 +185,7 @@ func list(object *unstructured.Unstructured, c *content) error {
 	return err
 }
 
-// find takes the parts from the directory where the spec has lost them: one of that format always names some.
+// find takes the parts from the directory if the spec lost them. A spec of that format always names some.
 func (s *spec) find(object *unstructured.Unstructured) error {
 	encoded, has := object.GetAnnotations()[directory]
 	if !has || s.Format != formatParts || len(s.Parts)+len(s.Filed) > 0 {
@@ -202,7 +197,7 @@ func (s *spec) find(object *unstructured.Unstructured) error {
 	return err
 }
 
-// kept says which field of the spec that was sent the API server did not keep, or nil. Errors:
+// kept returns an error for the first field of the sent spec that the API server dropped, or nil. Errors:
 // *journal.RefusedError.
 func kept(sent, got *unstructured.Unstructured) error {
 	want, _ := sent.Object["spec"].(map[string]any)
@@ -220,11 +215,12 @@ func notKept(key client.ObjectKey, field string) error {
 		Remedy: applyCRDs}
 }
 
-// applyCRDs is the remedy where the CRD is older than the Ledger.
-const applyCRDs = "apply the CRDs of the version of bourse that wrote the Ledger, or of a later one: nothing that was acknowledged is lost"
+// applyCRDs is the remedy if the CRD is older than the Ledger.
+const applyCRDs = "apply the CRDs of the version of bourse that wrote the Ledger, or of a later one: no " +
+	"acknowledged event is lost"
 
-// decode returns what object says, and the state if that is in it, both verified as far as the
-// object goes, or a *journal.RefusedError.
+// decode returns the content of object, and the state if the object has it, both verified without the
+// parts. Errors: *journal.RefusedError.
 func decode(object *unstructured.Unstructured) (*content, []byte, error) {
 	encoded, err := json.Marshal(object.Object["spec"])
 	var s spec
@@ -254,11 +250,12 @@ func decode(object *unstructured.Unstructured) (*content, []byte, error) {
 func refuse(key client.ObjectKey, found error) *journal.RefusedError {
 	return &journal.RefusedError{
 		Where: fmt.Sprintf("ledger %s/%s", key.Namespace, key.Name), Found: found.Error(),
-		Remedy: "put back its spec as bourse wrote it, from a backup of the object and of its parts; nobody else may write it. To delete it makes the agent forget all that it accepted",
+		Remedy: "put back its spec as bourse wrote it, from a backup of the object and of its parts; nobody else may write " +
+			"it. If you delete it, the agent forgets everything that it accepted",
 	}
 }
 
-// verify checks what can be checked without the parts, and unpacks the state if it is here.
+// verify checks the spec without the parts. It unpacks the state if the spec has it.
 func (s *spec) verify() (state []byte, err error) {
 	if s.Format != formatWhole && s.Format != formatParts {
 		return nil, fmt.Errorf("spec.format is %d, this version knows %d and %d", s.Format, formatWhole, formatParts)
@@ -280,88 +277,4 @@ func (s *spec) verify() (state []byte, err error) {
 	}
 	tail := journal.Image{Base: begin, Records: s.Tail, Head: s.Head}
 	return state, tail.Verify()
-}
-
-// encodePart makes data what an object holds.
-func encodePart(object *unstructured.Unstructured, data []byte) error {
-	encoded, err := json.Marshal(struct {
-		Format int64  `json:"format"`
-		Data   []byte `json:"data"`
-	}{formatParts, data})
-	if err != nil {
-		return err
-	}
-	var fields map[string]any
-	err = json.Unmarshal(encoded, &fields)
-	object.Object["spec"] = fields
-	return err
-}
-
-// decodePart is what an object holds.
-func decodePart(object *unstructured.Unstructured) ([]byte, error) {
-	encoded, err := json.Marshal(object.Object["spec"])
-	var s struct {
-		Data []byte `json:"data"`
-	}
-	if err == nil {
-		err = json.Unmarshal(encoded, &s)
-	}
-	return s.Data, err
-}
-
-func digest(data []byte) journal.Hash { return sha256.Sum256(data) }
-
-func pack(state []byte) ([]byte, error) {
-	var packed bytes.Buffer
-	writer := gzip.NewWriter(&packed)
-	_, err := writer.Write(state)
-	err = errors.Join(err, writer.Close())
-	return packed.Bytes(), err
-}
-
-func unpack(packed []byte, limit int64) ([]byte, error) {
-	reader, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return nil, err
-	}
-	state, err := io.ReadAll(io.LimitReader(reader, limit+1))
-	if err == nil && int64(len(state)) > limit {
-		err = fmt.Errorf("it unpacks to more than %d bytes", limit)
-	}
-	return state, err
-}
-
-// packRecords packs batches: of each its revision, its length and its encoding. What two calls
-// return, one after the other, is what unpackRecords reads as all of them.
-func packRecords(records []journal.Record) ([]byte, error) {
-	var plain []byte
-	for _, r := range records {
-		encoded, err := journal.Encode(nil, r.Events)
-		if err != nil {
-			return nil, err
-		}
-		plain = binary.BigEndian.AppendUint64(plain, r.Revision)
-		plain = binary.BigEndian.AppendUint32(plain, uint32(len(encoded)))
-		plain = append(plain, encoded...)
-	}
-	return pack(plain)
-}
-
-func unpackRecords(packed []byte) (records []journal.Record, err error) {
-	plain, err := unpack(packed, MaxState)
-	for err == nil && len(plain) > 0 {
-		if len(plain) < 12 {
-			return nil, errors.New("it ends within a batch")
-		}
-		revision, size := binary.BigEndian.Uint64(plain), uint64(binary.BigEndian.Uint32(plain[8:]))
-		if plain = plain[12:]; size > uint64(len(plain)) {
-			return nil, errors.New("it ends within a batch")
-		}
-		var events [][]byte
-		if events, err = journal.Decode(plain[:size]); err == nil {
-			records = append(records, journal.Record{Revision: revision, Events: events})
-		}
-		plain = plain[size:]
-	}
-	return records, err
 }

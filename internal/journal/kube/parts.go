@@ -16,31 +16,30 @@ import (
 
 // Limits of the parts of a Ledger.
 const (
-	// Parts is how many objects an agent's Ledger may have besides its own. A third holds the
-	// snapshot, a third the next one while it is written, and a third the batches since.
+	// Parts is how many parts an agent's Ledger may have. A third is for the snapshot, a third for the
+	// next snapshot while it is written, and a third for the batches since.
 	Parts = 24
-	// partSize is how many bytes of data are in one part: as JSON 1.25 MiB, of the 1.5 MiB that
-	// etcd takes. A live reservation takes some 330, packed, of which its two signatures and a
-	// digest are 160: 10,000 of them take 42 % of the space.
+	// partSize is how many bytes of data are in one part. As JSON that is 1.25 MiB; etcd accepts 1.5 MiB.
+	// A packed live reservation takes some 330 bytes, 160 of them for two signatures and a digest. 10,000
+	// reservations take 42 % of the space.
 	partSize = 960 << 10
-	// inlineTail is how many bytes of events the Ledger itself holds before they are filed,
-	// inlineSnapshot how large a packed snapshot in it may be: all of it is written with each
-	// batch.
+	// inlineTail is how many bytes of events the Ledger itself holds before they are filed.
+	// inlineSnapshot is the largest packed snapshot in it. Each batch writes all of the Ledger again.
 	inlineTail, inlineSnapshot = 32 << 10, 64 << 10
-	// mergeSize is up to which size a part with batches is written again with those that follow.
+	// mergeSize is the largest part to which later batches are added, by writing it again.
 	mergeSize = 128 << 10
 )
 
-// limits are these numbers; tests have smaller ones.
+// limits are these numbers. Tests use smaller ones.
 type limits struct {
 	parts                                       int64
 	part, inlineTail, inlineSnapshot, mergeSize int
 }
 
-// oneObject is how large a packed snapshot may be in the Ledger itself.
+// oneObject is the largest packed snapshot in a Ledger without parts.
 const oneObject = MaxSize * 3 / 4
 
-// space is how large a snapshot may be.
+// space returns the largest packed snapshot.
 func (l limits) space() int64 {
 	if l.parts == 0 {
 		return oneObject
@@ -48,7 +47,7 @@ func (l limits) space() int64 {
 	return l.parts / 3 * int64(l.part)
 }
 
-// space is how large a snapshot may be as things are.
+// space returns the largest packed snapshot in the present state.
 func (j *Journal) space() int64 {
 	if j.alone {
 		return oneObject
@@ -56,8 +55,8 @@ func (j *Journal) space() int64 {
 	return j.limits.space()
 }
 
-// unable says that parts cannot be written here, because a right is missing, or a field of the CRD,
-// as both are where only the agent was brought up to date. A Ledger then goes on in one object.
+// unable reports whether parts cannot be written here: a permission or a field of the CRD is missing,
+// because only the agent was upgraded. The Ledger then stays in one object.
 func unable(err error) bool {
 	var refused *journal.RefusedError
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || errors.As(err, &refused)
@@ -67,8 +66,8 @@ func (j *Journal) partKey(number int64) client.ObjectKey {
 	return client.ObjectKey{Namespace: j.key.Namespace, Name: fmt.Sprintf("%s-%d", j.key.Name, number)}
 }
 
-// reserve picks parts that nothing needs, those first that were not used for the longest time: an
-// older Ledger may still name them.
+// reserve picks unused parts, the longest unused ones first, because an older Ledger may still name the
+// others.
 func (j *Journal) reserve(n int) (numbers []int64, err error) {
 	for step := range j.limits.parts {
 		number := (j.next + step) % j.limits.parts
@@ -79,155 +78,18 @@ func (j *Journal) reserve(n int) (numbers []int64, err error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("%w: of %d parts %d are free, and it needs %d: take a snapshot, or end what takes the space",
+	return nil, fmt.Errorf("%w: of %d parts %d are free, and it needs %d: take a snapshot, or end reservations",
 		journal.ErrFull, j.limits.parts, len(numbers), n)
 }
 
-// fence makes sure that since the last Load this journal has written the Ledger: whoever had loaded
-// it before cannot write it any more, and so cannot name a part that this journal writes from now
-// on.
+// fence makes sure that this journal has written the Ledger since the last Load. A process that loaded
+// the Ledger before can then no longer write it, nor name a part that this journal writes from now on.
 func (j *Journal) fence(ctx context.Context) error {
 	if j.fenced {
 		return nil
 	}
 	next := j.content
 	return j.write(ctx, &next)
-}
-
-// writePart has an object hold data. Nobody reads it before the Ledger names it. mine says whether
-// the Ledger is still as this journal wrote it: what nothing needs may otherwise be what somebody
-// else's Ledger names.
-//
-// Who writes a part last is certain: each write holds only if nobody has written it since this
-// journal did or, the first time, since it saw that the Ledger was still its own.
-func (j *Journal) writePart(ctx context.Context, number int64, data []byte, mine func(context.Context) error) (part,
-	error) {
-	p := part{Part: number, Digest: digest(data), Size: int64(len(data))}
-	err := j.persist(ctx, func() error {
-		object := newLedger(j.partKey(number))
-		j.versions.Lock()
-		version := j.versions.of[number]
-		delete(j.versions.of, number)
-		j.versions.Unlock()
-		if version == "" {
-			err := j.client.Get(ctx, j.partKey(number), object)
-			if err != nil && !apierrors.IsNotFound(err) {
-				return err
-			}
-			if err := mine(ctx); err != nil {
-				return err
-			}
-			if err != nil {
-				object = newLedger(j.partKey(number))
-			}
-		} else {
-			object.SetResourceVersion(version)
-		}
-		if err := encodePart(object, data); err != nil {
-			return err
-		}
-		var err error
-		if object.GetResourceVersion() == "" {
-			err = j.client.Create(ctx, object)
-		} else {
-			err = j.client.Update(ctx, object)
-		}
-		if err != nil {
-			return err
-		}
-		if data, err := decodePart(object); err != nil || digest(data) != p.Digest {
-			return notKept(j.partKey(number), "data")
-		}
-		j.versions.Lock()
-		j.versions.of[number] = object.GetResourceVersion()
-		j.versions.Unlock()
-		return nil
-	})
-	if err != nil {
-		err = fmt.Errorf("part %d: %w", number, err)
-	}
-	return p, err
-}
-
-// written are the parts that a snapshot is written to. Nobody else takes them before they are released.
-type written struct {
-	numbers []int64
-	parts   []part
-	loads   int // they are good for as long as nothing is loaded again
-}
-
-// writeParts writes a packed snapshot, in pieces. Appends go on meanwhile. If there is no error,
-// release what is in w.
-func (j *Journal) writeParts(ctx context.Context, w *written, at journal.Head, packed []byte) error {
-	if space := j.limits.space(); int64(len(packed)) > space {
-		return fmt.Errorf("%w: its snapshot takes %d bytes, of at most %d: end what takes the space", journal.ErrFull,
-			len(packed), space)
-	}
-	if err := j.makeParts(ctx); err != nil {
-		return err
-	}
-	pieces := slices.Collect(slices.Chunk(packed, j.limits.part))
-	if err := j.begin(ctx, w, at, len(pieces)); err != nil {
-		return err
-	}
-	mine := func(ctx context.Context) error {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		if j.object == nil || w.loads != j.loads {
-			return journal.ErrNotLoaded
-		}
-		return j.mine(ctx)
-	}
-	for i, piece := range pieces {
-		err := j.await(ctx, j.paces.snapshots)
-		var p part
-		if err == nil {
-			spend(j.paces.snapshots, base64.StdEncoding.EncodedLen(len(piece)))
-			p, err = j.writePart(ctx, w.numbers[i], piece, mine)
-		}
-		if err != nil {
-			j.release(w)
-			return err
-		}
-		w.parts = append(w.parts, p)
-	}
-	return nil
-}
-
-// makeParts makes all parts that do not exist yet, each of one byte, so that nothing stops the
-// Ledger later that lets no further object be made, such as a quota. It is done once after each
-// Load. An error counts only as long as the snapshot is not in parts: it can stay in one object.
-func (j *Journal) makeParts(ctx context.Context) error {
-	j.mu.Lock()
-	loads, made, inParts := j.loads, j.made, len(j.content.parts) > 0
-	j.mu.Unlock()
-	if made {
-		return nil
-	}
-	for number := range min(j.limits.parts, Parts) {
-		err := j.makePart(ctx, number)
-		if err != nil && !inParts {
-			return fmt.Errorf("part %d: %w", number, err)
-		}
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.made = loads == j.loads
-	return nil
-}
-
-// makePart makes a part. It holds one byte because an API server takes no empty string for base64.
-func (j *Journal) makePart(ctx context.Context, number int64) error {
-	return j.persist(ctx, func() error {
-		object := newLedger(j.partKey(number))
-		if err := encodePart(object, []byte{0}); err != nil {
-			return err
-		}
-		if err := j.client.Create(ctx, object); !apierrors.IsAlreadyExists(err) {
-			return err
-		}
-		return nil
-	})
 }
 
 // begin reserves n parts for a snapshot at a head.
@@ -264,7 +126,7 @@ func (j *Journal) release(w *written) {
 	}
 }
 
-// mine says whether the Ledger is as this journal last wrote it. Errors: ErrConflict.
+// mine checks that the Ledger is still the one that this journal wrote. Errors: ErrConflict.
 func (j *Journal) mine(ctx context.Context) error {
 	_, found, _, err := j.read(ctx)
 	if err == nil && found.write != j.content.write {
@@ -273,8 +135,8 @@ func (j *Journal) mine(ctx context.Context) error {
 	return err
 }
 
-// file moves records from the Ledger itself into a part: those before the last batch, which is new,
-// or all where that is large.
+// file moves records from the Ledger itself into a part: all but the last batch, which is new, or all if
+// that one is large.
 func (j *Journal) file(ctx context.Context, next *content) error {
 	tail := next.tail()
 	if n := len(tail) - 1; weigh(tail[n:]) <= int64(j.limits.inlineTail) {
@@ -298,7 +160,7 @@ func (j *Journal) file(ctx context.Context, next *content) error {
 	if err != nil {
 		return err
 	}
-	if most := j.limits.parts / 3; int64(len(next.filed)) >= most { // else the next snapshot could find none
+	if most := j.limits.parts / 3; int64(len(next.filed)) >= most { // the next snapshot needs the others
 		return fmt.Errorf("%w: batches take %d parts, of at most %d: take a snapshot", journal.ErrFull, len(next.filed), most)
 	}
 	if err := j.fence(ctx); err != nil {
@@ -318,7 +180,7 @@ func (j *Journal) file(ctx context.Context, next *content) error {
 	return nil
 }
 
-// readParts reads the parts that a Ledger names. It puts their records before those in the Ledger itself,
+// readParts reads the parts that a Ledger names. It adds their records before those in the Ledger itself,
 // and returns the state.
 func (j *Journal) readParts(ctx context.Context, c *content, state []byte) ([]byte, error) {
 	if len(c.parts) > 0 {
@@ -358,7 +220,7 @@ func (j *Journal) readParts(ctx context.Context, c *content, state []byte) ([]by
 	return state, nil
 }
 
-// readPart reads what a part must hold. Errors: *partError where it holds something else.
+// readPart reads a part. Errors: *partError if its content is not the one that the Ledger names.
 func (j *Journal) readPart(ctx context.Context, p part) (data []byte, err error) {
 	err = j.persist(ctx, func() error {
 		object := newLedger(j.partKey(p.Part))
@@ -373,18 +235,18 @@ func (j *Journal) readPart(ctx context.Context, p part) (data []byte, err error)
 		case err == nil && len(data) == 0:
 			return &partError{part: p.Part, is: "shows no spec.data", remedy: applyCRDs}
 		case err != nil || digest(data) != p.Digest:
-			return &partError{part: p.Part, is: "does not hold what the Ledger names"}
+			return &partError{part: p.Part, is: "does not have the content that the Ledger names"}
 		}
 		return nil
 	})
 	return data, err
 }
 
-// partError is a part that is not what the Ledger says.
+// partError says that a part is not the one that the Ledger names.
 type partError struct {
 	part   int64
 	is     string
-	remedy string // empty: to put it back
+	remedy string // empty: put it back
 }
 
 func (e *partError) refuse(key client.ObjectKey) *journal.RefusedError {

@@ -19,7 +19,7 @@ import (
 	"github.com/bourse-dev/bourse/test/raced"
 )
 
-// tight are limits under which each few events make a part, of which there are few.
+// tight are limits with few parts, which a few events fill.
 var tight = limits{parts: 12, part: 400, inlineTail: 120, inlineSnapshot: 60, mergeSize: 150}
 
 // writer is somebody who writes what cannot be packed, and knows what was acknowledged.
@@ -67,7 +67,7 @@ func (w *writer) lives(ctx context.Context, steps int) error {
 			if i%2 == 0 {
 				at, state = before, logged
 			}
-			if err := w.Snapshot(ctx, at, []byte(strings.Join(state, ","))); err != nil && !errors.Is(err, journal.ErrFull) {
+			if err := w.Snapshot(ctx, at, journal.State([]byte(strings.Join(state, ",")))); err != nil && !errors.Is(err, journal.ErrFull) {
 				return err
 			}
 		}
@@ -316,7 +316,7 @@ func oneObjectOnly(t *testing.T, right bool) {
 		t.Errorf("it has %d bytes of space, want %d", size.Space, oneObject)
 	}
 	log := slices.Clone(w.log)
-	if err := w.Snapshot(t.Context(), w.head, []byte(strings.Join(w.log, ","))); err != nil {
+	if err := w.Snapshot(t.Context(), w.head, journal.State([]byte(strings.Join(w.log, ",")))); err != nil {
 		t.Error(err)
 	}
 	if err := w.load(t.Context()); err != nil || len(w.filed)+len(w.content.parts) > 0 || !slices.Equal(w.log, log) {
@@ -359,7 +359,7 @@ func TestFiledWhileASnapshotIsWritten(t *testing.T) {
 			return nil
 		}
 		noise := []byte(strings.Join(log, ","))
-		if err := first.Snapshot(t.Context(), at, noise); err != nil && !errors.Is(err, journal.ErrFull) {
+		if err := first.Snapshot(t.Context(), at, journal.State(noise)); err != nil && !errors.Is(err, journal.ErrFull) {
 			t.Fatal(err)
 		}
 		again := newWriter("b", cluster, interceptor.Funcs{}, t)

@@ -39,7 +39,7 @@ func TestPartsOfAnotherSize(t *testing.T) {
 			add(fmt.Sprintf("%x", digest([]byte(fmt.Sprint(life, i)))))
 		}
 		state[0]++
-		if err := j.Snapshot(t.Context(), head, state); err != nil {
+		if err := j.Snapshot(t.Context(), head, journal.State(state)); err != nil {
 			t.Fatalf("life %d: %v", life, err)
 		}
 		if want := (len(state) + size - 1) / size; len(j.parts) < want || len(j.parts) > want+1 {

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/test/raced"
 )
 
@@ -36,7 +37,7 @@ func TestAQuotaOnceItIsInParts(t *testing.T) {
 			t.Fatalf("append %d: %v", i, err)
 		}
 		if i%8 == 7 {
-			if err := j.Snapshot(t.Context(), head, state); err != nil {
+			if err := j.Snapshot(t.Context(), head, journal.State(state)); err != nil {
 				t.Fatalf("snapshot after %d appends: %v", i, err)
 			}
 		}
@@ -73,7 +74,7 @@ func TestAQuotaBeforeItIsInParts(t *testing.T) {
 			t.Fatalf("append %d: %v", i, err)
 		}
 		if i%8 == 7 {
-			if err := j.Snapshot(t.Context(), head, state); err != nil {
+			if err := j.Snapshot(t.Context(), head, journal.State(state)); err != nil {
 				t.Fatalf("snapshot after %d appends: %v", i, err)
 			}
 		}

@@ -51,7 +51,7 @@ func TestKilledAsItTakesOver(t *testing.T) {
 					return err
 				}
 				second.next = next
-				if err := second.Snapshot(t.Context(), second.head, noise); err == nil || parts < 4 {
+				if err := second.Snapshot(t.Context(), second.head, journal.State(noise)); err == nil || parts < 4 {
 					t.Errorf("%d parts, %v", parts, err)
 				}
 				return nil
@@ -120,8 +120,8 @@ func TestTakenOverBetweenReadAndWriteOfAPart(t *testing.T) {
 	}
 }
 
-// Another agent takes over between two appends of the first, and writes the parts that the first
-// would use next. The first must not write over them, whatever it knows of them.
+// Another agent takes over between two appends of the first, and writes the parts that the first would use
+// next. The first must never overwrite them.
 func TestTakenOverBetweenTwoAppends(t *testing.T) {
 	raced.Skip(t)
 	for steps := range 24 {

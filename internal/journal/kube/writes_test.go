@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/test/raced"
 )
 
@@ -46,7 +47,7 @@ func TestBytesWrittenForAnAppend(t *testing.T) {
 		return data
 	}
 	head, state := load(t, j).Head, noise(2<<20)
-	if err := j.Snapshot(t.Context(), head, state); err != nil {
+	if err := j.Snapshot(t.Context(), head, journal.State(state)); err != nil {
 		t.Fatal(err)
 	}
 	written.Store(0)
@@ -89,7 +90,7 @@ func TestBytesWrittenInFiveMinutes(t *testing.T) {
 				t.Errorf("append %d waited %s", appends, time.Since(begin))
 			}
 			if appends%64 == 0 {
-				if err := j.Snapshot(t.Context(), head, state); err != nil {
+				if err := j.Snapshot(t.Context(), head, journal.State(state)); err != nil {
 					t.Fatal(err)
 				}
 			}

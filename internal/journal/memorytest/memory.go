@@ -2,7 +2,9 @@
 package memorytest
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"sync"
 
 	"github.com/bourse-dev/bourse/internal/journal"
@@ -38,8 +40,12 @@ func (j *Journal) Append(ctx context.Context, after journal.Head, events [][]byt
 }
 
 // Snapshot implements journal.Journal.
-func (j *Journal) Snapshot(ctx context.Context, at journal.Head, state []byte) error {
-	_, err := j.change(ctx, func() error { return j.image.Snapshot(at, state) })
+func (j *Journal) Snapshot(ctx context.Context, at journal.Head, write func(io.Writer) error) error {
+	var state bytes.Buffer
+	if err := write(&state); err != nil {
+		return err
+	}
+	_, err := j.change(ctx, func() error { return j.image.Snapshot(at, state.Bytes()) })
 	return err
 }
 

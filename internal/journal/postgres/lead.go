@@ -6,35 +6,34 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/bourse-dev/bourse/internal/journal/tables"
 )
 
 const (
-	// beat is how often a leader shows that it is alive, and others ask whether they lead now.
+	// beat is how often a leader shows that it is alive, and how often others try to lead.
 	beat = 500 * time.Millisecond
-	// silence is after how long without a beat the server takes the lead away: also from a process that is
-	// stopped, whose kernel still answers for it.
+	// silence is the time without a beat after which the server ends the lead. It also ends that of a
+	// stopped process, whose kernel still answers.
 	silence = 10 * time.Second
-	// deafness is how long a leader waits for the server's answer.
-	deafness = 8 * time.Second
-	// farewell is how long a command waits for the lead of a process that has just ended.
-	farewell = 5 * time.Second
+	// answerTime is how long a leader waits for the server's answer.
+	answerTime = 8 * time.Second
+	// endTime is how long a command waits for the server to notice that the leader has ended.
+	endTime = 5 * time.Second
 )
 
 // leadership is a session that holds, or wants, the lock.
 type leadership struct {
 	mu   sync.Mutex
-	conn *pgx.Conn
+	conn *session
 }
 
-// tryLock takes the lock of the journal if it is free. Its key is made of the schema's name; other databases
-// have other locks.
+// tryLock takes the lock of the journal if it is free. Its key is a hash of the schema's name. Each database
+// has its own locks.
 const tryLock = "SELECT pg_try_advisory_lock(hashtextextended('bourse journal in ' || current_schema(), 0))"
 
-// Lead waits until this process leads, of all that are started on the database. waiting is called
-// once, if another leads now. The lead ends with Close, or when hold says so: hold waits for that,
-// and returns nil only when its ctx ends. Errors: ctx's; of the connection, after which it may be
-// called again.
+// Lead waits until this process leads among all processes on the database. It calls waiting once if
+// another one leads now. hold keeps the lead until it is lost, and returns nil only if its ctx ends. Close
+// gives up the lead. Errors: ctx's; the connection's, after which Lead may be called again.
 func (j *Journal) Lead(ctx context.Context, waiting func()) (hold func(context.Context) error, err error) {
 	leads, err := j.tryLead(ctx)
 	if err == nil && !leads {
@@ -62,17 +61,18 @@ func (j *Journal) tryLead(ctx context.Context) (leads bool, err error) {
 		if j.lead.conn, err = j.connect(ctx); err != nil {
 			return false, err
 		}
-		if _, err := j.lead.conn.Exec(ctx, fmt.Sprintf("SET idle_session_timeout = %d", silence.Milliseconds())); err != nil {
+		if _, err := j.lead.conn.ExecContext(ctx,
+			fmt.Sprintf("SET idle_session_timeout = %d", silence.Milliseconds())); err != nil {
 			return false, j.describe(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, deafness)
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	err = j.lead.conn.QueryRow(ctx, tryLock).Scan(&leads)
+	err = j.lead.conn.QueryRowContext(ctx, tryLock).Scan(&leads)
 	return leads, j.describe(err)
 }
 
-// hold shows the server that this process is alive.
+// hold shows the server that this process is alive, until the lead is lost.
 func (j *Journal) hold(ctx context.Context) error {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
@@ -83,7 +83,7 @@ func (j *Journal) hold(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		if err := j.lead.beat(); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("the lead of %s is lost, another broker may have it: %w", j.Where(), err)
+			return fmt.Errorf("the lead of %s is lost, and another broker may have it: %w", j.Where, err)
 		}
 	}
 }
@@ -94,23 +94,22 @@ func (l *leadership) beat() error {
 	if l.conn == nil {
 		return nil // closed
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), deafness)
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()
-	err := l.conn.Ping(ctx)
+	err := l.conn.PingContext(ctx)
 	if err != nil {
-		hangUp(l.conn)
-		l.conn = nil
+		l.drop()
 	}
 	return err
 }
 
-// alone takes the lead, or says that another has it. The server may not have noticed yet that a
-// process has ended, so it asks for a while.
+// alone takes the lead. It tries for a while, because the server may not have noticed yet that the leader
+// has ended. Errors: *journal.RefusedError if another process leads.
 func (j *Journal) alone(ctx context.Context) error {
-	for until := time.Now().Add(farewell); ; {
+	for until := time.Now().Add(endTime); ; {
 		leads, err := j.tryLead(ctx)
 		if err == nil && !leads && time.Now().After(until) {
-			err = j.refused("a broker leads it", remedyInUse)
+			err = tables.Refused(j.Where, tables.RemedyInUse, "a broker leads it")
 		}
 		if err != nil || leads {
 			return err
@@ -126,6 +125,10 @@ func (j *Journal) alone(ctx context.Context) error {
 func (l *leadership) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	hangUp(l.conn)
+	l.drop()
+}
+
+func (l *leadership) drop() {
+	_ = l.conn.Close()
 	l.conn = nil
 }

@@ -83,7 +83,7 @@ func history(t testing.TB, j *postgres.Journal, rounds int) journaltest.Content 
 			content.Head, err = j.Append(t.Context(), content.Head, [][]byte{fmt.Appendf(nil, "event %d", i), make([]byte, 500)})
 		}
 		if err == nil && i == rounds/2 {
-			err = j.Snapshot(t.Context(), content.Head, make([]byte, 5000))
+			err = j.Snapshot(t.Context(), content.Head, journal.State(make([]byte, 5000)))
 		}
 	}
 	if err == nil {
@@ -95,8 +95,8 @@ func history(t testing.TB, j *postgres.Journal, rounds int) journaltest.Content 
 	return content
 }
 
-// Whoever loaded last writes. Everybody else has lost the right to, however they come to try it:
-// also before the new writer has written anything.
+// The process that loaded last writes. All others may no longer write, in any way, even before the new writer
+// has written.
 func TestOnlyTheLastToLoadWrites(t *testing.T) {
 	t.Parallel()
 	_, url := server.Schema(t)
@@ -109,7 +109,7 @@ func TestOnlyTheLastToLoadWrites(t *testing.T) {
 		!strings.Contains(err.Error(), "another broker took over") {
 		t.Errorf("append: %v, want ErrConflict", err)
 	}
-	if err := stalled.Snapshot(t.Context(), head, []byte("late")); !errors.Is(err, journal.ErrConflict) {
+	if err := stalled.Snapshot(t.Context(), head, journal.State([]byte("late"))); !errors.Is(err, journal.ErrConflict) {
 		t.Errorf("snapshot: %v, want ErrConflict", err)
 	}
 	if _, err := stalled.NewLineage(t.Context(), head); !errors.Is(err, journal.ErrConflict) {
@@ -161,7 +161,7 @@ func TestLead(t *testing.T) {
 	if _, err := open(t, url).AcceptLoss(t.Context()); !isRefused(err, "a broker leads it") {
 		t.Errorf("accept-loss under a leader: %v", err)
 	}
-	if err := open(t, url).Begin(t.Context(), head, []byte("state")); !isRefused(err, "a broker leads it") {
+	if err := open(t, url).Begin(t.Context(), head, journal.State([]byte("state"))); !isRefused(err, "a broker leads it") {
 		t.Errorf("restore under a leader: %v", err)
 	}
 	// As the server does with a leader that it does not hear from.
@@ -191,7 +191,7 @@ func isRefused(err error, found string) bool {
 	return ok && strings.Contains(refused.Found, found) && refused.Remedy != ""
 }
 
-// Whatever somebody does to the tables, or to what they are kept in, is refused, and changes nothing.
+// Any damage to the tables, or another place, is refused, and the refusal changes nothing.
 func TestDamageIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ statements, found string }{
@@ -276,8 +276,8 @@ func TestServersThatForget(t *testing.T) {
 		"postgres://broker:secret@/market?host=/none"} {
 		j, err := postgres.New(url)
 		if err == nil {
-			if !strings.Contains(j.Where(), "broker@") {
-				t.Errorf("it is called %s", j.Where())
+			if !strings.Contains(j.Where, "broker@") {
+				t.Errorf("it is called %s", j.Where)
 			}
 			_, err = journaltest.Read(t.Context(), j)
 		}

@@ -7,21 +7,22 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/bourse-dev/bourse/internal/journal"
+	"github.com/bourse-dev/bourse/internal/journal/tables"
 )
 
-// oldest is the first PostgreSQL that has what Lead needs (idle_session_timeout), as server_version_num.
+// oldest is the first PostgreSQL with idle_session_timeout, which Lead needs, as server_version_num.
 const oldest = 140000
 
-// place is what tells this database from a copy of it: server, database and timeline.
+// place tells this database from a copy of it: server, database and timeline.
 const place = `(SELECT concat_ws('/', s.system_identifier, d.oid, left(pg_walfile_name(pg_current_wal_lsn()), 8))
 	FROM pg_control_system() s, pg_database d WHERE d.datname = current_database())`
 
-// session is what our sessions ask of the server, unless the URL says otherwise: that what is
-// committed is kept, and that nobody who stands still or is cut off keeps others waiting for what
-// he has locked.
-var session = map[string]string{
+// parameters are the settings of our sessions, unless the URL sets others. Commits are durable, and a
+// session that is stalled or cut off does not keep its locks for long.
+var parameters = map[string]string{
 	"synchronous_commit": "on",
 	"application_name":   "bourse broker",
 
@@ -31,9 +32,9 @@ var session = map[string]string{
 	"tcp_keepalives_idle":                 "10s",
 }
 
-// New returns the journal in the database of a URL, postgres://USER@HOST/DATABASE?KEY=VALUE, with the keys of
-// libpq; a password is better in PGPASSWORD or ~/.pgpass than in it. Several hosts may be named. The first
-// Load makes the tables. An error does not repeat the URL's password.
+// New returns the journal in the database of a URL, postgres://USER@HOST/DATABASE?KEY=VALUE, with the keys
+// and the several hosts that libpq allows. Put a password into PGPASSWORD or ~/.pgpass rather than into the
+// URL. The first Load creates the tables. No error contains the password.
 func New(url string) (*Journal, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -42,62 +43,69 @@ func New(url string) (*Journal, error) {
 	switch said := config.RuntimeParams["synchronous_commit"]; said {
 	case "", "on", "remote_apply":
 	default:
-		return nil, fmt.Errorf("synchronous_commit=%s loses what was acknowledged, want on or remote_apply", said)
+		return nil, fmt.Errorf("synchronous_commit=%s loses acknowledged events, want on or remote_apply", said)
 	}
-	for name, value := range session {
+	for name, value := range parameters {
 		if config.RuntimeParams[name] == "" {
 			config.RuntimeParams[name] = value
 		}
 	}
-	return &Journal{config: config}, nil
+	return &Journal{config: config, Journal: tables.Journal{Options: tables.Options{
+		Queries: queries, PartSize: partSize, Patience: patience,
+		Where: fmt.Sprintf("postgres://%s@%s/%s", config.User, config.Host, config.Database), // without its password
+	}}}, nil
 }
 
-// connect opens a session with a server that keeps what it says it committed.
-func (j *Journal) connect(ctx context.Context) (*pgx.Conn, error) {
+// connect opens a session with a server whose commits are durable.
+func (j *Journal) connect(ctx context.Context) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	conn, err := pgx.ConnectConfig(ctx, j.config)
-	if err == nil {
-		if err = j.trust(ctx, conn); err == nil {
-			return conn, nil
-		}
-		hangUp(conn)
+	pool := stdlib.OpenDB(*j.config)
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		return nil, j.describe(errors.Join(err, pool.Close()))
 	}
-	return nil, j.describe(err)
+	s := &session{Conn: conn, pool: pool, where: j.Where}
+	if err := j.trust(ctx, s); err != nil {
+		_ = s.Close()
+		return nil, j.describe(err)
+	}
+	return s, nil
 }
 
-// trust refuses a server that does not keep what it commits.
-func (j *Journal) trust(ctx context.Context, conn *pgx.Conn) error {
+// trust refuses a server whose commits are not durable.
+func (j *Journal) trust(ctx context.Context, s *session) error {
 	var version int
 	var fsync, pages, commit string
 	var replica bool
 	var schema *string
-	err := conn.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('fsync'), current_setting('full_page_writes'),
-		current_setting('synchronous_commit'), pg_is_in_recovery(), current_schema()`).Scan(&version, &fsync, &pages, &commit, &replica, &schema)
-	switch {
+	row := s.QueryRowContext(ctx, `SELECT current_setting('server_version_num')::int, current_setting('fsync'),
+		current_setting('full_page_writes'), current_setting('synchronous_commit'), pg_is_in_recovery(),
+		current_schema()`)
+	switch err := row.Scan(&version, &fsync, &pages, &commit, &replica, &schema); {
 	case err != nil:
 		return err
 	case version < oldest:
 		return j.refused("its version is older than PostgreSQL 14", "upgrade it")
 	case fsync != "on":
-		return j.refused("the server runs with fsync = off: what it commits is lost with its machine",
+		return j.refused("the server runs with fsync = off: its commits are lost with its machine",
 			"set fsync = on in postgresql.conf and reload it")
 	case pages != "on":
 		return j.refused("the server runs with full_page_writes = off: a page torn by a crash stays torn",
 			"set full_page_writes = on in postgresql.conf and reload it")
 	case commit != "on" && commit != "remote_apply":
 		return j.refused("our session has synchronous_commit = "+commit,
-			"connect without a pooler, which drops what a session asks for")
+			"connect without a pooler, which drops the settings of a session")
 	case replica:
 		return j.refused("the server is a replica, which cannot be written to",
 			"name the primary, or several hosts and target_session_attrs=read-write")
 	case schema == nil:
-		return j.refused("there is no schema to make tables in", "make the one that search_path names: CREATE SCHEMA")
+		return j.refused("there is no schema to create tables in", "create the one that search_path names: CREATE SCHEMA")
 	}
 	return nil
 }
 
-// describe tells a damaged journal from one that cannot be reached.
+// describe returns the error for a damaged journal, or for one that cannot be reached.
 func (j *Journal) describe(err error) error {
 	if err == nil {
 		return nil
@@ -109,9 +117,9 @@ func (j *Journal) describe(err error) error {
 		said.Code[:2] == "XX" { // corrupted pages and indexes among them
 		return j.refused(said.Message, remedyDamage)
 	}
-	return fmt.Errorf("open journal %s: %w", j.Where(), err)
+	return fmt.Errorf("open journal %s: %w", j.Where, err)
 }
 
 func (j *Journal) refused(found, remedy string) error {
-	return &journal.RefusedError{Where: j.Where(), Found: found, Remedy: remedy}
+	return tables.Refused(j.Where, remedy, "%s", found)
 }

@@ -45,7 +45,7 @@ func BenchmarkLoad(b *testing.B) {
 		b.Fatal(err)
 	}
 	head := content.Head
-	if err := j.Snapshot(b.Context(), head, make([]byte, 32<<20)); err != nil {
+	if err := j.Snapshot(b.Context(), head, journal.State(make([]byte, 32<<20))); err != nil {
 		b.Fatal(err)
 	}
 	events := make([][]byte, 50)

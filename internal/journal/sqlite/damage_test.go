@@ -12,11 +12,12 @@ import (
 
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/journal/journaltest"
+	"github.com/bourse-dev/bourse/internal/journal/tables"
 )
 
-// TestDamage flips a bit of, and cuts, each file of a journal at one offset after the other. Whatever
-// is damaged, Load returns all that was acknowledged or refuses, and in refusing changes nothing.
-// JOURNAL_DAMAGE_STEP=1 tries every offset; the default tries enough to finish in seconds.
+// TestDamage flips a bit of each file of a journal, and cuts the file, at one offset after the other. After
+// any damage, Load returns all acknowledged events or refuses, and a refusal changes nothing.
+// JOURNAL_DAMAGE_STEP=1 tries every offset. The default tries enough to finish in seconds.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -96,11 +97,11 @@ func (d *damage) load(damaged files, how string, offset int) {
 func (d *damage) goOn(j *Journal, how string, offset int) {
 	d.t.Helper()
 	for range 3 {
-		if _, err := j.Append(d.t.Context(), j.head, [][]byte{make([]byte, 6000)}); err != nil {
+		if _, err := j.Append(d.t.Context(), headOf(j), [][]byte{make([]byte, 6000)}); err != nil {
 			d.t.Fatalf("%s at %d: loaded, but: %v", how, offset, err)
 		}
 	}
-	head := j.head
+	head := headOf(j)
 	if got, err := journaltest.Read(d.t.Context(), j); err != nil || got.Head != head {
 		d.t.Fatalf("%s at %d: loaded and appended to, then: %v", how, offset, err)
 	}
@@ -109,8 +110,8 @@ func (d *damage) goOn(j *Journal, how string, offset int) {
 // A torn write is one that was never acknowledged: it is cut.
 func TestTornTailIsCut(t *testing.T) {
 	j := history(t, filepath.Join(t.TempDir(), "j"), 3)
-	want, before := j.head, readFiles(t, j.path)
-	if _, err := j.Append(t.Context(), j.head, [][]byte{make([]byte, 10_000)}); err != nil {
+	want, before := headOf(j), readFiles(t, j.path)
+	if _, err := j.Append(t.Context(), headOf(j), [][]byte{make([]byte, 10_000)}); err != nil {
 		t.Fatal(err)
 	}
 	after := readFiles(t, j.path)
@@ -129,16 +130,16 @@ func TestTornTailIsCut(t *testing.T) {
 // Power fails: the head file, which is not synced, is as old as the last snapshot.
 func TestHeadFileMayLag(t *testing.T) {
 	j := history(t, filepath.Join(t.TempDir(), "j"), 5)
-	if err := j.Snapshot(t.Context(), j.head, []byte("state")); err != nil {
+	if err := j.Snapshot(t.Context(), headOf(j), journal.State([]byte("state"))); err != nil {
 		t.Fatal(err)
 	}
 	lagging := readFiles(t, j.path)[".head"]
 	for range 10 {
-		if _, err := j.Append(t.Context(), j.head, [][]byte{[]byte("event")}); err != nil {
+		if _, err := j.Append(t.Context(), headOf(j), [][]byte{[]byte("event")}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want, left := j.head, readFiles(t, j.path)
+	want, left := headOf(j), readFiles(t, j.path)
 	j.Close()
 	left[".head"] = lagging
 	left.write(t, j.path)
@@ -152,11 +153,11 @@ func TestReplacedFilesAreRefused(t *testing.T) {
 	folder := t.TempDir()
 	j := history(t, filepath.Join(folder, "j"), 6)
 	older := readFiles(t, j.path)
-	if _, err := j.Append(t.Context(), j.head, [][]byte{[]byte("acknowledged")}); err != nil {
+	if _, err := j.Append(t.Context(), headOf(j), [][]byte{[]byte("acknowledged")}); err != nil {
 		t.Fatal(err)
 	}
 	newest := readFiles(t, j.path)
-	if err := j.Snapshot(t.Context(), j.head, []byte("state")); err != nil {
+	if err := j.Snapshot(t.Context(), headOf(j), journal.State([]byte("state"))); err != nil {
 		t.Fatal(err)
 	}
 	snapshot := readFiles(t, j.path)
@@ -243,8 +244,8 @@ func acceptLossOf(t *testing.T, path string) {
 // longer be mistaken for it.
 func TestAcceptLoss(t *testing.T) {
 	j := history(t, filepath.Join(t.TempDir(), "j"), 6)
-	kept, older := j.head, readFiles(t, j.path)
-	if _, err := j.Append(t.Context(), j.head, [][]byte{[]byte("lost")}); err != nil {
+	kept, older := headOf(j), readFiles(t, j.path)
+	if _, err := j.Append(t.Context(), headOf(j), [][]byte{[]byte("lost")}); err != nil {
 		t.Fatal(err)
 	}
 	newer := readFiles(t, j.path)
@@ -265,11 +266,11 @@ func TestAcceptLoss(t *testing.T) {
 
 func TestNewerFormatIsRefused(t *testing.T) {
 	j := history(t, filepath.Join(t.TempDir(), "j"), 3)
-	if _, err := j.db.ExecContext(t.Context(), "PRAGMA user_version = 2"); err != nil {
+	if _, err := databaseOf(j).ExecContext(t.Context(), "PRAGMA user_version = 2"); err != nil {
 		t.Fatal(err)
 	}
 	_, err := journaltest.Read(t.Context(), j)
-	wantRefused(t, err, j.path, remedyNewer)
+	wantRefused(t, err, j.path, tables.RemedyNewer)
 }
 
 // Byte 18 of a database says who may write it: all else of it can be read and verified.
@@ -299,7 +300,7 @@ func TestForgeryIsRefused(t *testing.T) {
 	} {
 		t.Run(forgery, func(t *testing.T) {
 			j := history(t, filepath.Join(t.TempDir(), "j"), 6)
-			if _, err := j.db.ExecContext(t.Context(), forgery); err != nil {
+			if _, err := databaseOf(j).ExecContext(t.Context(), forgery); err != nil {
 				t.Fatal(err)
 			}
 			_, err := journaltest.Read(t.Context(), j)

@@ -11,35 +11,33 @@ import (
 	"github.com/bourse-dev/bourse/internal/journal"
 )
 
-// headFile keeps the head outside of the database, because a database cannot tell that it lost its
-// last transactions: SQLite takes a flipped bit in its WAL for the end of the WAL, drops every
-// committed row behind it and reports a healthy database; and an older copy of the files put back is
-// healthy by any measure.
+// headFile keeps the head outside of the database, because SQLite cannot notice that it lost its last
+// transactions. It takes a flipped bit in its WAL for the end of the WAL, drops every later commit and
+// reports a healthy database. An older copy of the files is healthy, too.
 //
-// Two slots are written in turn, so a torn write leaves the other. A slot is written after the commit
-// that it names and is not synced. So it may lag behind the database, when power fails, but never
-// lead it: a head file that names what the database does not have is proof of a loss. When only the
-// process dies it does not even lag, since the kernel has it. It is synced where a lag would leave
-// nothing to compare: before a snapshot drops the records that an older slot names, and when a
-// lineage begins.
+// Two slots are written in turn, so that a torn write leaves the other. A slot is written after the
+// commit that it names, and is not synced. So after a power failure it may lag behind the database, but
+// it never leads: a head that the database does not have proves a loss. If only the process dies, the
+// kernel has the write, and nothing lags. The file is synced before a snapshot drops the records that an
+// older slot names, and when a lineage begins.
 type headFile struct {
 	*os.File
 	writes uint64 // of the newest slot; the next write goes to slot writes%2
 }
 
-// A slot has a sector of its own: disks write no less at once.
+// A slot has its own sector: a disk never writes less at once.
 const slotSize = 512
 
 var slotMagic = []byte("bourse\x00\x01")
 
-// mark is what a head file says.
+// mark is the content of a head file.
 type mark struct {
-	head    *journal.Head // nil: there is no file, or an empty one, or it is damaged
+	head    *journal.Head // nil: the file is missing, empty or damaged
 	damaged bool
 	writes  uint64
 }
 
-// readHeadFile returns what the newest valid slot says.
+// readHeadFile returns the newest valid slot.
 func readHeadFile(path string) (said mark, err error) {
 	content, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -74,8 +72,8 @@ func (f *headFile) write(head journal.Head) error {
 	return nil
 }
 
-// encodeSlot lays out: magic and version, 8 bytes; number of the write, 8; revision, 8; hash, 32;
-// lineage after its length, 1 byte; zeros; SHA-256 of all that.
+// encodeSlot writes the magic and version (8 bytes), the number of the write (8), the revision (8), the
+// hash (32), the length of the lineage (1), the lineage, zeros, and the SHA-256 of all that.
 func encodeSlot(head journal.Head, writes uint64) ([]byte, error) {
 	if len(head.Lineage) > 255 {
 		return nil, fmt.Errorf("lineage of %d bytes, want at most 255", len(head.Lineage))

@@ -1,136 +1,167 @@
 // Package sqlite keeps a journal in an SQLite file: the broker's default.
 //
 // A journal at PATH consists of PATH, PATH-wal (while it is open, and after a crash) and PATH.head,
-// which guards against what SQLite cannot notice itself (see headFile). An append is one INSERT in
-// WAL mode with synchronous=FULL: durable when it returns.
+// which detects losses that SQLite cannot notice (see headFile). An append is one INSERT in WAL mode
+// with synchronous=FULL: durable when it returns.
 package sqlite
 
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
+	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/bourse-dev/bourse/internal/journal"
+	"github.com/bourse-dev/bourse/internal/journal/tables"
 )
 
-// Journal is a journal.Journal in a file. One process has it at a time: the lock is SQLite's own and
-// ends with the process.
+// Journal is a journal.Journal in a file. One process uses it at a time: SQLite's own lock ends with
+// the process.
 type Journal struct {
+	tables.Journal
 	path string
-
-	// whole is held by everything but Append, and longer than mu: a snapshot is written in pieces,
-	// between which appends go on.
-	whole sync.Mutex
-
-	appending sync.Mutex // guards what follows; it comes before mu
-	encoded   []byte     // the last batch: the next one takes its memory
-
-	mu         sync.Mutex // guards what follows
-	db         *database  // nil until loaded
-	mark       *headFile
-	base, head journal.Head
-	failed     error // sticks: see journal.Journal on outcomes that are not known
 }
 
 var _ journal.Journal = (*Journal)(nil)
 
 // New returns the journal at path. Its folder must exist; the first Load makes the files.
-func New(path string) *Journal { return &Journal{path: path} }
+func New(path string) *Journal {
+	return &Journal{path: path, Journal: tables.Journal{Options: tables.Options{
+		Queries: queries, Where: path, PartSize: partSize, FailsForGood: true,
+	}}}
+}
 
-// mostEncoded is how many bytes of memory a journal keeps for the next batch.
-const mostEncoded = 1 << 20
+// Load implements journal.Journal.
+func (j *Journal) Load(ctx context.Context, onSnapshot tables.OnSnapshot, onRecord tables.OnRecord) (journal.Head,
+	error) {
+	return j.load(ctx, onSnapshot, onRecord, false)
+}
 
-// Append implements journal.Journal.
-func (j *Journal) Append(ctx context.Context, after journal.Head, events [][]byte) (journal.Head, error) {
-	j.appending.Lock()
-	defer j.appending.Unlock()
-	encoded, err := journal.Encode(j.encoded[:0], events)
+// AcceptLoss makes a journal usable that verifies but differs from its head file: an older copy, a
+// backup, a damaged WAL. It starts a new lineage and returns its head. No other process may have the
+// journal open. Errors: as Load; os.ErrNotExist, wrapped, if there is no journal.
+func (j *Journal) AcceptLoss(ctx context.Context) (head journal.Head, err error) {
+	defer func() { err = errors.Join(err, j.Close()) }()
+	if _, err := os.Stat(j.path); err != nil {
+		return head, err
+	}
+	if head, err = j.load(ctx, tables.IgnoreState, tables.IgnoreRecord, true); err != nil {
+		return head, err
+	}
+	return j.NewLineage(ctx, head)
+}
+
+// Begin makes a journal without events begin at the snapshot of another journal. Errors: ErrConflict
+// if the journal has events; otherwise as Load and Snapshot.
+func (j *Journal) Begin(ctx context.Context, at journal.Head, write func(io.Writer) error) error {
+	if _, err := j.Load(ctx, tables.IgnoreState, tables.IgnoreRecord); err != nil {
+		return err
+	}
+	return j.BeginAt(ctx, at, write)
+}
+
+// Read verifies and replays the journal like Load, but changes no file and does not open j. No other
+// process may have the journal open. Errors: as Load; os.ErrNotExist, wrapped, if there is no journal.
+func (j *Journal) Read(ctx context.Context, onSnapshot tables.OnSnapshot, onRecord tables.OnRecord) (journal.Head,
+	error) {
+	found, said, err := j.verify(ctx, onSnapshot, onRecord)
+	if err == nil && !found.fresh {
+		err = found.compare(j.path, said)
+	}
+	if err == nil && found.fresh {
+		err = &os.PathError{Op: "read journal", Path: j.path, Err: os.ErrNotExist}
+	}
 	if err != nil {
 		return journal.Head{}, err
 	}
-	if cap(encoded) <= mostEncoded {
-		j.encoded = encoded // SQLite copies it
-	}
-	return j.advance(ctx, after, after.Next(len(events), encoded), func(ctx context.Context, next journal.Head) error {
-		_, err := j.db.insert.ExecContext(ctx, int64(next.Revision), next.Hash[:], encoded)
-		return err
-	})
+	return found.Head, nil
 }
 
-// NewLineage implements journal.Journal. A crash in the middle may leave a journal that is refused:
-// its caller accepts a loss anyhow, and does so again.
-func (j *Journal) NewLineage(ctx context.Context, after journal.Head) (journal.Head, error) {
-	j.whole.Lock()
-	defer j.whole.Unlock()
-	next, err := j.advance(ctx, after, after.Renew(), func(ctx context.Context, next journal.Head) error {
-		j.base.Lineage = next.Lineage
-		_, err := j.db.ExecContext(ctx, "UPDATE base SET lineage = ?", next.Lineage)
-		return err
-	})
-	if err != nil {
-		return journal.Head{}, err
-	}
-	return next, j.write(context.WithoutCancel(ctx), func(context.Context) error { return j.mark.Sync() })
-}
-
-// advance moves the head: first by committing, then by marking it.
-func (j *Journal) advance(ctx context.Context, after, next journal.Head, commit func(context.Context,
-	journal.Head) error) (journal.Head, error) {
-	err := j.write(ctx, func(ctx context.Context) error {
-		if after != j.head {
-			return fmt.Errorf("write after %v, but the head is %v: %w", after, j.head, journal.ErrConflict)
+func (j *Journal) load(ctx context.Context, onSnapshot tables.OnSnapshot, onRecord tables.OnRecord,
+	lossy bool) (journal.Head, error) {
+	return j.Open(func() (tables.Database, journal.Head, journal.Head, error) {
+		found, said, err := j.verify(ctx, onSnapshot, onRecord)
+		if err == nil && !lossy {
+			err = found.compare(j.path, said)
 		}
-		if err := commit(ctx, next); err != nil {
-			return err
+		if err != nil {
+			return nil, journal.Head{}, journal.Head{}, err
 		}
-		j.head = next
-		return j.mark.write(next)
+		db, err := j.open(ctx, found, said.writes)
+		if err == nil && !lossy {
+			err = errors.Join(db.mark.write(found.Head), db.mark.Sync())
+		}
+		if err != nil && db != nil {
+			err = errors.Join(err, db.Close())
+		}
+		return db, found.Base, found.Head, describe(j.path, err)
 	})
-	if err != nil {
-		return journal.Head{}, err
-	}
-	return next, nil
 }
 
-// write makes one short change. ctx counts only until it begins: nobody would know the outcome of a
-// commit that was interrupted.
-func (j *Journal) write(ctx context.Context, change func(context.Context) error) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if err := errors.Join(j.failed, ctx.Err()); err != nil {
+// verify verifies the journal on a connection that cannot write. It reads the head file first: an append
+// in between must not make the head file seem to lead.
+func (j *Journal) verify(ctx context.Context, onSnapshot tables.OnSnapshot, onRecord tables.OnRecord) (*content, mark,
+	error) {
+	said, err := readHeadFile(j.path + ".head")
+	if err != nil {
+		return nil, mark{}, err
+	}
+	found, err := verify(ctx, j.path, said.head, onSnapshot, onRecord)
+	return found, said, err
+}
+
+// open opens the verified journal for writing.
+func (j *Journal) open(ctx context.Context, found *content, writes uint64) (db *database, err error) {
+	// SQLite would create the file with another mode. It gives this mode to the files beside it.
+	if file, err := os.OpenFile(j.path, os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+		file.Close()
+	} else if !errors.Is(err, os.ErrExist) {
+		return nil, err
+	}
+	if db, err = open(ctx, j.path, "rw"); err != nil {
+		return nil, err
+	}
+	if err := db.configure(ctx); err != nil {
+		return db, err
+	}
+	os.Remove(j.path + "-shm") // it is verify's, and no longer used
+	if found.fresh {
+		if found.Head, err = db.create(ctx); err != nil {
+			return db, err
+		}
+		found.Base = found.Head
+	}
+	// From here on nobody else can write. Since verify somebody could.
+	if err := db.expect(ctx, int64(found.Head.Revision),
+		"SELECT max(revision) FROM (SELECT revision FROM base UNION ALL SELECT max(revision) FROM records)"); err != nil {
+		return db, tables.Refused(j.path, tables.RemedyInUse, "another process writes to it: %v", err)
+	}
+	// A file that cannot be written must be an error now, not at the first append.
+	if _, err := db.ExecContext(ctx, "UPDATE base SET lineage = lineage"); err != nil {
+		return db, err
+	}
+	// A killed process may leave commits that were never synced. Load must not return events that can
+	// still get lost, and the head file must not name them. This syncs WAL and database.
+	var busy, frames, moved int
+	if err := db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &frames, &moved); err != nil ||
+		busy != 0 {
+		return db, errors.Join(err, errors.New("the WAL could not be moved into the database"))
+	}
+	if db.insert, err = db.PrepareContext(ctx, "INSERT INTO records VALUES (?, ?, ?)"); err != nil {
+		return db, err
+	}
+	if db.mark, err = openHeadFile(j.path+".head", writes); err != nil {
+		return db, err
+	}
+	return db, syncFolder(filepath.Dir(j.path))
+}
+
+// syncFolder makes the names of new files durable.
+func syncFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
 		return err
 	}
-	if j.db == nil {
-		return journal.ErrNotLoaded
-	}
-	err := change(context.WithoutCancel(ctx))
-	if err != nil && !errors.Is(err, journal.ErrConflict) {
-		j.failed = fmt.Errorf("journal %s failed, end the process: %w", j.path, err)
-		return j.failed
-	}
-	return err
-}
-
-// Size implements journal.Journal: there is no bound.
-func (j *Journal) Size() journal.Size { return journal.Size{} }
-
-// Close implements journal.Journal.
-func (j *Journal) Close() error {
-	j.whole.Lock()
-	defer j.whole.Unlock()
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.close()
-}
-
-func (j *Journal) close() (err error) {
-	if j.mark != nil {
-		err = j.mark.Close()
-	}
-	if j.db != nil {
-		err = errors.Join(err, j.db.close())
-	}
-	j.db, j.mark = nil, nil
-	return err
+	return errors.Join(folder.Sync(), folder.Close())
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/journal/journaltest"
+	"github.com/bourse-dev/bourse/internal/journal/tables"
 )
 
 func TestMain(m *testing.M) {
@@ -50,6 +51,16 @@ func (f files) write(t testing.TB, path string) {
 			t.Fatal(err)
 		}
 	}
+}
+
+func databaseOf(j *Journal) *database {
+	db, _ := j.Loaded()
+	return db.(*database)
+}
+
+func headOf(j *Journal) journal.Head {
+	_, head := j.Loaded()
+	return head
 }
 
 func TestConformance(t *testing.T) {
@@ -98,7 +109,7 @@ func history(t testing.TB, path string, rounds int) *Journal {
 			content.Head, err = j.Append(t.Context(), content.Head, [][]byte{fmt.Appendf(nil, "event %d", i), make([]byte, 500)})
 		}
 		if err == nil && i == rounds/2 {
-			err = j.Snapshot(t.Context(), content.Head, make([]byte, 5000))
+			err = j.Snapshot(t.Context(), content.Head, journal.State(make([]byte, 5000)))
 		}
 	}
 	if err != nil {
@@ -114,7 +125,7 @@ func TestCommitsAreSynced(t *testing.T) {
 		"PRAGMA journal_mode": "wal",
 		"PRAGMA locking_mode": "exclusive",
 	} {
-		if err := j.db.expect(t.Context(), want, query); err != nil {
+		if err := databaseOf(j).expect(t.Context(), want, query); err != nil {
 			t.Error(err)
 		}
 	}
@@ -150,8 +161,8 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	first := history(t, path, 3)
 	second := New(path)
 	_, err := journaltest.Read(t.Context(), second)
-	wantRefused(t, err, path, remedyInUse)
-	if _, err := first.Append(t.Context(), first.head, [][]byte{[]byte("still")}); err != nil {
+	wantRefused(t, err, path, tables.RemedyInUse)
+	if _, err := first.Append(t.Context(), headOf(first), [][]byte{[]byte("still")}); err != nil {
 		t.Error(err)
 	}
 	first.Close()
@@ -182,7 +193,7 @@ func TestSizeIsBounded(t *testing.T) {
 			}
 		}
 		if err == nil {
-			err = j.Snapshot(t.Context(), content.Head, make([]byte, 1<<20))
+			err = j.Snapshot(t.Context(), content.Head, journal.State(make([]byte, 1<<20)))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -195,7 +206,7 @@ func TestSizeIsBounded(t *testing.T) {
 		t.Errorf("%d bytes after 5 snapshots, %d after 20", after5, grown)
 	}
 	for table, want := range map[string]int64{"records": 0, "state": 4} {
-		if err := j.db.expect(t.Context(), want, "SELECT count(*) FROM "+table); err != nil {
+		if err := databaseOf(j).expect(t.Context(), want, "SELECT count(*) FROM "+table); err != nil {
 			t.Error(err)
 		}
 	}
@@ -205,12 +216,12 @@ func TestSizeIsBounded(t *testing.T) {
 func TestFailureSticks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "j")
 	j := history(t, path, 3)
-	head := j.head
-	j.mark.Close() // the next commit succeeds, and cannot be marked
+	head := headOf(j)
+	databaseOf(j).mark.Close() // the next commit succeeds, and cannot be marked
 	if _, err := j.Append(t.Context(), head, [][]byte{[]byte("unknown")}); err == nil {
 		t.Fatal("append succeeded without a head file")
 	}
-	for _, after := range []journal.Head{head, j.head} {
+	for _, after := range []journal.Head{head, headOf(j)} {
 		if _, err := j.Append(t.Context(), after, [][]byte{[]byte("next")}); err == nil ||
 			errors.Is(err, journal.ErrConflict) {
 			t.Errorf("append after a failure: %v", err)
@@ -232,8 +243,8 @@ func TestFailureSticks(t *testing.T) {
 func TestAppendsGoOnDuringSnapshot(t *testing.T) {
 	t.Parallel()
 	j := history(t, filepath.Join(t.TempDir(), "j"), 3)
-	at, done := j.head, make(chan error)
-	go func() { done <- j.Snapshot(t.Context(), at, make([]byte, 64<<20)) }()
+	at, done := headOf(j), make(chan error)
+	go func() { done <- j.Snapshot(t.Context(), at, journal.State(make([]byte, 64<<20))) }()
 	appended := 0
 	for head := at; ; appended++ {
 		select {

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
@@ -47,13 +48,13 @@ func (e Excess) TakeBack(ctx context.Context, r client.Reader, w client.Writer, 
 		p := &pods.Items[i]
 		pod[client.ObjectKeyFromObject(p)] = p
 		s := shadow[client.ObjectKeyFromObject(p)]
-		if !over(p.Status.Phase) {
+		if !kubeobject.HasEnded(p.Status.Phase) {
 			ends := p.DeletionTimestamp != nil || s == nil || s.DeletionTimestamp != nil
 			running = append(running, liqo.Running{ObjectMeta: p.ObjectMeta, Spec: &p.Spec, First: ends})
 		}
 	}
 	for key, s := range shadow {
-		if pod[key] == nil && s.DeletionTimestamp == nil && !over(s.Status.Phase) {
+		if pod[key] == nil && s.DeletionTimestamp == nil && !kubeobject.HasEnded(s.Status.Phase) {
 			running = append(running, liqo.Running{ObjectMeta: s.ObjectMeta, Spec: &s.Spec.Pod})
 		}
 	}
@@ -99,8 +100,4 @@ func begun(p *corev1.Pod) time.Time {
 		at = at.Add(-time.Duration(*g) * time.Second)
 	}
 	return at
-}
-
-func over(phase corev1.PodPhase) bool {
-	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }

@@ -8,8 +8,6 @@ package grant
 
 import (
 	"context"
-	"crypto/sha256"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +17,6 @@ import (
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +31,8 @@ type Owed struct {
 	Resources api.Resources
 	// Reservations are the IDs in the sum, sorted.
 	Reservations []string
+	// Unguarded: the admission policies do not hold the consumer now. Its grant does not grow.
+	Unguarded bool
 }
 
 // Granter writes the status of our class's slices.
@@ -42,8 +41,8 @@ type Granter struct {
 	Cluster string
 	// Owed returns the grant for the account with this slice; false if the Ledger has no such account.
 	Owed func(ctx context.Context, consumer, slice string) (Owed, bool, error)
-	// Region returns the region label of the virtual node; empty if unknown.
-	Region func() string
+	// Properties returns those of this cluster's card. Region and architecture become labels of the virtual node.
+	Properties func() api.Properties
 	// Pool returns the SharingPolicy's entry for a pool, nil if there is none.
 	Pool func(name string) *api.PoolPolicy
 	// Suspended returns a message for the consumer if this cluster's admin has suspended it; else empty.
@@ -54,6 +53,7 @@ type Granter struct {
 const (
 	ReasonSuspended = "Suspended" // the provider's admin suspended the consumer
 	ReasonCordoned  = "Cordoned"  // its Tenant is cordoned for another reason
+	ReasonUnguarded = "Unguarded" // the admission policies do not hold the consumer
 )
 
 // Labels of virtual nodes. Liqo adds labels to a virtual node and never removes one, so these must
@@ -62,6 +62,9 @@ const (
 	ProviderLabel = api.Group + "/provider"
 	PoolLabel     = api.Group + "/pool"
 )
+
+// defaultArchitecture is the label that Liqo v1.2 gives a virtual node whose slice names no architecture.
+const defaultArchitecture = "amd64"
 
 // Reconcile writes the grant of its account into one slice's status.
 func (g *Granter) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
@@ -93,7 +96,14 @@ func (g *Granter) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, g.write(ctx, &slice, owed, known, hold)
+	again := time.Duration(0)
+	if owed.Unguarded {
+		again = liqo.GuardEvery
+		if hold.reason == "" {
+			hold.reason, hold.message = ReasonUnguarded, "the admission policies of "+g.Cluster+" do not hold "+consumer+" yet"
+		}
+	}
+	return ctrl.Result{RequeueAfter: again}, g.write(ctx, &slice, owed, known, hold)
 }
 
 // consumer returns the consumer whose slices a namespace holds, by a label that only this cluster's
@@ -201,7 +211,7 @@ func (g *Granter) write(ctx context.Context, slice *authv1beta1.ResourceSlice, o
 	case hold.reason != "":
 		next.Status.Resources = lesser(grantOf(owed.Resources, slice.Status.Resources), slice.Status.Resources)
 	default:
-		next.Status.Resources = grantOf(owed.Resources, slice.Status.Resources)
+		next.Status.Resources = grantOf(wished(owed.Resources, slice.Spec.Resources), slice.Status.Resources)
 		next.Status.NodeLabels = g.labels(owed, slice.Status.NodeLabels)
 		if pool := g.Pool(owed.Pool); pool != nil {
 			offer(&next.Status, pool)
@@ -216,7 +226,7 @@ func (g *Granter) write(ctx context.Context, slice *authv1beta1.ResourceSlice, o
 
 // offer sets the classes that a consumer's pods may use, and the nodes that they run on.
 func offer(status *authv1beta1.ResourceSliceStatus, pool *api.PoolPolicy) {
-	status.NodeSelector = pool.NodeSelector
+	status.NodeSelector = pool.PodSelector()
 	status.StorageClasses, status.IngressClasses, status.LoadBalancerClasses = nil, nil, nil
 	for i, name := range pool.StorageClasses {
 		status.StorageClasses = append(status.StorageClasses,
@@ -244,47 +254,7 @@ func setCondition(status *authv1beta1.ResourceSliceStatus, c authv1beta1.Resourc
 	status.Conditions[i] = c
 }
 
-// grantOf returns the owed resources, 0 of each resource granted before, and a number of pods, because
-// without one nothing runs.
-func grantOf(owed api.Resources, before corev1.ResourceList) corev1.ResourceList {
-	out := corev1.ResourceList{}
-	for name := range before {
-		out[name] = *resource.NewQuantity(0, resource.DecimalSI)
-	}
-	for name, amount := range owed {
-		out[name] = amount
-	}
-	if _, asked := owed[corev1.ResourcePods]; !asked {
-		out[corev1.ResourcePods] = *resource.NewQuantity(podSlots(owed), resource.DecimalSI)
-	}
-	return out
-}
-
-// Grant returns the grant of an account with these reservations.
-func Grant(owed api.Resources) api.Resources { return api.Resources(grantOf(owed, nil)) }
-
-// lesser returns a grant in which no resource exceeds the one before.
-func lesser(grant, before corev1.ResourceList) corev1.ResourceList {
-	out := corev1.ResourceList{}
-	for name, was := range before {
-		out[name] = was
-		if is := grant[name]; is.Cmp(was) < 0 {
-			out[name] = is
-		}
-	}
-	return out
-}
-
-// podSlots returns the number of pods for reservations that name none: 110, Kubernetes' limit for a
-// node, or 16 per CPU; 0 without reservations.
-func podSlots(owed api.Resources) int64 {
-	if len(owed) == 0 {
-		return 0
-	}
-	cpu := owed[corev1.ResourceCPU]
-	return max(110, 16*cpu.Value())
-}
-
+// labels returns those of the virtual node, given those before.
 func (g *Granter) labels(owed Owed, before map[string]string) map[string]string {
 	out := map[string]string{ProviderLabel: g.Cluster}
 	for name, value := range before {
@@ -293,41 +263,15 @@ func (g *Granter) labels(owed Owed, before map[string]string) map[string]string 
 	if owed.Pool != "" {
 		out[PoolLabel] = owed.Pool
 	}
-	if region := g.Region(); region != "" {
-		out[corev1.LabelTopologyRegion] = region
+	has := g.Properties()
+	if has.Region != "" {
+		out[corev1.LabelTopologyRegion] = has.Region
+	}
+	switch was := out[corev1.LabelArchStable]; {
+	case len(has.Architectures) == 1:
+		out[corev1.LabelArchStable] = has.Architectures[0]
+	case len(has.Architectures) > 1 && was != "": // Liqo would not remove it from the virtual node
+		out[corev1.LabelArchStable] = defaultArchitecture
 	}
 	return out
-}
-
-// Slices lists the names of slices, by default of all consumers and providers.
-func Slices(ctx context.Context, r client.Reader, of ...client.ListOption) ([]client.ObjectKey, error) {
-	var list authv1beta1.ResourceSliceList
-	if err := r.List(ctx, &list, of...); err != nil {
-		return nil, err
-	}
-	var names []client.ObjectKey
-	for i := range list.Items {
-		names = append(names, client.ObjectKeyFromObject(&list.Items[i]))
-	}
-	return names, nil
-}
-
-// Told returns the grant in a slice's status; nil if there is no such slice.
-func Told(ctx context.Context, r client.Reader, consumer, name string) (api.Resources, error) {
-	namespace, err := liqo.TenantNamespace(ctx, r, consumer)
-	if err != nil || namespace == "" {
-		return nil, err
-	}
-	var slice authv1beta1.ResourceSlice
-	if err := r.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &slice); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	return api.Resources(slice.Status.Resources), nil
-}
-
-// User returns the user name of a slice's virtual kubelet in the provider's cluster, as Liqo forms it.
-// Liqo labels the objects of that virtual kubelet with it.
-func User(slice, consumer string) string {
-	sum := sha256.Sum256([]byte(consumer))
-	return fmt.Sprintf("%s-%x", slice, sum[:6])
 }

@@ -38,6 +38,23 @@ func TestLesser(t *testing.T) {
 	}
 }
 
+// A consumer whose slice asks for less gets less, but never more, nor nothing.
+func TestWished(t *testing.T) {
+	list := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)}
+	}
+	owed := list("4", "4Gi")
+	for name, c := range map[string]struct{ wish, want corev1.ResourceList }{
+		"less": {list("2", "4Gi"), list("2", "4Gi")}, "more": {list("8", "3Gi"), list("4", "3Gi")},
+		"nothing": {list("0", "4Gi"), owed}, "none": {nil, owed},
+		"another": {corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}, owed},
+	} {
+		if got := wished(owed, c.wish); !equality.Semantic.DeepEqual(corev1.ResourceList(got), c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 // A grant is what is owed: what was granted once goes to 0 and never away, and there is always room for pods.
 func TestGrants(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -34,6 +34,9 @@ type Guard struct {
 	Reader client.Reader
 	// Sharing is the policy in force; nil: the defaults.
 	Sharing func() *api.Sharing
+	// Plain reports whether a consumer of a peering made by hand is guarded. If it is not, waits says
+	// whether it will be.
+	Plain func(consumer string) (guarded, waits bool)
 	// Storage returns the bytes of volumes that a consumer has reserved here, in all pools together.
 	Storage func(ctx context.Context, consumer string) (int64, error)
 	// Granted returns the resources that a consumer is granted here, in all pools together, with its
@@ -46,6 +49,8 @@ const (
 	name = "bourse"
 	// Label marks a guarded namespace. The admission policy on pods requires it.
 	Label = api.Group + "/guarded"
+	// tenantLabel is the customer of a hub to whom a namespace belongs, as the namespace's name says.
+	tenantLabel = api.Group + "/tenant"
 
 	podSecurity = "pod-security.kubernetes.io/enforce"
 )
@@ -67,8 +72,15 @@ func (g *Guard) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	if ns.DeletionTimestamp != nil {
 		return g.hasten(ctx, &ns)
 	}
-	if brokered, err := g.brokered(ctx, liqo.Peer(&ns)); err != nil || !brokered {
+	brokered, err := g.brokered(ctx, liqo.Peer(&ns))
+	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if guarded, waits := g.Plain(liqo.Peer(&ns)); !brokered && !guarded {
+		if waits {
+			return ctrl.Result{RequeueAfter: liqo.GuardEvery}, nil
+		}
+		return ctrl.Result{}, nil
 	}
 	reached, err := network.Reached(ctx, g.Client, liqo.Peer(&ns), false)
 	if err != nil {
@@ -85,6 +97,9 @@ func (g *Guard) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 		}
 	}
 	labels := map[string]string{podSecurity: string(policyOf(g.Sharing()).PodSecurity), Label: "true"}
+	if tenant := liqo.TenantOf(ns.Name, liqo.Peer(&ns)); tenant != "" {
+		labels[tenantLabel] = tenant
+	}
 	if has := maps.Clone(ns.Labels); contains(has, labels) {
 		return ctrl.Result{}, nil
 	}
@@ -114,7 +129,7 @@ func Objects(ns *corev1.Namespace, sharing *api.Sharing, reached ...string) []cl
 	return []client.Object{quota(ns.Name, want), limits(ns.Name), isolation(ns, want, reached)}
 }
 
-// brokered reports whether we made the peering with a consumer. The others are left alone.
+// brokered reports whether we made the peering with a consumer.
 func (g *Guard) brokered(ctx context.Context, consumer string) (bool, error) {
 	var tenants authv1beta1.TenantList
 	if err := g.List(ctx, &tenants); err != nil {
@@ -150,10 +165,14 @@ func policyOf(sharing *api.Sharing) api.NamespacePolicy {
 		p.Network = api.NetworkIsolated
 	}
 	quota := api.Resources{
-		corev1.ResourceServicesLoadBalancers: resource.MustParse("0"), corev1.ResourceServicesNodePorts: resource.MustParse("0"),
-		corev1.ResourceServices: resource.MustParse("100"), corev1.ResourcePersistentVolumeClaims: resource.MustParse("20"),
-		corev1.ResourceRequestsStorage: resource.MustParse("200Gi"), "count/ingresses.networking.k8s.io": resource.MustParse("0"),
-		countSecrets: resource.MustParse("200"), countConfigMaps: resource.MustParse("200"), corev1.ResourcePods: resource.MustParse("1000"),
+		corev1.ResourceServicesLoadBalancers:  resource.MustParse("0"),
+		corev1.ResourceServicesNodePorts:      resource.MustParse("0"),
+		corev1.ResourceServices:               resource.MustParse("100"),
+		corev1.ResourcePersistentVolumeClaims: resource.MustParse("20"),
+		corev1.ResourceRequestsStorage:        resource.MustParse("200Gi"),
+		"count/ingresses.networking.k8s.io":   resource.MustParse("0"),
+		countSecrets:                          resource.MustParse("200"), countConfigMaps: resource.MustParse("200"),
+		corev1.ResourcePods: resource.MustParse("1000"),
 		countEndpointSlices: resource.MustParse("200"), countShadowPods: resource.MustParse("1000"),
 	}
 	if sharing != nil && slices.ContainsFunc(sharing.Pools, func(p api.PoolPolicy) bool { return p.Storage != nil }) {
@@ -226,17 +245,24 @@ func except(private []string, p api.NamespacePolicy, family func(netip.Addr) boo
 
 // isolation allows pods to reach each other, pods of the same consumer in its other namespaces and,
 // through a network, in its own cluster, DNS, and the internet. Only the first three may reach them.
+// Of a hub's namespaces, only those of one customer reach each other.
 func isolation(ns *corev1.Namespace, p api.NamespacePolicy, reached []string) *networkingv1.NetworkPolicy {
 	n := &networkingv1.NetworkPolicy{ObjectMeta: object(ns.Name)}
 	n.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
 	if p.Network == api.NetworkOpen {
-		n.Spec.Ingress, n.Spec.Egress = []networkingv1.NetworkPolicyIngressRule{{}}, []networkingv1.NetworkPolicyEgressRule{{}}
+		n.Spec.Ingress, n.Spec.Egress = []networkingv1.NetworkPolicyIngressRule{{}},
+			[]networkingv1.NetworkPolicyEgressRule{{}}
 		return n
 	}
 	same := networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
 		consts.RemoteClusterID: liqo.Peer(ns), Label: "true",
 	}}}
-	dns := networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: metav1.NamespaceSystem}}}
+	if tenant := liqo.TenantOf(ns.Name, liqo.Peer(ns)); tenant != "" {
+		same.NamespaceSelector.MatchLabels[tenantLabel] = tenant
+	}
+	dns := networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
+		corev1.LabelMetadataName: metav1.NamespaceSystem,
+	}}}
 	udp, tcp, port := corev1.ProtocolUDP, corev1.ProtocolTCP, intstr.FromInt32(53)
 	own := []networkingv1.NetworkPolicyPeer{same}
 	for _, cidr := range reached {

@@ -30,8 +30,8 @@ func TestPart(t *testing.T) {
 	}
 }
 
-// Whatever happens in whatever order, namespaces never may take more together than there is; and in
-// the end all of it can be used.
+// In any order of events, the namespaces never may take more together than there is, and in the end all of it
+// can be used.
 func TestPartsAreNeverMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		total, n := rapid.Int64Range(1, 1000).Draw(t, "total"), rapid.IntRange(1, 5).Draw(t, "namespaces")

@@ -23,10 +23,7 @@ import (
 	"crypto/ecdh"
 	"crypto/rand"
 	"errors"
-	"net/netip"
-	"slices"
 
-	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
@@ -122,9 +119,6 @@ func (n *Network) bring(ctx context.Context, p *parts, peer string,
 		if err := check(peer, heard); err != nil {
 			return err
 		}
-		if err := n.foreign(ctx, peer, heard); err != nil {
-			return err
-		}
 		if err := n.configure(ctx, p, peer, role, heard); err != nil {
 			return err
 		}
@@ -153,67 +147,15 @@ func (n *Network) bring(ctx context.Context, p *parts, peer string,
 	return nil
 }
 
-// introduce returns the first message of this cluster: its networks.
-// Errors: Unavailable if Liqo has no networks yet.
-func (n *Network) introduce(ctx context.Context) (*api.HandshakeNetwork, error) {
-	var list ipamv1alpha1.NetworkList
-	if err := n.Reader.List(ctx, &list, client.InNamespace(n.LiqoNamespace)); err != nil {
-		return nil, err
-	}
-	say := &api.HandshakeNetwork{Reachable: n.Gateway.Serves()}
-	for _, network := range list.Items {
-		cidr := string(network.Status.CIDR)
-		kind := consts.NetworkType(network.Labels[consts.NetworkTypeLabelKey])
-		if kind != consts.NetworkTypePodCIDR && kind != consts.NetworkTypeExternalCIDR {
-			continue
-		}
-		if cidr == "" {
-			return nil, api.Errorf(api.CodeUnavailable, "Liqo has not reserved network %s yet", network.Name).
-				Fix("check that Liqo's IPAM runs")
-		}
-		if kind == consts.NetworkTypePodCIDR {
-			say.PodCIDRs = append(say.PodCIDRs, cidr)
-		} else {
-			say.ExternalCIDRs = append(say.ExternalCIDRs, cidr)
-		}
-	}
-	if len(say.PodCIDRs) == 0 || len(say.ExternalCIDRs) != 1 {
-		return nil, api.Errorf(api.CodeUnavailable, "namespace %s has %d Networks of pods and %d external ones",
-			n.LiqoNamespace, len(say.PodCIDRs), len(say.ExternalCIDRs)).
-			Fix("install Liqo with networking.enabled")
-	}
-	return say, nil
-}
-
-// foreign rejects ranges that contain addresses of our nodes: pods here would send their packets for
-// these nodes to the peer.
-func (n *Network) foreign(ctx context.Context, peer string, heard *api.HandshakeNetwork) error {
-	var nodes corev1.NodeList
-	if err := n.List(ctx, &nodes); err != nil {
-		return err
-	}
-	for _, text := range slices.Concat(heard.PodCIDRs, heard.ExternalCIDRs) {
-		cidr, err := netip.ParsePrefix(text)
-		if err != nil {
-			return err
-		}
-		for _, node := range nodes.Items {
-			for _, a := range node.Status.Addresses {
-				if at, err := netip.ParseAddr(a.Address); err == nil && cidr.Contains(at) {
-					return api.Errorf(api.CodeBadSignature,
-						"%s names %s as a network of its pods, but it contains node %s of this cluster", peer, text, node.Name).
-						Fix("give one of the two clusters other addresses, and name yours in Liqo's ipam.reservedSubnets")
-				}
-			}
-		}
-	}
-	return nil
-}
-
 // configure gives our Liqo the addresses of the peer's pods, as the peer uses them.
 func (n *Network) configure(ctx context.Context, p *parts, peer string,
 	role api.PeeringRole, heard *api.HandshakeNetwork) error {
 	want := NewConfiguration(p.namespace, peer, heard)
+	if p.configuration == nil || !equality.Semantic.DeepEqual(p.configuration.Spec.Remote, want.Spec.Remote) {
+		if err := n.foreign(ctx, peer, heard); err != nil {
+			return err
+		}
+	}
 	if p.configuration == nil {
 		metav1.SetMetaDataAnnotation(&want.ObjectMeta, neededBy(role), "true")
 		p.configuration = want

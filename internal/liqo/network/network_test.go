@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
@@ -329,6 +330,39 @@ func TestHostileNetworks(t *testing.T) {
 		change(heard)
 		if s := milan.looks(api.RoleConsumer, heard); s.Reason != string(api.CodeBadSignature) || milan.left() > 0 {
 			t.Errorf("%s: %+v, and %d objects", name, s, milan.left())
+		}
+	}
+}
+
+// cached lists what an agent's cache holds of nodes: the virtual ones.
+type cached struct{ client.Client }
+
+func (c cached) List(ctx context.Context, list client.ObjectList, o ...client.ListOption) error {
+	if _, is := list.(*corev1.NodeList); is {
+		o = append(o, client.MatchingLabels(liqo.VirtualNodes()))
+	}
+	return c.Client.List(ctx, list, o...)
+}
+
+// A peer may not have the addresses of this cluster's nodes. A virtual node has that of a pod, which is mapped.
+func TestNodesInThePeersAddresses(t *testing.T) {
+	heard := &api.HandshakeNetwork{PodCIDRs: []string{"10.60.0.0/16"},
+		ExternalCIDRs: []string{"10.70.0.0/16"}, PublicKey: make([]byte, 32)}
+	for address, refused := range map[string]bool{"10.60.0.9": true, "10.70.0.9": true, "10.61.0.9": false} {
+		milan := newSide(t, "milan", "rome", "10.61.0.0/16", network.GatewayNodePort)
+		milan.Client = cached{milan.Client}
+		for name, labels := range map[string]map[string]string{"n": nil, "b-general": liqo.VirtualNodes()} {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+			milan.must(milan.Create(t.Context(), node))
+			node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.60.0.8"}}
+			if labels == nil {
+				node.Status.Addresses[0].Address = address
+			}
+			milan.must(milan.Status().Update(t.Context(), node))
+		}
+		s := milan.looks(api.RoleConsumer, heard)
+		if was := s.Reason == string(api.CodeBadSignature) && strings.Contains(s.Message, "node n "); was != refused {
+			t.Errorf("with a node at %s: %+v", address, s)
 		}
 	}
 }

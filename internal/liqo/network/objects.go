@@ -1,14 +1,12 @@
 package network
 
 import (
-	"net/netip"
 	"slices"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/liqo"
@@ -117,50 +115,4 @@ func endpointOf(s *networkingv1beta1.GatewayServer) *api.HandshakeEndpoint {
 		out.Protocol = string(*at.Protocol)
 	}
 	return out
-}
-
-// private lists the networks that pods may be in. With any other, a peer could attract traffic that
-// is meant for the internet.
-var private = []netip.Prefix{
-	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"),
-	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("fc00::/7"),
-}
-
-// check rejects an invalid message about a peer's network. Errors: BadSignature.
-func check(peer string, heard *api.HandshakeNetwork) error {
-	for _, list := range [][]string{heard.PodCIDRs, heard.ExternalCIDRs} {
-		if len(list) == 0 || len(list) > 16 {
-			return api.Errorf(api.CodeBadSignature, "%s names %d networks, not 1 to 16", peer, len(list))
-		}
-		for _, cidr := range list {
-			p, err := netip.ParsePrefix(cidr)
-			if err != nil || p.Masked() != p || !slices.ContainsFunc(private,
-				func(n netip.Prefix) bool { return n.Bits() <= p.Bits() && n.Contains(p.Addr()) }) {
-				return api.Errorf(api.CodeBadSignature,
-					"%s names %.60q as a network of its pods, which is not a private network", peer, cidr)
-			}
-		}
-	}
-	if len(heard.PublicKey) != 0 && len(heard.PublicKey) != 32 {
-		return api.Errorf(api.CodeBadSignature, "the public key of %s's gateway has %d bytes, not 32",
-			peer, len(heard.PublicKey))
-	}
-	if p := heard.Proxy; p != nil && (len(p.Addresses) != 1 || p.Port <= 0 || p.Port >= 1<<16) {
-		return api.Errorf(api.CodeBadSignature, "the proxy of %s needs one address and a port from 1 to 65535", peer)
-	}
-	e := heard.Endpoint
-	if e == nil {
-		return nil
-	}
-	fits := len(e.Addresses) > 0 && len(e.Addresses) <= 8 && e.Port > 0 && e.Port < 1<<16 &&
-		(e.Protocol == string(corev1.ProtocolUDP) || e.Protocol == string(corev1.ProtocolTCP))
-	for _, a := range e.Addresses {
-		_, err := netip.ParseAddr(a)
-		fits = fits && (err == nil || len(validation.IsDNS1123Subdomain(a)) == 0)
-	}
-	if !fits {
-		return api.Errorf(api.CodeBadSignature,
-			"the endpoint of %s's gateway needs 1 to 8 addresses, a port from 1 to 65535, and UDP or TCP", peer)
-	}
-	return nil
 }

@@ -40,7 +40,8 @@ func (n *Network) Proxy(ctx context.Context) (*api.HandshakeEndpoint, error) {
 	if len(ips.Items) != 1 || ips.Items[0].Status.IP == "" || len(services.Items) != 1 ||
 		len(services.Items[0].Spec.Ports) == 0 {
 		return nil, api.Errorf(api.CodeUnavailable, "Liqo's proxy to the API server has no address in the network").
-			Fix("install Liqo with networking.enabled and proxy.enabled, and check that its IPAM runs: kubectl -n %s get ips,services", n.LiqoNamespace)
+			Fix("install Liqo with networking.enabled and proxy.enabled, and check that its IPAM runs: kubectl -n %s get "+
+				"ips,services", n.LiqoNamespace)
 	}
 	return &api.HandshakeEndpoint{
 		Addresses: []string{string(ips.Items[0].Status.IP)}, Port: services.Items[0].Spec.Ports[0].Port,

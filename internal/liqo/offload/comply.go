@@ -28,7 +28,7 @@ func Complaints(ctx context.Context, r client.Reader, namespace string) ([]strin
 		if p.Status.Phase != corev1.PodPending || p.DeletionTimestamp != nil {
 			continue
 		}
-		why := cmp.Or(refused(&p.Spec), refusedAnnotation(p.Annotations))
+		why := Refused(&p)
 		if p.Spec.NodeName == "" && !slices.ContainsFunc(p.Spec.Tolerations,
 			func(t corev1.Toleration) bool { return t.Key == consts.VirtualNodeTolerationKey }) {
 			why = "was created before its namespace was offloaded and cannot run on a virtual node: " +
@@ -41,6 +41,9 @@ func Complaints(ctx context.Context, r client.Reader, namespace string) ([]strin
 	slices.Sort(out)
 	return out, nil
 }
+
+// Refused returns the reason for which every brokered provider would reject a pod; empty if they admit it.
+func Refused(p *corev1.Pod) string { return cmp.Or(refused(&p.Spec), refusedAnnotation(p.Annotations)) }
 
 // refused returns the reason for which a provider's admission policies (config/liqo/policies.yaml)
 // would reject a pod; empty if they admit it. Liqo itself removes the node name, the priority and the
@@ -135,7 +138,8 @@ func refusedAnnotation(all map[string]string) string {
 		profile := strings.HasPrefix(key, "container.apparmor.security.beta.kubernetes.io/") &&
 			(all[key] == "runtime/default" || strings.HasPrefix(all[key], "localhost/"))
 		if ActsAtNodes(key) && !profile {
-			return fmt.Sprintf("has annotation %s, on which a node acts: a provider accepts it only if its SharingPolicy names it (namespaces.annotations)", key)
+			return fmt.Sprintf("has annotation %s, on which a node acts: a provider accepts it only if its SharingPolicy "+
+				"names it (namespaces.annotations)", key)
 		}
 	}
 	return ""

@@ -9,9 +9,11 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
@@ -27,58 +29,60 @@ type Evictor struct {
 // provider has deleted them already. The message names the number of pods left to evict; empty if none.
 func (e *Evictor) Fit(ctx context.Context, node string, keep api.Resources,
 	leaving []string, force bool) (message string, err error) {
-	var pods corev1.PodList
-	if err := e.Reader.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
+	excess, err := e.findExcess(ctx, node, keep, leaving)
+	if err != nil || len(excess) == 0 {
 		return "", err
 	}
-	var running []liqo.Running
-	for i := range pods.Items {
-		if p := &pods.Items[i]; p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
-			running = append(running, liqo.Running{ObjectMeta: p.ObjectMeta,
-				Spec: &p.Spec, First: slices.Contains(leaving, p.Namespace)})
-		}
-	}
-	excess, held := liqo.Excess(running, keep), ""
+	held := ""
 	for _, p := range excess {
-		if p.DeletionTimestamp != nil && !force {
-			continue
-		}
-		if err := e.evict(ctx, p, force); apierrors.IsTooManyRequests(err) {
-			held = "; a PodDisruptionBudget delays some"
-		} else if client.IgnoreNotFound(err) != nil {
+		if delayed, err := e.Evict(ctx, &p, force); err != nil {
 			return "", err
+		} else if delayed {
+			held = budgetDelays
 		}
-	}
-	if len(excess) == 0 {
-		return "", nil
 	}
 	return fmt.Sprintf("%d pods of virtual node %s no longer fit and are being evicted%s", len(excess), node, held), nil
 }
 
-// Empty evicts the pods of a virtual node for which leaves returns true, but not those of DaemonSets,
-// which would come again, nor those that have ended. force deletes them at once. The message names
-// the number of pods that are left; empty if none.
+const budgetDelays = "; a PodDisruptionBudget delays some"
+
+// Fits reports whether the pods of a virtual node fit into a size.
+func (e *Evictor) Fits(ctx context.Context, node string, size api.Resources) (bool, error) {
+	excess, err := e.findExcess(ctx, node, size, nil)
+	return len(excess) == 0, err
+}
+
+func (e *Evictor) findExcess(ctx context.Context, node string, keep api.Resources,
+	leaving []string) ([]liqo.Running, error) {
+	pods, err := e.list(ctx, node)
+	var running []liqo.Running
+	for i := range pods {
+		if p := &pods[i]; !kubeobject.HasEnded(p.Status.Phase) && kubeobject.ControllerKind(p) != "DaemonSet" {
+			running = append(running, liqo.Running{ObjectMeta: p.ObjectMeta,
+				Spec: &p.Spec, First: slices.Contains(leaving, p.Namespace)})
+		}
+	}
+	return liqo.Excess(running, keep), err
+}
+
+// Empty evicts the remaining pods of a virtual node for which leaves returns true. force deletes them
+// at once. The message names the number of pods that are left; empty if none.
 func (e *Evictor) Empty(ctx context.Context, node string, leaves func(*corev1.Pod) bool,
 	force bool) (message string, err error) {
-	var pods corev1.PodList
-	if err := e.Reader.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
+	pods, err := e.Remaining(ctx, node)
+	if err != nil {
 		return "", err
 	}
 	left, held := 0, ""
-	for _, p := range pods.Items {
-		owner := metav1.GetControllerOf(&p)
-		if !leaves(&p) || owner != nil && owner.Kind == "DaemonSet" ||
-			p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+	for _, p := range pods {
+		if !leaves(&p) {
 			continue
 		}
 		left++
-		if p.DeletionTimestamp != nil && !force {
-			continue
-		}
-		if err := e.evict(ctx, liqo.Running{ObjectMeta: p.ObjectMeta}, force); apierrors.IsTooManyRequests(err) {
-			held = "; a PodDisruptionBudget delays some"
-		} else if client.IgnoreNotFound(err) != nil {
+		if delayed, err := e.Evict(ctx, &p, force); err != nil {
 			return "", err
+		} else if delayed {
+			held = budgetDelays
 		}
 	}
 	if left == 0 {
@@ -87,46 +91,51 @@ func (e *Evictor) Empty(ctx context.Context, node string, leaves func(*corev1.Po
 	return fmt.Sprintf("%d pods leave virtual node %s%s", left, node, held), nil
 }
 
+// Remaining returns the pods of a virtual node that have not ended, without those of DaemonSets, which
+// would come again.
+func (e *Evictor) Remaining(ctx context.Context, node string) ([]corev1.Pod, error) {
+	pods, err := e.list(ctx, node)
+	return slices.DeleteFunc(pods, func(p corev1.Pod) bool {
+		return kubeobject.HasEnded(p.Status.Phase) || kubeobject.ControllerKind(&p) == "DaemonSet"
+	}), err
+}
+
 // Clear deletes all pods of a virtual node at once, because nobody will confirm that they ended.
 func (e *Evictor) Clear(ctx context.Context, node string) error {
-	var pods corev1.PodList
-	if err := e.Reader.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
-		return err
-	}
-	for _, p := range pods.Items {
-		if err := e.evict(ctx, liqo.Running{ObjectMeta: p.ObjectMeta}, true); client.IgnoreNotFound(err) != nil {
+	pods, err := e.list(ctx, node)
+	for i := range pods {
+		if _, err := e.Evict(ctx, &pods[i], true); err != nil {
 			return err
 		}
 	}
-	return nil
+	return err
 }
 
-func (e *Evictor) evict(ctx context.Context, p liqo.Running, force bool) error {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}
-	if force {
-		return e.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &p.UID})
-	}
-	return e.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}},
-	})
+func (e *Evictor) list(ctx context.Context, node string) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	err := e.Reader.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node})
+	return pods.Items, err
 }
 
-// selectedNode is Kubernetes' annotation on a claim whose volume was made on the node of its first pod.
-const selectedNode = "volume.kubernetes.io/selected-node"
-
-// BoundClaims lists the bound claims of namespaces whose volumes are at a virtual node.
-func BoundClaims(ctx context.Context, r client.Reader, node string, namespaces []string) (claims []string, err error) {
-	for _, namespace := range namespaces {
-		var list corev1.PersistentVolumeClaimList
-		if err := r.List(ctx, &list, client.InNamespace(namespace)); err != nil {
-			return nil, err
-		}
-		for _, c := range list.Items {
-			if c.Annotations[selectedNode] == node && c.Status.Phase == corev1.ClaimBound {
-				claims = append(claims, c.Namespace+"/"+c.Name)
-			}
-		}
+// Evict evicts a pod that is not being deleted yet. force deletes it at once. delayed reports that a
+// PodDisruptionBudget forbids the eviction for now. A pod that is gone, or has a namesake instead, is
+// no error.
+func (e *Evictor) Evict(ctx context.Context, p metav1.Object, force bool) (delayed bool, err error) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.GetNamespace(), Name: p.GetName()}}
+	same := &metav1.Preconditions{UID: ptr.To(p.GetUID())}
+	switch {
+	case force:
+		err = e.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions(*same))
+	case p.GetDeletionTimestamp() == nil:
+		err = e.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
+			ObjectMeta: pod.ObjectMeta, DeleteOptions: &metav1.DeleteOptions{Preconditions: same},
+		})
 	}
-	return claims, nil
+	switch {
+	case !force && apierrors.IsTooManyRequests(err):
+		return true, nil
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return false, nil
+	}
+	return false, err
 }

@@ -11,12 +11,14 @@ import (
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/liqo"
+	"github.com/bourse-dev/bourse/internal/liqo/grant"
 )
 
 // labelPrefix begins the labels of virtual nodes that end with the namespace whose pods may run there.
@@ -58,6 +60,39 @@ func (n *Namespaces) Nodes(ctx context.Context, provider string) (nodes, namespa
 	return nodes, slices.Compact(namespaces), err
 }
 
+// Mapped lists the namespaces that are mapped at a provider, also by others than Bourse, or are about to be.
+func (n *Namespaces) Mapped(ctx context.Context, provider string) ([]string, error) {
+	_, names, err := n.Nodes(ctx, provider)
+	if err != nil {
+		return nil, err
+	}
+	var list offv1beta1.NamespaceMapList
+	err = n.List(ctx, &list, mapsTo(provider))
+	for _, m := range list.Items {
+		names = slices.AppendSeq(names, maps.Keys(m.Spec.DesiredMapping))
+	}
+	slices.Sort(names)
+	return slices.Compact(names), err
+}
+
+// mapsTo selects the NamespaceMap of this cluster's namespaces at a provider.
+func mapsTo(provider string) client.MatchingLabels {
+	return client.MatchingLabels{consts.RemoteClusterID: provider,
+		consts.ReplicationRequestedLabel: consts.ReplicationRequestedLabelValue}
+}
+
+// Labelled lists the providers on whose virtual nodes pods of a namespace may run.
+func (n *Namespaces) Labelled(ctx context.Context, namespace string) (providers []string, err error) {
+	list, err := n.virtualNodes(ctx, "")
+	for _, v := range list {
+		if v.Spec.Labels[Label(namespace)] != "" {
+			providers = append(providers, string(v.Spec.ClusterID))
+		}
+	}
+	slices.Sort(providers)
+	return slices.Compact(providers), err
+}
+
 // keptNamespaces is the annotation of a NamespaceMap with the namespaces that policy
 // bourse-namespacemap keeps in it.
 const keptNamespaces = kept + "-namespaces"
@@ -96,7 +131,7 @@ func (n *Namespaces) keep(ctx context.Context, provider string, add, remove []st
 		}
 		o.SetAnnotations(annotations)
 		return is != was
-	}, client.MatchingLabels{consts.RemoteClusterID: provider, consts.ReplicationRequestedLabel: consts.ReplicationRequestedLabelValue})
+	}, mapsTo(provider))
 }
 
 func (n *Namespaces) relabel(ctx context.Context, v *offv1beta1.VirtualNode, add, remove []string) error {
@@ -139,11 +174,21 @@ func (n *Namespaces) labelSelected(ctx context.Context, o *offv1beta1.NamespaceO
 	return ready, err
 }
 
-// Cordon keeps new pods off a virtual node, and returns since when: zero if it has no Node.
+// Cordon keeps new pods off a virtual node, and returns since when: zero if it has no Node. It returns now for a
+// Node that the cache does not have yet, and cordons it at the next call.
 func (n *Namespaces) Cordon(ctx context.Context, name string, now time.Time) (since time.Time, err error) {
 	var node corev1.Node
-	if err := n.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil {
-		return time.Time{}, client.IgnoreNotFound(err)
+	err = n.Get(ctx, client.ObjectKey{Name: name}, &node)
+	if apierrors.IsNotFound(err) {
+		var found corev1.NodeList // the agent may list Nodes, and not get one
+		err = n.Reader.List(ctx, &found, client.MatchingFields{"metadata.name": name})
+		if err == nil && len(found.Items) > 0 {
+			return now, nil
+		}
+		return time.Time{}, err
+	}
+	if err != nil {
+		return time.Time{}, err
 	}
 	began, _, _ := strings.Cut(node.Labels[leavingLabel], ".")
 	if at, err := strconv.ParseInt(began, 10, 64); err == nil && node.Spec.Unschedulable {
@@ -156,6 +201,19 @@ func (n *Namespaces) Cordon(ctx context.Context, name string, now time.Time) (si
 	node.Spec.Unschedulable = true
 	metav1.SetMetaDataLabel(&node.ObjectMeta, leavingLabel, value)
 	return now, client.IgnoreNotFound(n.Patch(ctx, &node, client.MergeFrom(before)))
+}
+
+// Leaving returns the providers of virtual nodes made by hand that Cordon keeps pods off.
+func (n *Namespaces) Leaving(ctx context.Context) (providers []string, err error) {
+	var list corev1.NodeList
+	err = n.List(ctx, &list, client.HasLabels{leavingLabel})
+	for i := range list.Items {
+		has := list.Items[i].Labels
+		if provider := has[consts.RemoteClusterID]; provider != "" && has[grant.ProviderLabel] == "" {
+			providers = append(providers, provider)
+		}
+	}
+	return providers, err
 }
 
 // Uncordon lets pods again on a virtual node that Cordon kept them off, unless an admin cordoned it.

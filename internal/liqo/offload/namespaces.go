@@ -23,6 +23,8 @@ import (
 // Namespaces offloads namespaces of this cluster for its requests.
 type Namespaces struct {
 	client.Client
+	// Reader reads from the API server. The cache of Client may lack a Node that was just made.
+	Reader client.Reader
 	// Cluster is this cluster's ID. Liqo appends it to the names of namespaces at the provider.
 	Cluster string
 }
@@ -38,6 +40,9 @@ type Use struct {
 	// Providers are the clusters that may run its pods.
 	Providers []string
 	Strategy  api.OffloadStrategy
+	// Customer is, in a hub, the cluster for which Liqo made the namespace. Its pods run on at the
+	// providers, never at the customer itself.
+	Customer Customer
 }
 
 // CheckAllowed reports whether requests of one namespace may offload another: they may offload
@@ -83,8 +88,10 @@ func (n *Namespaces) Ensure(ctx context.Context, u Use) (lasts bool, err error) 
 	case !u.Requested:
 		return true, nil
 	}
-	if err := api.CheckNamespace(u.Namespace, n.Cluster); err != nil {
-		return true, err
+	if u.Customer.ID == "" {
+		if err := api.CheckNamespace(u.Namespace, n.Cluster); err != nil {
+			return true, err
+		}
 	}
 	return true, client.IgnoreAlreadyExists(n.Create(ctx, NewOffloading(u))) // the cache lags: the next call compares
 }
@@ -114,14 +121,18 @@ func (n *Namespaces) update(ctx context.Context, o *offv1beta1.NamespaceOffloadi
 
 // NewOffloading returns the NamespaceOffloading for a use of a namespace.
 func NewOffloading(u Use) *offv1beta1.NamespaceOffloading {
-	return &offv1beta1.NamespaceOffloading{
+	o := &offv1beta1.NamespaceOffloading{
 		ObjectMeta: metav1.ObjectMeta{Namespace: u.Namespace, Name: offloading, Labels: liqo.Managed()},
 		Spec:       specOf(u),
 	}
+	if u.Customer.ID != "" {
+		o.Labels[customerLabel] = u.Customer.ID
+	}
+	return o
 }
 
 func specOf(u Use) offv1beta1.NamespaceOffloadingSpec {
-	return offv1beta1.NamespaceOffloadingSpec{
+	spec := offv1beta1.NamespaceOffloadingSpec{
 		NamespaceMappingStrategy: offv1beta1.DefaultNameMappingStrategyType,
 		PodOffloadingStrategy:    offv1beta1.PodOffloadingStrategyType(cmp.Or(u.Strategy, api.OffloadLocalAndRemote)),
 		ClusterSelector: corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
@@ -130,6 +141,16 @@ func specOf(u Use) offv1beta1.NamespaceOffloadingSpec {
 			}},
 		}}},
 	}
+	if u.Customer.ID != "" {
+		spec.NamespaceMappingStrategy,
+			spec.RemoteNamespaceName = offv1beta1.SelectedNameMappingStrategyType, u.Customer.Remote
+		spec.PodOffloadingStrategy = offv1beta1.RemotePodOffloadingStrategyType
+		term := &spec.ClusterSelector.NodeSelectorTerms[0]
+		term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{
+			Key: consts.RemoteClusterID, Operator: corev1.NodeSelectorOpNotIn, Values: []string{u.Customer.ID},
+		})
+	}
+	return spec
 }
 
 // foreign returns an error unless the namespace's own admin has offloaded it to these providers.
@@ -137,7 +158,8 @@ func foreign(o *offv1beta1.NamespaceOffloading, u Use) error {
 	for _, provider := range u.Providers {
 		if !selects(o, provider, nil) {
 			return api.Errorf(api.CodeConflict,
-				"namespace %s has a NamespaceOffloading that Bourse did not make and that does not select %s", u.Namespace, provider).
+				"namespace %s has a NamespaceOffloading that Bourse did not make and that does not select %s",
+				u.Namespace, provider).
 				Fix("add to its clusterSelector: {key: %s, operator: In, values: [%s]}",
 					consts.RemoteClusterID, strings.Join(u.Providers, ", "))
 		}

@@ -54,11 +54,11 @@ func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 	if len(identities.Items) == 0 || identities.Items[0].Status.KubeconfigSecretRef == nil {
 		return nil // the Identity's creation triggers the next call
 	}
-	options, err := s.prepared(ctx, as.Reflect)
+	options, err := s.prepared(ctx, as)
 	if err != nil {
 		return err
 	}
-	node := newNode(slice, provider, as.Namespaces)
+	node := newNode(slice, provider, as)
 	node.Spec.KubeconfigSecretRef = identities.Items[0].Status.KubeconfigSecretRef
 	node.Spec.VkOptionsTemplateRef = &corev1.ObjectReference{Namespace: s.LiqoNamespace, Name: options}
 	if err := controllerutil.SetControllerReference(slice, node, s.Scheme()); err != nil {
@@ -83,15 +83,18 @@ func (s *Slices) made(ctx context.Context, slice *authv1beta1.ResourceSlice, sta
 
 // newNode returns the VirtualNode that Liqo would make for a slice. If it differed, Liqo would
 // restart the virtual kubelet once it maintains it. Liqo keeps labels that it did not set.
-func newNode(slice *authv1beta1.ResourceSlice, provider string, namespaces []string) *offv1beta1.VirtualNode {
+func newNode(slice *authv1beta1.ResourceSlice, provider string, as Node) *offv1beta1.VirtualNode {
 	given, on := &slice.Status, labels.Set{consts.RemoteClusterID: provider}
 	for key, value := range given.NodeLabels {
 		if !strings.HasPrefix(key, labelPrefix) && key != consts.RemoteClusterID { // the provider does not choose namespaces
 			on[key] = value
 		}
 	}
-	for _, name := range namespaces {
+	for _, name := range as.Namespaces {
 		on[Label(name)] = "true"
+	}
+	if delete(on, api.VirtualNodePoolLabel); as.Pool != "" {
+		on[api.VirtualNodePoolLabel] = as.Pool
 	}
 	node := &offv1beta1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{
@@ -101,8 +104,12 @@ func newNode(slice *authv1beta1.ResourceSlice, provider string, namespaces []str
 		Spec: offv1beta1.VirtualNodeSpec{
 			ClusterID: liqov1beta1.ClusterID(provider), ResourceQuota: corev1.ResourceQuotaSpec{Hard: given.Resources},
 			Labels:         on,
-			StorageClasses: given.StorageClasses, IngressClasses: given.IngressClasses, LoadBalancerClasses: given.LoadBalancerClasses,
+			StorageClasses: given.StorageClasses, IngressClasses: given.IngressClasses,
+			LoadBalancerClasses: given.LoadBalancerClasses,
 		},
+	}
+	if as.Burst {
+		node.Spec.Taints = []corev1.Taint{{Key: api.BurstTaint, Value: "true", Effect: corev1.TaintEffectPreferNoSchedule}}
 	}
 	if len(given.NodeSelector) > 0 {
 		node.Spec.OffloadingPatch = &offv1beta1.OffloadingPatch{NodeSelector: given.NodeSelector}
@@ -110,11 +117,26 @@ func newNode(slice *authv1beta1.ResourceSlice, provider string, namespaces []str
 	return node
 }
 
+// PoolNode returns the Node of a virtual node of a VirtualNodePool, as Liqo makes it with any provider.
+func PoolNode(pool string, namespaces []string) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
+		consts.TypeLabel: consts.TypeNode, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
+		api.VirtualNodePoolLabel: pool,
+	}}}
+	for _, name := range namespaces {
+		node.Labels[Label(name)] = "true"
+	}
+	node.Spec.Taints = []corev1.Taint{{
+		Key: consts.VirtualNodeTolerationKey, Value: "true", Effect: corev1.TaintEffectNoExecute,
+	}}
+	return node
+}
+
 const defaultOptions = "virtual-kubelet-default"
 
 // template is the VkOptionsTemplate that was last found or made.
 type template struct {
-	of   api.Reflect
+	of   Node
 	name string
 	at   time.Time
 }
@@ -124,22 +146,24 @@ const templateLasts = 2 * time.Second
 
 // prepared returns the name of the VkOptionsTemplate for a reflection. It does not read a recently
 // made template again, because a virtual node waits for it.
-func (s *Slices) prepared(ctx context.Context, reflect api.Reflect) (string, error) {
+func (s *Slices) prepared(ctx context.Context, as Node) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := cmp.Or[clock.PassiveClock](s.Clock, clock.RealClock{}).Now()
-	if t := s.template; t.of == reflect && now.Sub(t.at) < templateLasts {
+	t := s.template
+	if same := t.of.Reflect == as.Reflect && t.of.Hub == as.Hub &&
+		t.of.NoIP == as.NoIP; same && now.Sub(t.at) < templateLasts {
 		return t.name, nil
 	}
-	name, err := s.options(ctx, reflect)
+	name, err := s.options(ctx, as)
 	if err == nil {
-		s.template = template{reflect, name, now}
+		s.template = template{as, name, now}
 	}
 	return name, err
 }
 
 // options makes the VkOptionsTemplate for a reflection from the cluster's default one and returns its name.
-func (s *Slices) options(ctx context.Context, reflect api.Reflect) (string, error) {
+func (s *Slices) options(ctx context.Context, as Node) (string, error) {
 	var from offv1beta1.VkOptionsTemplate
 	if err := s.Reader.Get(ctx, client.ObjectKey{Namespace: s.LiqoNamespace, Name: defaultOptions},
 		&from); apierrors.IsNotFound(err) {
@@ -148,13 +172,25 @@ func (s *Slices) options(ctx context.Context, reflect api.Reflect) (string, erro
 	} else if err != nil {
 		return "", err
 	}
-	reflect = withDefaults(reflect)
+	reflect := withDefaults(as.Reflect)
 	name := strings.ToLower(fmt.Sprintf("bourse-%s-%s-%s", reflect.Secrets, reflect.ConfigMaps, reflect.Services))
 	want := from.Spec.DeepCopy()
 	want.ReflectorsConfig = reflectors(from.Spec.ReflectorsConfig, reflect)
 	want.ExtraArgs = append(slices.DeleteFunc(want.ExtraArgs,
 		func(a string) bool { return strings.HasPrefix(a, "--enable-apiserver-support") }),
 		"--enable-apiserver-support=false") // pods at the provider must not reach the consumer's API server
+	switch {
+	case as.Hub:
+		name += "-hub"
+		event := want.ReflectorsConfig["event"]
+		event.NumWorkers = 0
+		want.ReflectorsConfig["event"] = event
+	case as.NoIP:
+		name += "-noip"
+	}
+	if as.Hub || as.NoIP {
+		want.ExtraArgs = append(want.ExtraArgs, "--disable-ip-reflection=true")
+	}
 	have := &offv1beta1.VkOptionsTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: s.LiqoNamespace, Name: name}}
 	err := s.Reader.Get(ctx, client.ObjectKeyFromObject(have), have)
 	switch {

@@ -59,7 +59,7 @@ func TestLabelsOfAVirtualNode(t *testing.T) {
 	slice := &authv1beta1.ResourceSlice{Status: authv1beta1.ResourceSliceStatus{NodeLabels: map[string]string{
 		"zone": "a", Label("payroll"): "true", "liqo.io/remote-cluster-id": "oslo",
 	}}}
-	got := newNode(slice, "milan", []string{"demo", long}).Spec.Labels
+	got := newNode(slice, "milan", Node{Namespaces: []string{"demo", long}}).Spec.Labels
 	want := map[string]string{"zone": "a", "liqo.io/remote-cluster-id": "milan",
 		"offload.bourse.dev/demo": "true", "offload.bourse.dev/" + long: "true"}
 	if !maps.Equal(got, want) {

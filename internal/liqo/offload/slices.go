@@ -59,6 +59,14 @@ type Node struct {
 	Reflect api.Reflect
 	// Namespaces are those whose pods may run there from the start.
 	Namespaces []string
+	// Pool is the VirtualNodePool; empty: none. Burst says that pods go to other nodes first.
+	Pool  string
+	Burst bool
+	// Hub says that customers' pods run there. They learn neither the provider's Events nor addresses.
+	Hub bool
+	// NoIP says that the addresses of pods there are not reflected: without a network, nothing here can
+	// reach them, and a Service would lose the requests that it sends there.
+	NoIP bool
 }
 
 // Ensure makes or updates the slice of an account for the reserved resources, and makes its virtual
@@ -72,8 +80,9 @@ func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Res
 	err = s.Get(ctx, client.ObjectKeyFromObject(slice), slice)
 	switch {
 	case apierrors.IsNotFound(err):
-		if err = s.Create(ctx, NewSlice(namespace, provider, name, want)); err == nil {
-			_, err = s.prepared(ctx, node.Reflect)
+		err = client.IgnoreAlreadyExists(s.Create(ctx, NewSlice(namespace, provider, name, want))) // our cache may lag
+		if err == nil {
+			_, err = s.prepared(ctx, node)
 		}
 		return Standing{Message: "the slice was made"}, err
 	case err != nil:

@@ -62,9 +62,8 @@ func TestACertificateThatHasEnded(t *testing.T) {
 	}
 }
 
-// What has ended is asked for anew, and takes the place of the old one: whatever the agents have
-// forgotten meanwhile, and neither by what has ended, too, nor by what is older, nor by what was
-// asked for in another opening.
+// An ended certificate is requested again and replaced, also if the agents forgot their state meanwhile. An
+// ended one, an older one and one of another opening do not replace it.
 func TestACertificateThatEnds(t *testing.T) {
 	h, now := newHandshake(t), time.Now()
 	h.step()

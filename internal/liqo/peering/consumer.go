@@ -261,7 +261,10 @@ func (c *Consumer) install(ctx context.Context, namespace, provider string,
 	if copies, err := c.remember(ctx, namespace, provider); err != nil || !copies {
 		return false, err
 	}
-	return true, c.Create(ctx, identity)
+	if err = c.Create(ctx, identity); apierrors.IsAlreadyExists(err) { // our cache lags, or the one before is still there
+		return false, nil
+	}
+	return true, err
 }
 
 // NewIdentity returns the Identity at a provider, without the fields that the provider provides.
@@ -271,46 +274,4 @@ func NewIdentity(namespace, provider string) *authv1beta1.Identity {
 		Spec: authv1beta1.IdentitySpec{ClusterID: liqov1beta1.ClusterID(provider),
 			Type: authv1beta1.ControlPlaneIdentityType},
 	}
-}
-
-// Close removes the objects that Open made; done reports that none is left. It waits until Liqo has
-// removed its copies at the provider, because Liqo needs the Identity for that. force does not wait,
-// for a provider that is gone or has revoked our rights. Close leaves a peering that an admin made.
-func (c *Consumer) Close(ctx context.Context, provider string, force bool) (done bool, err error) {
-	c.openings.forget(provider)
-	namespace, err := liqo.TenantNamespace(ctx, c.Client, provider)
-	if err != nil || namespace == "" {
-		return err == nil, err
-	}
-	identity, err := c.identity(ctx, namespace, provider)
-	if err != nil {
-		return false, err
-	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: signedNonceSecret}}
-	if identity != nil && !liqo.Ours(identity) { // only the admin removes it
-		return true, deleteOurs(ctx, c.Client, secret)
-	}
-	left, err := remains(ctx, c.Client, namespace, consts.ReplicationRequestedLabel)
-	if err != nil || left && !force {
-		return false, err
-	}
-	if err := deleteOurs(ctx, c.Client, secret); err != nil {
-		return false, err
-	}
-	if identity != nil {
-		return false, client.IgnoreNotFound(c.Delete(ctx, identity))
-	}
-	if !left {
-		left, err = renewing(ctx, c.Client, namespace, consts.ReplicationRequestedLabel)
-	}
-	if err == nil && left && force {
-		err = c.abandon(ctx, namespace, provider)
-	}
-	if err != nil || left {
-		return false, err
-	}
-	if copies, err := c.remember(ctx, namespace, provider); err != nil || !copies {
-		return false, err
-	}
-	return true, leaveNamespace(ctx, c.Client, namespace)
 }

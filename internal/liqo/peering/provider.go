@@ -5,16 +5,15 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"strings"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
-	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -37,7 +36,7 @@ type Provider struct {
 // existing Tenant decides; without one, the configuration does.
 func (p *Provider) through(tenant *authv1beta1.Tenant) bool {
 	if tenant != nil {
-		return value(tenant.Spec.ProxyURL) != ""
+		return ptr.Deref(tenant.Spec.ProxyURL, "") != ""
 	}
 	return p.Access != nil && p.Access() == api.APIServerNetwork
 }
@@ -104,7 +103,7 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 	// The message repeats the nonce, so that a consumer that has removed its objects can start again.
 	out.Say = &api.HandshakeContent{Nonce: said, Identity: &api.HandshakeIdentity{
 		Challenge: challenge, Namespace: tenant.Status.TenantNamespace, CA: a.CA, Certificate: a.SignedCRT,
-		APIServer: a.APIServer, ProxyURL: value(a.ProxyURL), Sealed: sealed,
+		APIServer: a.APIServer, ProxyURL: ptr.Deref(a.ProxyURL, ""), Sealed: sealed,
 	}}
 	return out, nil
 }
@@ -166,11 +165,11 @@ func (p *Provider) admit(ctx context.Context, namespace, consumer string,
 	if old == nil {
 		t := NewTenant(namespace, consumer)
 		fill(&t.Spec, asked)
-		return t, p.Create(ctx, t)
+		return t, client.IgnoreAlreadyExists(p.Create(ctx, t)) // our cache may lag: the next call compares
 	}
 	if bytes.Equal(old.Spec.PublicKey, asked.PublicKey) && bytes.Equal(old.Spec.CSR, asked.CSR) &&
 		bytes.Equal(old.Spec.Signature, asked.Signature) &&
-		value(old.Spec.ProxyURL) == asked.ProxyURL {
+		ptr.Deref(old.Spec.ProxyURL, "") == asked.ProxyURL {
 		return old, nil
 	}
 	t := old.DeepCopy()
@@ -207,108 +206,4 @@ func checkCSR(asked *api.HandshakeTenant, consumer string) error {
 		return api.Errorf(api.CodeBadSignature, "the certificate request of %s is for %.200q", consumer, s)
 	}
 	return nil
-}
-
-// Close removes the objects that Open made; done reports that none is left. It waits until the
-// consumer's Liqo has removed its copies here. force does not wait, for a consumer that may never
-// return. Close leaves a peering that an admin made as it is.
-func (p *Provider) Close(ctx context.Context, consumer string, force bool) (done bool, err error) {
-	p.nonces.forget(consumer)
-	namespace, err := liqo.TenantNamespace(ctx, p.Client, consumer)
-	if err != nil || namespace == "" {
-		return err == nil, err
-	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nonceSecret}}
-	byHand, err := p.ByHand(ctx, consumer)
-	if err != nil {
-		return false, err
-	}
-	if byHand { // only the admin removes it
-		return true, deleteOurs(ctx, p.Client, secret)
-	}
-	left, err := remains(ctx, p.Client, namespace, consts.ReplicationStatusLabel)
-	if err != nil {
-		return false, err
-	}
-	if !left {
-		left, err = p.mapped(ctx, consumer)
-	}
-	wait := left
-	if err == nil && !left {
-		wait, err = renewing(ctx, p.Client, namespace, consts.ReplicationStatusLabel)
-	}
-	if err != nil || wait && !force {
-		return false, err
-	}
-	var tenants authv1beta1.TenantList
-	if err := p.List(ctx, &tenants, client.InNamespace(namespace)); err != nil {
-		return false, err
-	}
-	gone := true
-	for i := range tenants.Items {
-		t := &tenants.Items[i]
-		if !liqo.Ours(t) {
-			continue
-		}
-		gone = false
-		if left { // Liqo revokes the rights and removes the copies first; the policies stay until then
-			if err := p.drain(ctx, t); err != nil {
-				return false, err
-			}
-			continue
-		}
-		if t.DeletionTimestamp == nil {
-			if err := p.Delete(ctx, t); client.IgnoreNotFound(err) != nil {
-				return false, err
-			}
-		}
-	}
-	if err := deleteOurs(ctx, p.Client, secret); err != nil || !gone {
-		return false, err
-	}
-	return true, leaveNamespace(ctx, p.Client, namespace)
-}
-
-// mapped reports whether a namespace is left that Liqo made for a consumer. If its NamespaceMap is
-// gone, Liqo never deletes the namespace, so mapped does. This occurs when Liqo loses its API server
-// while it deletes.
-func (p *Provider) mapped(ctx context.Context, consumer string) (left bool, err error) {
-	var list corev1.NamespaceList
-	if err := p.List(ctx, &list, client.MatchingLabels{consts.RemoteClusterID: consumer}); err != nil {
-		return false, err
-	}
-	for i := range list.Items {
-		ns := &list.Items[i]
-		namespace, name, found := strings.Cut(ns.Annotations[consts.RemoteNamespaceManagedByAnnotationKey], "/")
-		if !found {
-			continue
-		}
-		left = true
-		err := p.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &offv1beta1.NamespaceMap{})
-		if apierrors.IsNotFound(err) && ns.DeletionTimestamp == nil {
-			err = p.Delete(ctx, ns, client.Preconditions{UID: &ns.UID})
-		}
-		if client.IgnoreNotFound(err) != nil {
-			return false, err
-		}
-	}
-	return left, nil
-}
-
-// drain makes Liqo revoke a consumer's rights and remove everything that it copied here.
-func (p *Provider) drain(ctx context.Context, t *authv1beta1.Tenant) error {
-	if t.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
-		return nil
-	}
-	before := t.DeepCopy()
-	t.Spec.TenantCondition = authv1beta1.TenantConditionDrained
-	metav1.SetMetaDataAnnotation(&t.ObjectMeta, draining, "true")
-	return client.IgnoreNotFound(p.Patch(ctx, t, client.MergeFrom(before)))
-}
-
-func value(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

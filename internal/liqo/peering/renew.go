@@ -7,6 +7,7 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -28,7 +29,7 @@ func (c *Consumer) renew(ctx context.Context, namespace, provider string,
 	if err != nil || signed == nil {
 		return out, err
 	}
-	proxy := value(identity.Spec.AuthParams.ProxyURL)
+	proxy := ptr.Deref(identity.Spec.AuthParams.ProxyURL, "")
 	if heard != nil && heard.Identity != nil && answers(heard, signed, now(c.Clock)) && heard.Identity.ProxyURL == proxy {
 		if later, _, err := life(heard.Identity.Certificate); err == nil && later.After(from) {
 			next := identity.DeepCopy()

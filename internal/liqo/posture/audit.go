@@ -4,13 +4,11 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/pem"
-	"fmt"
 	"slices"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,8 +39,12 @@ func Audit(ctx context.Context, r client.Reader, consumer string) (*api.Audit, e
 	if err := quotas(ctx, r, a, users); err != nil {
 		return nil, err
 	}
-	if err := bindings(ctx, r, a, users); err != nil {
+	all, err := ReadBindings(ctx, r)
+	if err != nil {
 		return nil, err
+	}
+	for _, b := range all.of(users...) {
+		a.Bindings = append(a.Bindings, b.name+" -> "+b.role)
 	}
 	if a.Network, err = network.Reached(ctx, r, consumer, true); err != nil {
 		return nil, err
@@ -95,32 +97,6 @@ func quotas(ctx context.Context, r client.Reader, a *api.Audit, users []string) 
 			a.Quotas[q.Spec.User] = api.Resources(q.Spec.Resources)
 		}
 	}
-	return nil
-}
-
-func bindings(ctx context.Context, r client.Reader, a *api.Audit, users []string) error {
-	of := func(subjects []rbacv1.Subject) bool {
-		return slices.ContainsFunc(users, func(user string) bool { return names(subjects, user) })
-	}
-	var cluster rbacv1.ClusterRoleBindingList
-	if err := r.List(ctx, &cluster); err != nil {
-		return err
-	}
-	for _, b := range cluster.Items {
-		if of(b.Subjects) {
-			a.Bindings = append(a.Bindings, fmt.Sprintf("ClusterRoleBinding %s -> %s", b.Name, b.RoleRef.Name))
-		}
-	}
-	var namespaced rbacv1.RoleBindingList
-	if err := r.List(ctx, &namespaced); err != nil {
-		return err
-	}
-	for _, b := range namespaced.Items {
-		if of(b.Subjects) {
-			a.Bindings = append(a.Bindings, fmt.Sprintf("RoleBinding %s/%s -> %s", b.Namespace, b.Name, b.RoleRef.Name))
-		}
-	}
-	slices.Sort(a.Bindings)
 	return nil
 }
 

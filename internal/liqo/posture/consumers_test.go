@@ -41,24 +41,24 @@ func TestConsumers(t *testing.T) {
 			t.Errorf("it says %v, want %v", m.Data, want)
 		}
 	}
-	yes, no := &Demands{Limits: true}, &Demands{Annotations: []string{"a.example/x", "b.example/y"}}
+	yes, no := &Demands{Limits: true}, &Demands{Annotations: []string{"a.example/x", "b.example/y"}, Namespaces: 500}
 	says(p.List(t.Context(), "rome", nil, nil), map[string]string{"rome.at": "milan", "rome": "brokered"})
 	says(p.List(t.Context(), "rome", yes, nil), map[string]string{"rome.at": "milan", "rome": "brokered, limits"})
 	says(p.List(t.Context(), "rome", nil, nil), map[string]string{"rome.at": "milan", "rome": "brokered, limits"})
 
-	fast := Slice{Name: "fast", CSR: 7, User: "user-f", Places: &Places{Nodes: map[string]string{"y": "2", "x": "1"},
+	fast := Slice{Name: "fast", CSR: 7, User: "user-f", Placement: &PodPlacement{Nodes: map[string]string{"y": "2", "x": "1"},
 		Tolerates: []string{"gpu"}, StorageClasses: []string{"disk", "ssd"}, RuntimeClasses: []string{"nvidia"}}}
-	slow := Slice{Name: "slow", CSR: 8, User: "user-s", Places: &Places{}}
+	slow := Slice{Name: "slow", CSR: 8, User: "user-s", Placement: &PodPlacement{}}
 	all := map[string]string{
 		"rome.at": "milan", "rome": "brokered, limits", "rome.slices": "fast=7,slow=8", "user-f.of": "rome", "user-f.nodes": "x=1,y=2", "user-f.tolerates": "gpu", "user-f.storage": "disk,ssd", "user-f.runtimes": "nvidia", "user-s.of": "rome",
 	}
 	says(p.List(t.Context(), "rome", nil, []Slice{fast, slow}), maps.Clone(all))
-	fast.Places, slow.Places = nil, nil // the SharingPolicy is gone, or not valid
+	fast.Placement, slow.Placement = nil, nil // the SharingPolicy is gone, or not valid
 	says(p.List(t.Context(), "rome", nil, []Slice{fast, slow}), all)
 	says(p.List(t.Context(), "rome", nil, []Slice{slow}),
 		map[string]string{"rome.at": "milan", "rome": "brokered, limits", "rome.slices": "slow=8", "user-s.of": "rome"})
 	says(p.List(t.Context(), "rome", no, []Slice{slow}), map[string]string{"rome.at": "milan",
-		"rome": "brokered", "rome.annotations": "a.example/x,b.example/y", "rome.slices": "slow=8", "user-s.of": "rome"})
+		"rome": "brokered", "rome.namespaces": "500", "rome.annotations": "a.example/x,b.example/y", "rome.slices": "slow=8", "user-s.of": "rome"})
 	says(p.Unlist(t.Context(), "rome"), map[string]string{})
 }
 
@@ -96,20 +96,20 @@ func TestOthersThatEndLikeIt(t *testing.T) {
 // The list does not grow beyond what Kubernetes keeps; what is in it goes on, changes and ends.
 func TestTheListIsFull(t *testing.T) {
 	p, data := listed(t)
-	places := &Places{StorageClasses: []string{strings.Repeat("x", MaxList/4)}}
+	places := &PodPlacement{StorageClasses: []string{strings.Repeat("x", MaxList/4)}}
 	for _, id := range []string{"a", "b", "c"} {
-		if err := p.List(t.Context(), id, nil, []Slice{{Name: "s", User: "user-" + id, Places: places}}); err != nil {
+		if err := p.List(t.Context(), id, nil, []Slice{{Name: "s", User: "user-" + id, Placement: places}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := p.List(t.Context(), "d", nil,
-		[]Slice{{Name: "s", User: "user-d", Places: places}}); api.CodeOf(err) != api.CodeCapReached || data()["d"] != "" {
+		[]Slice{{Name: "s", User: "user-d", Placement: places}}); api.CodeOf(err) != api.CodeCapReached || data()["d"] != "" {
 		t.Errorf("%v", err)
 	}
-	if err := p.List(t.Context(), "a", nil, []Slice{{Name: "s", User: "user-a", Places: &Places{}}}); err != nil {
+	if err := p.List(t.Context(), "a", nil, []Slice{{Name: "s", User: "user-a", Placement: &PodPlacement{}}}); err != nil {
 		t.Error(err)
 	}
-	if err := p.List(t.Context(), "d", nil, []Slice{{Name: "s", User: "user-d", Places: places}}); err != nil {
+	if err := p.List(t.Context(), "d", nil, []Slice{{Name: "s", User: "user-d", Placement: places}}); err != nil {
 		t.Error(err)
 	}
 	found, err := (&Inspection{Reader: p.Reader, Lends: true, Namespace: "bourse"}).list(t.Context())

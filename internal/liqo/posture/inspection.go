@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"slices"
 	"strings"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -22,7 +21,6 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/liqo"
-	"github.com/bourse-dev/bourse/internal/liqo/guard"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 )
@@ -98,21 +96,25 @@ func (i *Inspection) installation(ctx context.Context) (found []api.Problem, err
 			"Deployment %s/liqo-controller-manager has no version label", i.LiqoNamespace))
 	case minor != liqo.Tested && !i.AllowUntested:
 		found = append(found, health.LiqoUntested.Of("",
-			"install Liqo v"+liqo.Tested+", or start the agent with --allow-untested-liqo", "the cluster runs Liqo %s; tested is %s", have.Version, liqo.Tested))
+			"install Liqo v"+liqo.Tested+", or start the agent with --allow-untested-liqo",
+			"the cluster runs Liqo %s; tested is %s", have.Version, liqo.Tested))
 	}
 	for _, module := range strings.Fields(have.Off) {
 		found = append(found, health.LiqoModuleOff.Of("",
-			"helm upgrade liqo ... --set "+module+".enabled=true, and restart the agent", "Liqo's module %s is disabled", module))
+			"helm upgrade liqo ... --set "+module+".enabled=true, and restart the agent",
+			"Liqo's module %s is disabled", module))
 	}
 	if !i.Lends {
 		return found, nil
 	}
 	if have.LimitsEnforcement != "Hard" {
 		found = append(found, health.LimitsNotEnforced.Of("",
-			"helm upgrade liqo ... --set controllerManager.config.defaultLimitsEnforcement=Hard", "defaultLimitsEnforcement is %q", have.LimitsEnforcement))
+			"helm upgrade liqo ... --set controllerManager.config.defaultLimitsEnforcement=Hard",
+			"defaultLimitsEnforcement is %q", have.LimitsEnforcement))
 	}
 	found = append(found, health.DefaultClassOpen.Of("",
-		"peer by hand only with clusters that you trust with this whole cluster", "Liqo v1.2 grants what the class is asked for, without a limit"))
+		"peer by hand only with clusters that you trust with this whole cluster",
+		"Liqo v1.2 grants what the class is asked for, without a limit"))
 	if i.APIServer != "" {
 		have.APIServer = i.APIServer
 	}
@@ -191,52 +193,6 @@ func (i *Inspection) list(ctx context.Context) ([]api.Problem, error) {
 	return nil, nil
 }
 
-// secrets finds those of consumers on which Liqo acts. An agent does not look: it would need the
-// right to read all Secrets.
-func (i *Inspection) secrets(ctx context.Context) (found []api.Problem, err error) {
-	if !i.Before || !i.Lends {
-		return nil, nil
-	}
-	var namespaces corev1.NamespaceList
-	if err := i.Lists.List(ctx, &namespaces, client.HasLabels{consts.RemoteClusterID}); err != nil {
-		return nil, err
-	}
-	for _, ns := range namespaces.Items {
-		if !guard.Mapped(&ns) {
-			continue
-		}
-		var all metav1.PartialObjectMetadataList
-		all.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-		if err := i.Reader.List(ctx, &all, client.InNamespace(ns.Name)); err != nil {
-			return found, err
-		}
-		for _, s := range all.Items {
-			if acted := labelsOfLiqo(s.Labels); len(acted) > 0 {
-				found = append(found, health.SecretOfLiqo.Of("Secret "+s.Namespace+"/"+s.Name,
-					fmt.Sprintf("find out who made it, then delete it: kubectl -n %s delete secret %s", s.Namespace, s.Name),
-					"cluster %s may have written it, and Liqo acts on its labels: %s", liqo.Peer(&ns), strings.Join(acted, ", ")))
-			}
-		}
-	}
-	return found, nil
-}
-
-// ownLabels are those that Liqo's virtual kubelet sets on Secrets, as policy bourse-reflected has them.
-var ownLabels = []string{"offloading.liqo.io/origin", "offloading.liqo.io/destination",
-	"offloading.liqo.io/nodename", "offloading.liqo.io/service-account-name"}
-
-// labelsOfLiqo are those of a Secret beyond these.
-func labelsOfLiqo(all map[string]string) (found []string) {
-	for key := range all {
-		domain, _, _ := strings.Cut(key, "/")
-		if (domain == "liqo.io" || strings.HasSuffix(domain, ".liqo.io")) && !slices.Contains(ownLabels, key) {
-			found = append(found, key)
-		}
-	}
-	slices.Sort(found)
-	return found
-}
-
 // webhook asks Liqo's webhook by a dry run of what it always lets pass.
 func (i *Inspection) webhook(ctx context.Context) ([]api.Problem, error) {
 	slice := &authv1beta1.ResourceSlice{
@@ -266,7 +222,8 @@ func (i *Inspection) namespaces(ctx context.Context) (found []api.Problem, err e
 			found = append(found, health.WouldOffloadOthers.Of("namespace "+o.Namespace,
 				fmt.Sprintf("kubectl -n %s edit namespaceoffloading %s: name the intended providers in clusterSelector, by %s",
 					o.Namespace, o.Name, consts.RemoteClusterID),
-				"its NamespaceOffloading selects every virtual node, also future ones: requests that would add a virtual node stop"))
+				"its NamespaceOffloading selects every virtual node, also future ones: requests that would add "+
+					"a virtual node stop"))
 		}
 	}
 	return found, nil
@@ -301,45 +258,4 @@ func (i *Inspection) tolerations(ctx context.Context) (found []api.Problem, err 
 		}
 	}
 	return found, nil
-}
-
-// peerings finds those made by hand beside ours.
-func (i *Inspection) peerings(ctx context.Context) (found []api.Problem, err error) {
-	byHand, ours := map[string]string{}, map[string]bool{}
-	for _, list := range []client.ObjectList{&authv1beta1.TenantList{}, &authv1beta1.IdentityList{}} {
-		if err := i.Lists.List(ctx, list); err != nil {
-			return nil, err
-		}
-		objects, err := meta.ExtractList(list)
-		if err != nil {
-			return nil, err
-		}
-		for _, o := range objects {
-			peer, o := peerOf(o.(client.Object)), o.(client.Object)
-			if liqo.Ours(o) {
-				ours[peer] = true
-			} else if peer != "" {
-				byHand[peer] = o.GetNamespace() + "/" + o.GetName()
-			}
-		}
-	}
-	for peer, object := range byHand {
-		if ours[peer] {
-			found = append(found, health.MixedPeering.Of("cluster "+peer, "", "%s was made by hand", object))
-		}
-	}
-	return found, nil
-}
-
-// peerOf is the cluster that an object peers with; empty for what Liqo itself makes of each slice.
-func peerOf(o client.Object) string {
-	switch o := o.(type) {
-	case *authv1beta1.Tenant:
-		return string(o.Spec.ClusterID)
-	case *authv1beta1.Identity:
-		if o.Spec.Type == authv1beta1.ControlPlaneIdentityType {
-			return string(o.Spec.ClusterID)
-		}
-	}
-	return ""
 }

@@ -45,7 +45,8 @@ func (i *Inspection) services(ctx context.Context) (found []api.Problem, err err
 		for _, s := range services.Items {
 			if names[s.Name] || s.Spec.Selector[appsv1.StatefulSetPodNameLabel] == s.Name {
 				found = append(found, health.ServiceNamedLikeAPod.Of(fmt.Sprintf("service %s/%s", s.Namespace, s.Name),
-					"give the Service another name, such as "+s.Name+"-svc, before the pod is offloaded", "it has the name of a pod of a namespace that is offloaded"))
+					"give the Service another name, such as "+s.Name+"-svc, before the pod is offloaded",
+					"it has the name of a pod of a namespace that is offloaded"))
 			}
 		}
 	}

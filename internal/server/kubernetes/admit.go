@@ -107,7 +107,8 @@ func (f *service) complain(ctx context.Context, cluster string, err error) {
 	if ours, ok := errors.AsType[*api.Error](err); ok {
 		remedy = ours.Remedy
 	} else if apierrors.IsForbidden(err) {
-		about, remedy = "", "kubectl apply -k config/kubernetes, or prepare each member that needs it: bourse broker kubeconfig CLUSTER"
+		about, remedy = "",
+			"kubectl apply -k config/kubernetes, or prepare each member that needs it: bourse broker kubeconfig CLUSTER"
 	}
 	if said, ever := f.complaints.Swap(about, err.Error()); ever && (about == "" || said == err.Error()) {
 		return

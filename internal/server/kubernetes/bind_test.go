@@ -100,8 +100,8 @@ func (w *fixture) delete(o ctrlclient.Object, key ctrlclient.ObjectKey) {
 	}
 }
 
-// Whoever is approved is bound, however it joined and whether the broker was there; what somebody
-// deletes or changes comes back.
+// Every approved member is bound, after any way to join, also if the broker was away. Deleted or changed objects come
+// back.
 func TestAMemberIsBoundWhenItIsApproved(t *testing.T) {
 	w := newFixture(t)
 	w.Join("milan")
@@ -146,8 +146,7 @@ func TestASuspendedMemberStaysBound(t *testing.T) {
 	w.eventually("until it is resumed", func() error { return w.bound("milan") })
 }
 
-// The account of one that was revoked is gone and stays so, whatever happens, until an admin makes
-// it another.
+// The account of a revoked member is gone and stays gone, until an admin creates another.
 func TestARevokedMemberIsNotBoundAgain(t *testing.T) {
 	for _, step := range []string{"revoke", "remove"} {
 		t.Run(step, func(t *testing.T) {
@@ -332,7 +331,7 @@ func TestAnothersNamespaceIsNotTaken(t *testing.T) {
 func TestAPrototypeByHTTPAcceptsByItself(t *testing.T) {
 	w := newFixture(t)
 	resourceagent.Serve(resourceagent.Options{Server: w.Server,
-		Secret: bytes.Repeat([]byte{7}, 32), Wait: 20 * time.Second, Log: servertest.Silent()})
+		Secret: bytes.Repeat([]byte{7}, 32), Wait: 2 * time.Minute, Log: servertest.Silent()})
 	call := func(cluster, method, path string, body any) *httptest.ResponseRecorder {
 		rest := w.Server.For(func(*http.Request) (server.Caller, error) {
 			return server.Caller{Role: tlsid.RoleLegacy, Name: cluster}, nil

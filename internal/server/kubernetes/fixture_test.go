@@ -123,7 +123,7 @@ func (w *fixture) join(name string) (*transporttest.Party, *client.Client) {
 func (w *fixture) eventually(what string, ask func() error) {
 	w.t.Helper()
 	var err error
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if err = ask(); err == nil {
 			return
 		}

@@ -13,8 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
-// Whatever a member writes, the call that comes of it is one of the API, here, and none of those
-// that are kept apart.
+// Any object of a member becomes a call of the API, here, and never one of the excluded calls.
 func FuzzRequest(f *testing.F) {
 	for _, path := range []string{api.Prefix + "/clusters?limit=1",
 		api.Prefix + "/renew", api.Prefix + "/rene%77", api.Prefix + "//renew", api.Prefix + "/../join",

@@ -83,7 +83,7 @@ func (w *fixture) phase(cluster string, of func(*unstructured.Unstructured) bool
 func TestPrototypes(t *testing.T) {
 	w := newFixture(t)
 	resourceagent.Serve(resourceagent.Options{Server: w.Server,
-		Secret: bytes.Repeat([]byte{7}, 32), Wait: 2 * time.Second, Log: servertest.Silent()})
+		Secret: bytes.Repeat([]byte{7}, 32), Wait: time.Minute, Log: servertest.Silent()})
 	w.prototype("cluster-1", "8")
 	w.prototype("cluster-2", "4")
 	ask := func(name string, cpu any) {
@@ -131,7 +131,7 @@ func TestPrototypes(t *testing.T) {
 func TestAPrototypeIsNotAMemberWithAKey(t *testing.T) {
 	w := newFixture(t)
 	resourceagent.Serve(resourceagent.Options{Server: w.Server,
-		Secret: bytes.Repeat([]byte{7}, 32), Wait: time.Second, Log: servertest.Silent()})
+		Secret: bytes.Repeat([]byte{7}, 32), Wait: time.Minute, Log: servertest.Silent()})
 	w.join("rome")
 	w.eventually("it publishes", func() error { return w.publish("rome", "8", 1) })
 	w.eventually("it is refused", func() error {

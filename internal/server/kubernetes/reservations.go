@@ -122,7 +122,7 @@ func (m *memberSession) writeReservations(ctx context.Context, state api.MemberS
 
 // writeReservation corrects the differences of one object.
 func (m *memberSession) writeReservation(ctx context.Context,
-	object *unstructured.Unstructured, p objects.Picture) error {
+	object *unstructured.Unstructured, p objects.Projection) error {
 	spec, err := content(p.Spec)
 	if err != nil {
 		return err

@@ -75,6 +75,7 @@ func Run(ctx context.Context, o Options) error {
 	f := &service{Options: o, log: o.Log.With("part", "kubernetes"), sessions: map[string]*memberSession{},
 		claims: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstTry,
 			lastTry))}
+	defer f.claims.ShutDown()
 	f.rest = o.Server.For(func(r *http.Request) (server.Caller, error) {
 		caller, ok := r.Context().Value(callerKey{}).(server.Caller)
 		if !ok {
@@ -110,7 +111,8 @@ func (f *service) check(ctx context.Context) {
 	case f.cache.WaitForCacheSync(early):
 		f.log.Info("members are served through objects, too", "cluster", f.Cluster.Host)
 	case ctx.Err() == nil:
-		f.log.Warn("members cannot be served through objects yet: the cluster does not answer, or lacks the kinds or the rights", "cluster", f.Cluster.Host, "remedy", "kubectl apply -k config/kubernetes")
+		f.log.Warn("members cannot be served through objects yet: the cluster does not answer, or lacks the kinds "+
+			"or the rights", "cluster", f.Cluster.Host, "remedy", "kubectl apply -k config/kubernetes")
 	}
 }
 

@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -20,7 +17,6 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/compat/objects"
-	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
@@ -38,6 +34,8 @@ type memberSession struct {
 	agent              objects.Agent // serves an agent of the prototypes
 	watching           func()        // ends the watch of the member's reservations
 	admitted           bool          // whether this session gave the member access that it still has
+	wait               time.Duration // after the last failure to write the member's Reservations
+	again              time.Time     // no Reservations are written before
 }
 
 // job is a call and its answer.
@@ -83,7 +81,7 @@ func (m *memberSession) run(ctx context.Context) {
 		}
 		if err != nil {
 			m.log.Warn("a member's objects could not be written", "error", err)
-			wait = min(max(2*wait, 100*time.Millisecond), 5*time.Second)
+			wait = longer(wait)
 			pause(ctx, wait)
 			continue
 		}
@@ -154,107 +152,27 @@ func (m *memberSession) reconcile(ctx context.Context) error {
 		return err
 	}
 	m.followMarket(ctx, state)
-	if !m.changed.Swap(false) {
+	began := time.Now()
+	if began.Before(m.again) || !m.changed.Swap(false) {
 		return nil
 	}
-	began := time.Now()
-	if err := m.writeReservations(ctx, state); err != nil {
+	err := m.writeReservations(ctx, state)
+	if err != nil && ctx.Err() == nil { // the member's calls do not wait for that
+		m.log.Warn("a member's Reservations could not be written", "error", err)
 		m.changed.Store(true)
-		return err
+		m.wait = longer(m.wait)
+		m.again = time.Now().Add(m.wait)
+		time.AfterFunc(m.wait, m.wake)
+		return nil
 	}
+	m.wait = 0
 	m.took.Store(int64(time.Since(began)))
 	return nil
 }
 
-// serveCalls starts new calls, continues those whose answer the member reads, and ends removed ones.
-func (m *memberSession) serveCalls(ctx context.Context, calls map[string]kubernetes.Call,
-	answers map[string]kubernetes.Answer) {
-	for id := range m.calls {
-		if _, still := calls[id]; !still {
-			m.endCall(id)
-		}
-	}
-	for id, c := range calls {
-		j := m.calls[id]
-		if _, answered := answers[id]; j == nil && answered {
-			continue // a broker that has ended answered it: see answers
-		}
-		if j == nil {
-			j = m.startCall(ctx, c)
-			m.calls[id] = j
-		}
-		j.stream.read(c.Read)
-	}
-}
-
-// answers returns the answers to write.
-func (m *memberSession) answers(before map[string]kubernetes.Answer,
-	calls map[string]kubernetes.Call) map[string]kubernetes.Answer {
-	out := map[string]kubernetes.Answer{}
-	for id := range calls {
-		if j := m.calls[id]; j != nil {
-			if piece, ok := j.stream.piece(); ok {
-				out[id] = piece
-			}
-			continue
-		}
-		a := before[id]
-		a.Lost = !a.Done
-		out[id] = a
-	}
-	return out
-}
-
-// startCall makes a call to the REST API as the member.
-func (m *memberSession) startCall(ctx context.Context, c kubernetes.Call) *job {
-	ctx, cancel := context.WithCancel(as(ctx, tlsid.RoleCluster, m.cluster))
-	j := &job{newStream(m.wake), cancel}
-	r, err := m.request(ctx, c)
-	if err != nil {
-		server.Refuse(j.stream, &http.Request{URL: &url.URL{Path: api.Prefix}}, err)
-		j.stream.end()
-		return j
-	}
-	stop := j.stream.until(ctx)
-	m.all.Go(func() {
-		defer stop()
-		defer j.stream.end()
-		m.rest.ServeHTTP(j.stream, r)
-	})
-	return j
-}
-
-// apart lists the calls that are not served to a member with a token of the broker's cluster. With a
-// certificate it would stay a caller for longer than its token is valid.
-var apart = []string{api.Prefix + "/join", api.Prefix + "/renew"}
-
-// request converts a call to an HTTP request. Errors: Invalid, Forbidden, TooLarge.
-func (m *memberSession) request(ctx context.Context, c kubernetes.Call) (*http.Request, error) {
-	if len(c.Body) > kubernetes.MaxBody {
-		return nil, api.Errorf(api.CodeTooLarge, "the call has %d bytes", len(c.Body)).At("body").
-			Fix("send at most %d", kubernetes.MaxBody)
-	}
-	at, err := url.ParseRequestURI(c.Path)
-	if err != nil || at.Host != "" || !strings.HasPrefix(at.Path, api.Prefix+"/") {
-		return nil, api.Invalid("path", "%.80q is not a path of the API", c.Path).
-			Fix("call what is under %s: /openapi.yaml", api.Prefix)
-	}
-	for _, path := range apart {
-		if at.Path == path {
-			return nil, api.Errorf(api.CodeForbidden, "%s is not answered through objects", path).
-				Fix("ask the broker's operator for a kubeconfig: bourse broker kubeconfig %s", m.cluster)
-		}
-	}
-	r, err := http.NewRequestWithContext(ctx, c.Method, "http://objects"+at.RequestURI(), strings.NewReader(c.Body))
-	if err != nil {
-		return nil, api.Invalid("method", "%.20q is none", c.Method).Fix("use one of REST: GET, POST, PUT, PATCH, DELETE")
-	}
-	r.RequestURI, r.RemoteAddr = at.RequestURI(), "namespace "+m.namespace
-	r.Header.Set("Content-Type", "application/json")
-	if c.Key != "" {
-		r.Header.Set("Idempotency-Key", c.Key)
-	}
-	return r, nil
+// longer returns how long to wait after another failure.
+func longer(wait time.Duration) time.Duration {
+	return min(max(2*wait, 100*time.Millisecond), 5*time.Second)
 }
 
 // describeMember writes the membership into the status.

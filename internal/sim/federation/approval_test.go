@@ -38,7 +38,7 @@ func (f *fair) asks(m *federation.Member, name string, r api.Request) (s api.Res
 func (f *fair) becomes(m *federation.Member, name string, holds func(api.ResourceRequestStatus) bool) {
 	f.t.Helper()
 	var now client.RequestStatus
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(90 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		if now = must(m.People.Request(f.t.Context(), "default", name))(f.t); holds(now.Payload.Status) {
 			return
 		}
@@ -57,14 +57,7 @@ func TestApproval(t *testing.T) {
 	if _, err := f.milan.People.PutOffer(t.Context(), "web", manual); err != nil {
 		t.Fatal(err)
 	}
-	var policy api.SharingPolicy
-	if err := f.milan.Objects.Get(t.Context(), kube.ObjectKey{Name: "default"}, &policy); err != nil {
-		t.Fatal(err)
-	}
-	policy.Spec.ApproveWithin = &metav1.Duration{Duration: time.Hour}
-	if err := f.milan.Objects.Update(t.Context(), &policy); err != nil {
-		t.Fatal(err)
-	}
+	f.shares(f.milan, func(s *api.Sharing) { s.ApproveWithin = &metav1.Duration{Duration: time.Hour} })
 	f.until("both are known", func() bool {
 		offer, err := f.rome.People.Offer(t.Context(), "milan", "web")
 		c, err2 := f.rome.People.Cluster(t.Context(), "milan")

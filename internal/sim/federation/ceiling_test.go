@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -63,14 +62,7 @@ func TestACeilingMakesAContract(t *testing.T) {
 // lendsByOffersOnly has milan lend nothing but what its offers sell.
 func (f *fair) lendsByOffersOnly() {
 	f.t.Helper()
-	var policy api.SharingPolicy
-	if err := f.milan.Objects.Get(f.t.Context(), kube.ObjectKey{Name: "default"}, &policy); err != nil {
-		f.t.Fatal(err)
-	}
-	policy.Spec.OnlyOffers = true
-	if err := f.milan.Objects.Update(f.t.Context(), &policy); err != nil {
-		f.t.Fatal(err)
-	}
+	f.shares(f.milan, func(s *api.Sharing) { s.OnlyOffers = true })
 	f.until("milan lends by its offers only", func() bool {
 		e, err := f.rome.People.Evaluate(f.t.Context(), api.Request{Resources: api.Resources{"cpu": resource.MustParse("1")}})
 		return err == nil && e.Decision.Candidates == 0

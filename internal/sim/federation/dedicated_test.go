@@ -41,7 +41,7 @@ func TestDedicated(t *testing.T) {
 		return s
 	}
 	if s := asks("beside"); s.State != api.Rejected ||
-		!strings.Contains(s.Message, "by dedicated: has sold pool \"general\" to another, for it alone") {
+		!strings.Contains(s.Message, "by dedicated: has dedicated pool \"general\" to another consumer") {
 		t.Errorf("%+v", s)
 	}
 	if err := f.rome.People.ReleaseLocally(t.Context(), got.Reservation, api.Release{}); err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -37,16 +38,23 @@ type Member struct {
 	Sharing *api.Sharing
 	// Connector lets others deal with it without the broker.
 	Connector bool
+	// Alone keeps it out of the broker: it deals with the clusters that its people add.
+	Alone bool
 	// DistributedCatalog serves that prototype's interface at Socket; the broker serves its own, then.
 	DistributedCatalog bool
 	// Offers are what it sells, by name.
 	Offers map[string]api.OfferSpec
+	// Pools are its VirtualNodePools, by name. Their virtual nodes are simulated, and so is its Work.
+	Pools map[string]api.VirtualNodePoolSpec
+	Work  *Work
 	// Through, if set, are the objects through which it reaches the broker, instead of by REST. An
 	// operator has to approve it.
 	Through *objects.Access
 	// Socket is where its people reach its agent. Default: DIR/NAME.sock.
 	Socket string
 
+	// Address is set by Start: that of its connector.
+	Address string
 	// Cluster, Objects and People are set by Start: the cluster, its API, and its agent.
 	Cluster *sim.Cluster
 	Objects kube.Client
@@ -91,6 +99,7 @@ func Kinds() []kubeapi.Type {
 		kind("Contract", "contracts", true, true),
 		kind("Peer", "peers", true, true),
 		kind("Broker", "brokers", true, true),
+		kind("VirtualNodePool", "virtualnodepools", false, true),
 	}
 }
 
@@ -179,7 +188,8 @@ func (f *Federation) startBroker(name, url string) (string, *client.Client, func
 }
 
 func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logger) (err error) {
-	m.Types = Kinds()
+	m.Types = append(Kinds(), kubeapi.Type{GroupVersion: corev1.SchemeGroupVersion, Kind: "PersistentVolumeClaim",
+		Resource: "persistentvolumeclaims", Namespaced: true, Status: true})
 	if m.Cluster, err = sim.NewCluster(ctx, m.Options); err != nil {
 		return err
 	}
@@ -198,8 +208,17 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 			return err
 		}
 	}
+	for name, spec := range m.Pools {
+		pool := &api.VirtualNodePool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+		if err := m.Objects.Create(ctx, pool); err != nil {
+			return err
+		}
+	}
+	if len(m.Pools) > 0 {
+		f.group.Go(func() error { m.simulate(ctx); return nil })
+	}
 	join := ""
-	if m.Through == nil {
+	if m.Through == nil && !m.Alone {
 		token, err := f.Operator.CreateToken(ctx, m.Name, time.Hour)
 		if err != nil {
 			return err
@@ -211,12 +230,12 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 	}
 	m.People = client.New("unix://"+m.Socket, nil)
 	f.Members[m.Name] = m
-	connector, url := "", ""
+	url := ""
 	if m.Connector {
-		if connector, err = freeAddress(); err != nil {
+		if m.Address, err = freeAddress(); err != nil {
 			return err
 		}
-		url = "https://" + connector
+		url = "https://" + m.Address
 	}
 	m.run = func() {
 		ctx, stop := context.WithCancel(ctx)
@@ -227,11 +246,13 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 			return agent.Run(ctx, settings.Options{
 				Kubernetes: m.Cluster.API.Config(), Times: settings.Times{Market: f.clock}, Log: log.With("part", "agent"),
 				Member: settings.Member{
-					ClusterID: m.Name, Join: join, Objects: m.Through, Identity: store.InDir(filepath.Join(f.Dir, m.Name)),
+					ClusterID: m.Name, Join: join, NoBroker: m.Alone,
+					Objects: m.Through, Identity: store.InDir(filepath.Join(f.Dir, m.Name)),
 				},
+				Liqo:  settings.Liqo{Simulated: len(m.Pools) > 0},
 				Peers: settings.Peers{Ranges: []string{"127.0.0.0/8"}},
 				Listen: settings.Listen{
-					Socket: m.Socket, DistributedCatalog: m.DistributedCatalog, Connector: connector, ConnectorURL: url,
+					Socket: m.Socket, DistributedCatalog: m.DistributedCatalog, Connector: m.Address, ConnectorURL: url,
 				},
 			})
 		})

@@ -33,10 +33,10 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// impostor is a broker that stands between its members. It is a real one, which knows each by a key
-// of the impostor's own, and before it, with a certificate of the same CA, what the agents speak
-// to: that passes everything on, and signs anew whatever is signed. So each agent reads its own
-// words in its own hand, and all others' in the impostor's.
+// impostor is a broker that stands between its members. It is a real broker, which knows each member by a key of the
+// impostor. Before it, with a certificate of the same CA, is a proxy that the agents call. The proxy passes everything
+// on, and replaces all signatures. So each agent reads its own documents with its own signature, and all others with
+// the impostor's.
 type impostor struct {
 	t         *testing.T
 	url       string // for the agents
@@ -264,7 +264,7 @@ func (i *impostor) borrows() api.Reservation {
 // eventually waits until something holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("not in time: %s", what)
 		}

@@ -32,10 +32,9 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction(queue+"handleWaitingItems"))
 }
 
-// A broker that has the CA, and signs anew whatever passes through it, stands between two clusters
-// that have never met, and nobody notices: see "At first contact it can" in THREAT_MODEL.md. It
-// gets no further where the clusters have met by another broker, or where their admins have told
-// each other their keys. (Messages of the handshake: TestLetters of internal/agent.)
+// A broker with the CA that replaces all signatures stands between two clusters that have never met, and nobody
+// notices: see "At first contact it can" in THREAT_MODEL.md. It fails if the clusters have met through another broker,
+// or if their admins have exchanged their fingerprints. (Messages of the handshake: TestLetters of internal/agent.)
 func TestImpostor(t *testing.T) {
 	t.Run("at the first contact", func(t *testing.T) {
 		s := begin(t, api.TrustTofu)

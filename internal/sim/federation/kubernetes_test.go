@@ -23,8 +23,8 @@ import (
 	objects "github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
-// Agents that reach the broker through objects trade with those that reach it by REST, on either
-// side, whatever of the two, the broker and the cluster that has the objects, is away for a while.
+// Agents that reach the broker through objects trade with those that reach it by REST, in both directions, also after
+// the broker or the cluster with the objects was away for a while.
 func TestThroughObjects(t *testing.T) {
 	home := must(sim.NewCluster(t.Context(), sim.Options{Name: "home", Nodes: 1, Types: []kubeapi.Type{
 		{GroupVersion: objects.GroupVersion, Kind: objects.Advertisements.Kind,

@@ -101,8 +101,8 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// A request that waits in vain is Rejected with the explanation of its last try; one that waits for
-// a plan gets it when another buyer gives it back.
+// A request that is never served is Rejected with the explanation of its last try. One that waits for a plan gets it
+// when another buyer gives it back.
 func TestQueueEnds(t *testing.T) {
 	f := newFair(t)
 	r := cores("1000", 0)

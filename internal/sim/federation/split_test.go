@@ -76,15 +76,8 @@ func TestSplit(t *testing.T) {
 	}
 	f.until("all are free again", all)
 
-	var policy api.SharingPolicy
 	turin := f.Members["turin"]
-	if err := turin.Objects.Get(t.Context(), kube.ObjectKey{Name: "default"}, &policy); err != nil {
-		t.Fatal(err)
-	}
-	policy.Spec.ApproveWithin = &metav1.Duration{Duration: time.Hour}
-	if err := turin.Objects.Update(t.Context(), &policy); err != nil {
-		t.Fatal(err)
-	}
+	f.shares(turin, func(s *api.Sharing) { s.ApproveWithin = &metav1.Duration{Duration: time.Hour} })
 	f.until("turin's card says that a person approves", func() bool {
 		c, err := f.rome.People.Cluster(t.Context(), "turin")
 		return err == nil && waits(t, c.Payload.Card)

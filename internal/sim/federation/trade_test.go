@@ -2,17 +2,21 @@ package federation_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/compat/prototypes"
 	"github.com/bourse-dev/bourse/internal/contract"
 	"github.com/bourse-dev/bourse/internal/sim"
 	"github.com/bourse-dev/bourse/internal/sim/federation"
+	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
 
 // fair is a federation in which milan sells to rome and oslo.
@@ -20,6 +24,7 @@ type fair struct {
 	*federation.Federation
 	t                 *testing.T
 	rome, milan, oslo *federation.Member
+	interfaces        prototypes.Options // what the broker serves of the prototypes
 }
 
 func newFair(t *testing.T, change ...func(*fair)) *fair {
@@ -37,8 +42,8 @@ func newFair(t *testing.T, change ...func(*fair)) *fair {
 		c(f)
 	}
 	var err error
-	if f.Federation, err = federation.Start(ctx, t.TempDir(), slog.New(slog.DiscardHandler),
-		f.rome, f.milan, f.oslo); err != nil {
+	if f.Federation, err = federation.StartWith(ctx, t.TempDir(), slog.New(slog.DiscardHandler),
+		f.interfaces, f.rome, f.milan, f.oslo); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stop(); _ = f.Stop() })
@@ -73,6 +78,20 @@ func (f *fair) until(what string, holds func() bool) {
 			f.t.Fatalf("not within 90 s: %s", what)
 		}
 		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// shares changes a member's SharingPolicy. Its agent writes the status meanwhile: an update would conflict.
+func (f *fair) shares(m *federation.Member, change func(*api.Sharing)) {
+	f.t.Helper()
+	policy := &api.SharingPolicy{}
+	if err := m.Objects.Get(f.t.Context(), kube.ObjectKey{Name: "default"}, policy); err != nil {
+		f.t.Fatal(err)
+	}
+	before := policy.DeepCopy()
+	change(&policy.Spec)
+	if err := m.Objects.Patch(f.t.Context(), policy, kube.MergeFrom(before)); err != nil {
+		f.t.Fatal(err)
 	}
 }
 
@@ -188,6 +207,23 @@ func TestTrade(t *testing.T) {
 		}
 		return false
 	})
+}
+
+// A contract is listed with its terms and its state, also while the status of its object is not written.
+func TestAContractBeforeItsStatus(t *testing.T) {
+	f := newFair(t)
+	f.rome.Cluster.API.Fault(kubeapi.Faults{Before: func(_, resource, _, _ string) error {
+		if resource == "contracts/status" {
+			return errors.New("it is not written")
+		}
+		return nil
+	}})
+	got := f.buys(f.rome, "shop", api.Purchase{MaxPrice: webOffer("0.10").Plans[0].Price})
+	var d api.Deal
+	f.until("rome has the contract", func() bool { d = f.contractsOf(f.rome)[got.Reservation]; return d.Spec.Assignment != "" })
+	if d.Status.State != api.Reserved || d.Status.Terms.Buyer != "rome" || d.Status.Cost != "1.00 EUR" {
+		t.Errorf("%+v", d)
+	}
 }
 
 // While the broker is away, clusters that know each other go on trading: by the seller's connector.

@@ -26,7 +26,8 @@ func (a *API) apply(q *request, old *object) (*object, error) {
 		return nil, q.notFound()
 	}
 	if old == nil && wanted.GetUID() != "" {
-		return nil, q.conflict(fmt.Sprintf("uid mismatch: the provided object specified uid %s, and no existing object was found", wanted.GetUID()))
+		return nil, q.conflict(fmt.Sprintf(
+			"uid mismatch: the provided object specified uid %s, and no existing object was found", wanted.GetUID()))
 	}
 	owners, err := q.table.owners(q.subresource)
 	if err != nil {
@@ -65,8 +66,7 @@ func (a *API) own(q *request, was, fresh *unstructured.Unstructured) error {
 	return nil
 }
 
-// owners keeps the books of which manager owns which field, as they are kept
-// in metadata.managedFields.
+// owners records which manager owns which field, in the format of metadata.managedFields.
 func (t *table) owners(subresource string) (*managedfields.FieldManager, error) {
 	if m := t.managers[subresource]; m != nil {
 		return m, nil

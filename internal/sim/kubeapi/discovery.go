@@ -57,7 +57,8 @@ func (a *API) discoverVersion(w http.ResponseWriter, gv schema.GroupVersion) boo
 			continue
 		}
 		list.APIResources = append(list.APIResources, metav1.APIResource{
-			Name: t.Resource, SingularName: strings.ToLower(t.Kind), Namespaced: t.Namespaced, Kind: t.Kind, ShortNames: t.ShortNames,
+			Name: t.Resource, SingularName: strings.ToLower(t.Kind),
+			Namespaced: t.Namespaced, Kind: t.Kind, ShortNames: t.ShortNames,
 			Verbs: metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"},
 		})
 		if t.Status {

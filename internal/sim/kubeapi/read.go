@@ -37,7 +37,8 @@ func (a *API) list(q *request) ([]byte, error) {
 
 func (q *request) renderList(found []*object, revision uint64) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `{"kind":"%sList","apiVersion":"%s","metadata":{"resourceVersion":"%d"},"items":[`, q.table.Kind, q.table.GroupVersion, revision)
+	fmt.Fprintf(&b, `{"kind":"%sList","apiVersion":"%s","metadata":{"resourceVersion":"%d"},"items":[`,
+		q.table.Kind, q.table.GroupVersion, revision)
 	for i, o := range found {
 		if i > 0 {
 			b.WriteByte(',')

@@ -39,9 +39,8 @@ func verbs(api *kubeapi.API) func(verb string) int64 {
 	return func(verb string) int64 { return counts[verb].Load() }
 }
 
-// The reflector of client-go streams its list, resumes after a disconnect, and
-// begins anew when its revision has expired. Time is simulated: its back-off
-// costs nothing.
+// The reflector of client-go streams its list, resumes after a disconnect, and lists again when its revision has
+// expired. Time is simulated: its back-off costs nothing.
 func TestReflector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newAPI(kubeapi.Options{History: 10})

@@ -145,7 +145,8 @@ func (q *request) claim(u *unstructured.Unstructured) error {
 		u.SetNamespace(q.key.Namespace)
 	}
 	if u.GetNamespace() != q.key.Namespace {
-		return apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object (%s) does not match the namespace on the request (%s)", u.GetNamespace(), q.key.Namespace))
+		return apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object (%s) does not match the namespace on the "+
+			"request (%s)", u.GetNamespace(), q.key.Namespace))
 	}
 	if u.GetName() != q.key.Name {
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)",

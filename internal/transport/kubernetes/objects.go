@@ -139,7 +139,8 @@ func Mapper() meta.RESTMapper {
 		rbacv1.SchemeGroupVersion, GroupVersion})
 	m.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
 	for _, kind := range []schema.GroupVersionKind{
-		corev1.SchemeGroupVersion.WithKind("ServiceAccount"), rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), Advertisements, Reservations,
+		corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
+		rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), Advertisements, Reservations,
 	} {
 		m.Add(kind, meta.RESTScopeNamespace)
 	}

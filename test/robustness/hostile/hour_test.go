@@ -127,7 +127,7 @@ func TestHostileMembersAreBounded(t *testing.T) {
 		t.Errorf("not all bounds were reached: %v", served)
 	}
 	if err := f.Exchange.Read(t.Context(), func(s *market.State) {
-		if kept := s.Kept(); kept.Largest > broker.DefaultBytes ||
+		if kept := s.MemoryUse(); kept.Largest > broker.DefaultBytes ||
 			kept.Largest < broker.DefaultBytes/2 || kept.Early == 0 || s.Imbalance() != 0 {
 			t.Errorf("%+v, imbalance %d", kept, s.Imbalance())
 		}

@@ -1,0 +1,40 @@
+package handshake
+
+import (
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
+	"github.com/bourse-dev/bourse/internal/liqo/peering"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+)
+
+// A consumer asks again while the answer to its former message is being made. It gets an answer to each.
+func TestAMessageThatComesDuringAnAnswer(t *testing.T) {
+	ledger := exchangetest.Open(t, nil, exchange.Options{Self: "rome"})
+	rome, milan := transporttest.NewParty(t, "rome"), transporttest.NewParty(t, "milan")
+	if _, err := ledger.Do(t.Context(), market.Pin{Cluster: "milan", Key: milan.Key.Public().String()}); err != nil {
+		t.Fatal(err)
+	}
+	broker := &counting{}
+	m := New(Options{Cluster: "rome", Key: rome.Key, Market: ledger, Relay: broker,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	asks := func() *api.Handshake {
+		h := &api.Handshake{Session: "s", Expires: transporttest.Seconds(time.Now().Add(time.Minute))}
+		m.received[api.PeeringName("milan", api.RoleConsumer)] = h
+		return m.Newest("milan", api.RoleConsumer)
+	}
+	p := peering.Progress{Open: true, Session: "s", Say: &api.HandshakeContent{Identity: &api.HandshakeIdentity{}}}
+	first := asks()
+	second := asks()
+	for i, received := range []*api.Handshake{first, second} {
+		if err := m.Send(t.Context(), "milan", api.RoleConsumer, received, p); err != nil || broker.sent != i+1 {
+			t.Errorf("after message %d it has %d answers, %v", i+1, broker.sent, err)
+		}
+	}
+}

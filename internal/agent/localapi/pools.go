@@ -1,0 +1,114 @@
+package localapi
+
+import (
+	"context"
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// VirtualNodePools returns the VirtualNodePools of the cluster.
+func (c *Cluster) VirtualNodePools(ctx context.Context) ([]api.Envelope[api.KnownVirtualNodePool], error) {
+	var all api.VirtualNodePoolList
+	err := c.o.Client.List(ctx, &all)
+	return envelopes(all.Items, poolEnvelope, kubeobject.Error(err))
+}
+
+func poolEnvelope(p *api.VirtualNodePool) api.Envelope[api.KnownVirtualNodePool] {
+	return api.Envelope[api.KnownVirtualNodePool]{ID: p.Name, Revision: uint64(p.Generation),
+		Payload: api.KnownVirtualNodePool{Spec: p.Spec, Status: p.Status}}
+}
+
+// PlanVirtualNodePool returns the status that a VirtualNodePool with this spec would have. It writes
+// nothing. Errors: Invalid.
+func (c *Cluster) PlanVirtualNodePool(ctx context.Context, name string,
+	spec api.VirtualNodePoolSpec) (api.VirtualNodePoolStatus, error) {
+	pool := &api.VirtualNodePool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+	return c.o.Requests.PlanPool(ctx, pool)
+}
+
+// AdmitProvider lets a provider serve a VirtualNodePool, or does not. Errors: NotFound, Invalid; Conflict
+// if Git would undo that.
+func (c *Cluster) AdmitProvider(ctx context.Context, name, provider string,
+	is api.Admission) (api.Envelope[api.KnownVirtualNodePool], error) {
+	pool := &api.VirtualNodePool{}
+	err := market.ValidCluster("cluster", provider)
+	if err == nil {
+		err = kubeobject.Edit(ctx, func() error {
+			if err := c.o.Client.Get(ctx, client.ObjectKey{Name: name}, pool); err != nil {
+				return err
+			}
+			before := pool.DeepCopy()
+			p := &pool.Spec.Providers
+			if *p = p.Admit(provider, is.Admitted); equality.Semantic.DeepEqual(before.Spec, pool.Spec) {
+				return nil
+			}
+			if by := gitOf(pool); by != "" {
+				text, _ := json.Marshal(p) // strings and numbers have no text that fails
+				return api.Errorf(api.CodeConflict,
+					"%s keeps VirtualNodePool %s as it is in Git, and would undo the edit", by, name).
+					Fix("write into Git: spec.providers: %s", text)
+			}
+			return c.o.Client.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		})
+	}
+	return poolEnvelope(pool), kubeobject.Error(err)
+}
+
+// StopVirtualNodePool deletes a VirtualNodePool: its virtual nodes are then emptied, and its
+// reservations end. It may be repeated. Errors: NotFound; Conflict if Git would undo that; VolumesAtStake
+// if there are volumes that volumesDie does not give up.
+func (c *Cluster) StopVirtualNodePool(ctx context.Context, name, volumesDie string) error {
+	pool := &api.VirtualNodePool{}
+	err := c.o.Client.Get(ctx, client.ObjectKey{Name: name}, pool)
+	if err == nil {
+		if by := gitOf(pool); by != "" && pool.DeletionTimestamp == nil {
+			return api.Errorf(api.CodeConflict,
+				"%s keeps VirtualNodePool %s as it is in Git, and would make it again", by, name).
+				Fix("delete it in Git")
+		}
+		if err := c.giveUpPoolVolumes(ctx, pool, volumesDie); err != nil {
+			return err
+		}
+		err = c.o.Client.Delete(ctx, pool, client.Preconditions{UID: &pool.UID})
+	}
+	return kubeobject.Error(err)
+}
+
+// giveUpPoolVolumes records a user's word on the volumes at the providers of a pool. The controller of the
+// pool compares the word again before a provider is released.
+func (c *Cluster) giveUpPoolVolumes(ctx context.Context, pool *api.VirtualNodePool, word string) error {
+	volumes := pool.Status.Volumes()
+	if volumes == nil || pool.Annotations[api.VolumesMayDie] == volumes.Digest {
+		return nil
+	}
+	if word != volumes.Digest {
+		refusal := api.Errorf(api.CodeVolumesAtStake, "%s would be deleted with VirtualNodePool %s", volumes, pool.Name).
+			Fix("copy the data and delete the claims, or give the data up: bourse vnp stop %s --volumes-die %s",
+				pool.Name, volumes.Digest)
+		refusal.Volumes = volumes
+		return refusal
+	}
+	before := pool.DeepCopy()
+	metav1.SetMetaDataAnnotation(&pool.ObjectMeta, api.VolumesMayDie, word)
+	return kubeobject.Error(c.o.Client.Patch(ctx, pool, client.MergeFrom(before)))
+}
+
+// gitOf returns what makes an object as Git says, empty if nothing does.
+func gitOf(o client.Object) string {
+	for _, known := range []struct{ key, by string }{
+		{"argocd.argoproj.io/tracking-id", "Argo CD"}, {"argocd.argoproj.io/instance", "Argo CD"},
+		{"kustomize.toolkit.fluxcd.io/name", "Flux"}, {"helm.toolkit.fluxcd.io/name", "Flux"},
+	} {
+		if o.GetLabels()[known.key] != "" || o.GetAnnotations()[known.key] != "" {
+			return known.by
+		}
+	}
+	return ""
+}

@@ -1,0 +1,101 @@
+package pools
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// An ask that led to nothing is repeated once the broker says that there is more, not before, and not often.
+func TestAsksAgainOnceThereIsMore(t *testing.T) {
+	d := newDesk(t)
+	d.pool("burst")
+	d.pods(2, "2")
+	looks := func(after time.Duration, asks int, why string) {
+		t.Helper()
+		d.asked = nil
+		d.clock.SetTime(d.clock.Now().Add(after))
+		d.look("burst")
+		if len(d.asked) != asks {
+			t.Errorf("%s: it asks %d times", why, len(d.asked))
+		}
+	}
+	looks(0, 1, "at first")
+	looks(time.Minute, 0, "nothing is new")
+	d.grown++
+	looks(0, 1, "there is more")
+	d.grown++
+	looks(time.Second, 0, "there is more again, soon after")
+	looks(10*time.Second, 1, "10 s later")
+	d.fits = []api.Fit{{Cluster: "milan", Resources: resources("50")}}
+	d.grown++
+	looks(10*time.Second, 1, "there is enough")
+	if len(d.requests()) != 1 {
+		t.Error("it does not grow")
+	}
+}
+
+// If nobody has enough, or the broker does not answer, it asks again after a second, and then more and more rarely.
+func TestAsksMoreAndMoreRarely(t *testing.T) {
+	for _, failed := range []error{nil, api.Errorf(api.CodeUnavailable, "it is busy")} {
+		d := newDesk(t)
+		d.failed = failed
+		d.pool("burst")
+		d.pods(2, "2")
+		begun := d.clock.Now()
+		var at []time.Duration
+		for range 60 {
+			before := len(d.asked)
+			if failed == nil {
+				d.grown++
+			}
+			after, err := d.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "burst"}})
+			if err != nil || after.RequeueAfter < 100*time.Millisecond {
+				t.Fatalf("it looks again after %s, %v", after.RequeueAfter, err)
+			}
+			if len(d.asked) > before {
+				at = append(at, d.clock.Now().Sub(begun))
+			}
+			d.clock.SetTime(d.clock.Now().Add(500 * time.Millisecond))
+		}
+		if got := fmt.Sprint(at); got != "[0s 1s 3s 7s 15s 25s]" {
+			t.Errorf("with the error %v it asks at %s", failed, got)
+		}
+	}
+}
+
+// A reservation that ends makes it look at the pools again: its provider may serve them.
+func TestLooksAgainWhenAReservationEnds(t *testing.T) {
+	d := newDesk(t)
+	d.pool("burst")
+	d.look("burst")
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+	defer queue.ShutDown()
+	if err := d.changed.Start(t.Context(), queue); err != nil {
+		t.Fatal(err)
+	}
+	other := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "work", Name: "own"}}
+	other.Spec.Target, other.Spec.Resources = "oslo", resources("1")
+	d.create(other)
+	d.bound(other, nil)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.followLedger(ctx) }()
+	d.bound(other, func(r *market.Reservation) { r.State = api.Released })
+	if at, _ := queue.Get(); at.Name != "burst" {
+		t.Errorf("it looks at %s", at.Name)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

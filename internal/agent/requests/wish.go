@@ -1,0 +1,76 @@
+package requests
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// Wish is what a ResourceRequest of this cluster asks for, and whether its user has confirmed it.
+type Wish struct {
+	Object    market.Object
+	Request   api.Request
+	Confirmed bool
+	// Reservation is the ID that its status names. Empty: it has none yet.
+	Reservation string
+	// Check returns why a provider with this card cannot serve the request, before anything is signed. Nil: any
+	// can. Errors: InUse, NamespacesFull, those of the API server.
+	Check func(context.Context, *api.Card) error
+
+	// part is the size of one part of a split request; nil: it is not split. remember says to
+	// record, and sign nothing yet.
+	part     api.Resources
+	remember bool
+}
+
+// WishOf returns what an object asks for.
+func WishOf(o *api.ResourceRequest) Wish {
+	w := Wish{
+		Object:    market.Object{Namespace: o.Namespace, Name: o.Name, UID: string(o.UID)},
+		Request:   o.Spec.Request,
+		Confirmed: o.Annotations[ConfirmAnnotation] == "true", Reservation: o.Status.Reservation,
+	}
+	ofPool := o.Labels[api.VirtualNodePoolLabel] != "" // it may have the key of the request that it succeeds
+	if !w.Request.Relend {
+		w.Request.RelendKey = ""
+	} else if !ofPool || w.Request.RelendKey == "" {
+		w.Request.RelendKey = string(o.UID) // nobody can guess it, and it never changes
+	}
+	return w
+}
+
+// makeWish returns what an object asks for, with the check of providers.
+func (r *Controller) makeWish(o *api.ResourceRequest) Wish {
+	w := WishOf(o)
+	w.Check = func(ctx context.Context, provider *api.Card) error {
+		if err := r.checkUnused(ctx, o, provider.Cluster); err != nil || r.Offloading == nil {
+			return err
+		}
+		return r.Offloading.CheckNamespaces(ctx, o, provider)
+	}
+	return w
+}
+
+// checkUnused returns an error if a provider serves a VirtualNodePool, unless the request is a pool's: on one
+// node, the pods of a request and those of a pool would count for each other. Errors: InUse, those of the API
+// server.
+func (r *Controller) checkUnused(ctx context.Context, o *api.ResourceRequest, provider string) error {
+	if o.Labels[api.VirtualNodePoolLabel] != "" {
+		return nil
+	}
+	var ofPools api.ResourceRequestList
+	if err := r.List(ctx, &ofPools, client.HasLabels{api.VirtualNodePoolLabel}); err != nil {
+		return kubeobject.Error(err)
+	}
+	for _, one := range ofPools.Items {
+		if one.Spec.Target == provider && (one.Status.State == "" || !one.Status.State.Over()) {
+			return api.Errorf(api.CodeInUse, "%s serves a VirtualNodePool of this cluster", provider).
+				Fix("name another target, or exclude %s from the pool: bourse vnp disable POOL %s", provider, provider)
+		}
+	}
+	return nil
+}

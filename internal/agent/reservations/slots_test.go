@@ -1,0 +1,28 @@
+package reservations
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+)
+
+// Of those that wait for a slot, one is over when its turn comes. The next one gets the turn.
+func TestASlotIsPassedOn(t *testing.T) {
+	b := newBrokersOf(t, transporttest.NewParty(t, "milan"))
+	var turns []string
+	b.slots = newSlots(1, func(id string) { turns = append(turns, id) })
+	if !b.slots.take(b.main, "r-0") || b.slots.take(b.main, "r-1") || b.slots.take(b.main, "r-2") {
+		t.Fatal("there is not one slot")
+	}
+	b.slots.release(b.main)
+	if len(turns) != 1 {
+		t.Fatalf("%v have a turn", turns)
+	}
+	if _, err := b.settleAt(t.Context(), b.main, turns[0]); err != nil { // the session shows it no more
+		t.Fatal(err)
+	}
+	if slices.Sort(turns); !slices.Equal(turns, []string{"r-1", "r-2"}) {
+		t.Errorf("only %v had a turn", turns)
+	}
+}

@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/money"
+)
+
+func (sh *shell) buyCommand() *cobra.Command {
+	w, units := &wish{}, int64(0)
+	cmd := &cobra.Command{
+		Use: "buy SELLER/OFFER/PLAN --for DURATION", GroupID: "use", Short: "Buy units of a plan that another cluster offers",
+		Long: "Buy reads the offer, prints the cost, and creates a ResourceRequest for exactly that version of the\n" +
+			"offer. If the seller changes the offer before both clusters have signed, you buy nothing. What both\n" +
+			"signed is a Contract: bourse contracts.",
+		Example: "  bourse buy milan/web/small --for 24h\n  bourse buy milan/gpu/a100 --units 2 --for 8h --dry-run",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, planNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("units") && units < 1 {
+				return api.Invalid("--units", "%d units are nothing to buy", units).
+					Fix("buy 1 or more; without --units you buy as few as the plan sells")
+			}
+			if vias[w.via] == "" {
+				return api.Invalid("--via", "%.40q is no way to buy", w.via).Fix("use auto, direct or broker")
+			}
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			r, err := sh.purchase(cmd.Context(), c, args[0], units, w)
+			if err != nil {
+				return err
+			}
+			return sh.place(cmd.Context(), c, w, r)
+		},
+	}
+	f := cmd.Flags()
+	durationVar(f, &w.duration, "for", 0, "how long (default "+api.DefaultDuration+")")
+	f.Int64Var(&units, "units", 0, "how many units of the plan (default: the smallest number that it sells)")
+	f.StringVar(&w.maxPrice, "max-price", "", "maximum price of all units together, such as 3EUR/hour")
+	f.StringVar(&w.via, "via", "auto",
+		"where to buy: direct (at the seller's connector), broker, or auto (direct if the connector answers)")
+	w.useFlags(cmd)
+	return cmd
+}
+
+// vias are the values of --via.
+var vias = map[string]api.Via{"auto": api.ViaAuto, "direct": api.ViaDirect, "broker": api.ViaBroker}
+
+// offered returns the current version of an offer and one of its plans, named SELLER/OFFER/PLAN.
+// Errors: Invalid, NotFound.
+func offered(ctx context.Context, c *client.Client, id string) (listing, *api.Plan, error) {
+	parts := strings.Split(id, "/")
+	if len(parts) != 3 {
+		return listing{}, nil, api.Invalid("PLAN", "%q does not name a plan", id).
+			Fix("write SELLER/OFFER/PLAN, as bourse catalog prints it")
+	}
+	l, err := c.Offer(ctx, parts[0], parts[1])
+	if err != nil {
+		return l, nil, err
+	}
+	plan := l.Payload.Offer.Plan(parts[2])
+	if plan == nil {
+		return l, nil, api.Errorf(api.CodeNotFound, "offer %s has no plan %q", l.ID, parts[2]).
+			Fix("see: bourse catalog %s", l.ID)
+	}
+	return l, plan, nil
+}
+
+// purchase makes the request for a plan from the current version of its offer.
+func (sh *shell) purchase(ctx context.Context, c *client.Client, id string, units int64, w *wish) (api.Request, error) {
+	l, plan, err := offered(ctx, c, id)
+	if err != nil {
+		return api.Request{}, err
+	}
+	r := api.Request{
+		Purchase: &api.Purchase{Seller: l.Payload.Seller, Offer: l.Payload.Name, Plan: plan.Name,
+			Units: units, Digest: l.Payload.Digest},
+		Confirm: w.confirm, Network: api.NetworkMode(w.network),
+	}
+	w.queue(&r)
+	if r.MaxPrice, err = readMaxPrice(w.maxPrice); err != nil {
+		return r, err
+	}
+	if w.duration != 0 {
+		r.Duration = &metav1.Duration{Duration: w.duration}
+	}
+	duration := api.DurationOf(r.Duration)
+	if units == 0 {
+		if units = 1; plan.Units != nil {
+			units = plan.Units.Min
+		}
+		r.Purchase.Units = units
+	}
+	price, err := money.Parse("price", plan.Price)
+	if err != nil {
+		return r, err
+	}
+	comes := "it is free"
+	if !price.Free() {
+		cost := money.Text(price.Cost(units, time.Now(), duration), price.Currency)
+		comes = fmt.Sprintf("at %s, that costs %s %s", price.Text(), cost, price.Currency)
+	}
+	fmt.Fprintf(sh.progress, "%d of %s (%s a unit) for %s: %s\n",
+		units, id, sizes(plan.Resources), shortly(duration), comes)
+	return r, nil
+}

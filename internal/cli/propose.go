@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/money"
+)
+
+type proposal = api.Envelope[api.KnownProposal]
+
+// termFlags are the flags for other terms of a plan.
+type termFlags struct {
+	price, message string
+	units          int64
+	duration       time.Duration
+}
+
+func (t *termFlags) add(cmd *cobra.Command, otherwise string) {
+	f := cmd.Flags()
+	f.StringVar(&t.price, "price", "", "price of one unit, such as 0.08EUR/hour (default: "+otherwise+")")
+	f.Int64Var(&t.units, "units", 0, "how many units of the plan (default: "+otherwise+")")
+	durationVar(f, &t.duration, "for", 0, "how long (default: "+otherwise+")")
+}
+
+// read returns the terms. Errors: Invalid with the flag.
+func (t *termFlags) read() (terms api.ProposalTerms, err error) {
+	terms.Units, terms.Message = t.units, t.message
+	if t.price != "" {
+		if terms.Price, err = money.Read("--price", t.price); err != nil {
+			return terms, err
+		}
+	}
+	if t.duration != 0 {
+		terms.Duration = &metav1.Duration{Duration: t.duration}
+	}
+	return terms, nil
+}
+
+func (sh *shell) proposeCommand() *cobra.Command {
+	var t termFlags
+	var within time.Duration
+	cmd := &cobra.Command{
+		Use: "propose SELLER/OFFER/PLAN", GroupID: "use",
+		Short: "Propose another price, size or time for a plan to its seller",
+		Long: "Your agent signs the proposal and sends it to the seller's connector. No broker learns of it, and it\n" +
+			"binds nobody. The seller accepts or counters it: then an offer is on sale that only your cluster sees.\n" +
+			"See bourse proposals.",
+		Example: "  bourse propose milan/web/small --price 0.08EUR/hour --units 2 --for 720h",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, planNames),
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+			parts := strings.Split(args[0], "/")
+			if len(parts) != 3 {
+				return api.Invalid("PLAN", "%q does not name a plan", args[0]).
+					Fix("write SELLER/OFFER/PLAN, as bourse catalog prints it")
+			}
+			terms, err := t.read()
+			if err != nil {
+				return err
+			}
+			p := api.ProposalCreate{Seller: parts[0], Offer: parts[1], Plan: parts[2], ProposalTerms: terms}
+			if within != 0 {
+				p.Within = &metav1.Duration{Duration: within}
+			}
+			sent, err := c.Propose(ctx, p)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(sh.progress, "%s has the proposal until %s; for its answer: bourse proposals\n",
+				p.Seller, timeText(&sent.Payload.Proposal.Expires))
+			_, err = fmt.Fprintln(sh.out, sent.ID)
+			return err
+		}),
+	}
+	t.add(cmd, "the plan's")
+	cmd.Flags().Lookup("for").Usage = "how long (default " + api.DefaultDuration + ")"
+	cmd.Flags().StringVar(&t.message, "message", "", "text that the seller reads, at most 256 characters")
+	durationVar(cmd.Flags(), &within, "within", 0, "how long the seller may take to answer, at most 168h (default 72h)")
+	return cmd
+}
+
+func (sh *shell) proposalsCommand() *cobra.Command {
+	return sh.watchable(&cobra.Command{
+		Use: "proposals", GroupID: "use",
+		Short: "List the proposals that your cluster made and received, with their answers", Args: cobra.NoArgs,
+		RunE: sh.asUser(listed((*client.Client).Proposals, sh.showProposals)),
+	})
+}
+
+func (sh *shell) showProposals(items []proposal) error {
+	return show(sh, items, "There are no proposals.", []column[api.KnownProposal]{
+		{"PROPOSAL", false, func(p proposal) string { return p.ID }},
+		{"BUYER", false, func(p proposal) string { return p.Payload.Proposal.Buyer }},
+		{"PLAN", false, func(p proposal) string {
+			return p.Payload.Proposal.Seller + "/" + p.Payload.Proposal.Offer + "/" + p.Payload.Proposal.Plan
+		}},
+		{"PRICE", false, func(p proposal) string {
+			if p.Payload.Proposal.Price == nil {
+				return ""
+			}
+			return priceText(p.Payload.Proposal.Price)
+		}},
+		{"UNITS", false, func(p proposal) string {
+			if p.Payload.Proposal.Units == 0 {
+				return ""
+			}
+			return strconv.FormatInt(p.Payload.Proposal.Units, 10)
+		}},
+		{"FOR", false, func(p proposal) string { return approvalText(p.Payload.Proposal.Duration) }},
+		{"ANSWER", false, answerText},
+		{"EXPIRES IN", true, func(p proposal) string { return until(p.Payload.Proposal.Expires) }},
+		{"MESSAGE", true, func(p proposal) string { return p.Payload.Proposal.Message }},
+	})
+}
+
+// answerText says how the seller answered, and which plan to buy.
+func answerText(p proposal) string {
+	word := "accepted: "
+	switch {
+	case p.Payload.Declined:
+		return strings.TrimSuffix("declined: "+p.Payload.Reason, ": ")
+	case p.Payload.Answer == "":
+		return "waits"
+	case p.Payload.Countered:
+		word = "countered: "
+	}
+	return word + p.Payload.Proposal.Seller + "/" + p.Payload.Answer + "/" + p.Payload.Proposal.Plan
+}
+
+var proposalNames = idsOf((*client.Client).Proposals)
+
+func (sh *shell) acceptCommand() *cobra.Command {
+	return sh.answerCommand(&cobra.Command{
+		Use: "accept PROPOSAL", Short: "Accept a buyer's proposal: put an offer on sale that only that buyer sees",
+		Long: "The offer has the proposal's ID as its name and the proposed terms. It is on sale for a week, in one\n" +
+			"contract. The buyer buys it or not. Then the agent deletes it. To take it back before: bourse decline\n" +
+			"PROPOSAL.",
+	}, func(string) (api.ProposalAnswer, error) { return api.ProposalAnswer{}, nil })
+}
+
+func (sh *shell) declineCommand() *cobra.Command {
+	a := api.ProposalAnswer{Decline: true}
+	cmd := sh.answerCommand(&cobra.Command{
+		Use: "decline PROPOSAL", Short: "Decline a buyer's proposal, or take back the offer that answers it",
+		Long:    "The buyer reads it in bourse proposals. You can still accept or counter the proposal until it expires.",
+		Example: "  bourse decline p-3f9a11c02b7d4e55 --reason 'no GPU is free in May'",
+	}, func(string) (api.ProposalAnswer, error) { return a, nil })
+	cmd.Flags().StringVar(&a.Message, "reason", "", "reason that the buyer reads, at most 256 characters")
+	return cmd
+}
+
+func (sh *shell) counterCommand() *cobra.Command {
+	var t termFlags
+	cmd := sh.answerCommand(&cobra.Command{
+		Use: "counter PROPOSAL", Short: "Answer a buyer's proposal with other terms, in an offer that only that buyer sees",
+		Long:    "As bourse accept, with the terms that you name. What you do not name is as proposed.",
+		Example: "  bourse counter p-3f9a11c02b7d4e55 --price 0.09EUR/hour",
+	}, func(id string) (api.ProposalAnswer, error) {
+		terms, err := t.read()
+		if err == nil && terms == (api.ProposalTerms{}) {
+			err = api.Errorf(api.CodeInvalid, "the command names no other terms").
+				Fix("name --price, --units or --for; or accept it: bourse accept %s", id)
+		}
+		return api.ProposalAnswer{ProposalTerms: terms}, err
+	})
+	t.add(cmd, "as proposed")
+	return cmd
+}
+
+// answerCommand makes cmd answer a proposal, and show it.
+func (sh *shell) answerCommand(cmd *cobra.Command, read func(id string) (api.ProposalAnswer, error)) *cobra.Command {
+	cmd.GroupID, cmd.Args = "use", cobra.ExactArgs(1)
+	cmd.ValidArgsFunction = sh.complete(sh.person, proposalNames)
+	cmd.RunE = sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		answer, err := read(args[0])
+		if err != nil {
+			return err
+		}
+		p, err := c.AnswerProposal(ctx, args[0], answer)
+		if err != nil {
+			return err
+		}
+		return sh.showProposals([]proposal{p})
+	})
+	return cmd
+}

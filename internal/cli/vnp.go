@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+)
+
+type virtualNodePool = api.Envelope[api.KnownVirtualNodePool]
+
+func (sh *shell) vnpCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "vnp", GroupID: "use", Short: "List the VirtualNodePools of this cluster", Args: cobra.NoArgs,
+		Long: "A VirtualNodePool is a set of virtual nodes that this cluster keeps as large as demand needs. An admin\n" +
+			"writes it as an object: kind VirtualNodePool. CPU and MEMORY are used, reserved and max.",
+		Example: "  bourse vnp plan -f burst.yaml\n  bourse vnp\n  bourse vnp why burst",
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, _ []string) error {
+			all, err := c.VirtualNodePools(ctx)
+			if err != nil {
+				return err
+			}
+			return sh.showVNPs(all)
+		}),
+	}
+	cmd.AddCommand(sh.vnpPlanCommand(), sh.vnpWhyCommand(), sh.vnpStopCommand(),
+		sh.vnpAdmitCommand("enable", "Let a provider serve a VirtualNodePool", true,
+			"The provider is taken out of spec.providers.exclude. Where spec.providers.only names providers,\n"+
+				"it is added there."),
+		sh.vnpAdmitCommand("disable", "Keep a provider from serving a VirtualNodePool", false,
+			"The provider is taken out of spec.providers.only, or added to spec.providers.exclude. If it serves\n"+
+				"the pool, it is replaced: its pods move within their PodDisruptionBudgets. If it has volumes, it\n"+
+				"stays until you give them up."))
+	return sh.watchable(cmd)
+}
+
+func (sh *shell) showVNPs(all []virtualNodePool) error {
+	return show(sh, all, "No VirtualNodePool yet. Write one: docs/objects/virtualnodepool.yaml",
+		[]column[api.KnownVirtualNodePool]{
+			{"NAME", false, func(p virtualNodePool) string { return p.ID }},
+			{"READY", false, func(p virtualNodePool) string {
+				c := meta.FindStatusCondition(p.Payload.Status.Conditions, api.ConditionReady)
+				if c == nil {
+					return ""
+				}
+				return string(c.Status)
+			}},
+			{"CPU", false, func(p virtualNodePool) string { return p.Payload.Status.CPU }},
+			{"MEMORY", false, func(p virtualNodePool) string { return p.Payload.Status.Memory }},
+			{"PROVIDERS", false, func(p virtualNodePool) string { return strconv.Itoa(int(p.Payload.Status.InUse)) }},
+			{"COST", false, func(p virtualNodePool) string { return p.Payload.Status.Cost }},
+			{"WHY", false, func(p virtualNodePool) string {
+				if len(p.Payload.Status.Conditions) == 0 {
+					return "no agent of a cluster with Liqo has looked at it yet"
+				}
+				return p.Payload.Status.Why
+			}},
+		})
+}
+
+var vnpNames = idsOf((*client.Client).VirtualNodePools)
+
+// findVNP returns the VirtualNodePool of that name. Errors: NotFound.
+func findVNP(ctx context.Context, c *client.Client, name string) (virtualNodePool, error) {
+	return find(ctx, c, (*client.Client).VirtualNodePools, name,
+		api.Errorf(api.CodeNotFound, "this cluster has no VirtualNodePool %.63q", name).Fix("see: bourse vnp"))
+}
+
+func (sh *shell) vnpWhyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "why NAME", Short: "Say why a VirtualNodePool has its size, and which pods do not count",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: sh.complete(sh.person, vnpNames), Example: "  bourse vnp why burst",
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+			p, err := findVNP(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			return sh.explainVNP(&p)
+		}),
+	}
+}
+
+// explainVNP prints the state of a VirtualNodePool: its conditions that are not as they should be, the
+// pods that wait, and its providers.
+func (sh *shell) explainVNP(p *virtualNodePool) error {
+	s := &p.Payload.Status
+	if sh.encodes() {
+		return sh.encode(p)
+	}
+	size := "cpu " + cmp.Or(s.CPU, "none")
+	if s.Memory != "" {
+		size += ", memory " + s.Memory
+	}
+	fmt.Fprintf(sh.out, "%s: %s (used/reserved/max) at %s", p.ID, size, count(int(s.InUse), "provider"))
+	if s.Cost != "" {
+		fmt.Fprintf(sh.out, ", %s", s.Cost)
+	}
+	fmt.Fprintln(sh.out)
+	for _, c := range s.Conditions {
+		good := c.Type == api.ConditionReady || c.Type == api.ConditionExtended
+		if good == (c.Status == metav1.ConditionTrue) {
+			continue
+		}
+		fmt.Fprintln(sh.out, strings.TrimSuffix(fmt.Sprintf("%s: %s, %s: %s", c.Type, c.Status, c.Reason, c.Message), ": "))
+	}
+	if s.Pending.Counted == 0 && len(s.Pending.Not) == 0 && p.Payload.Spec.Demand != api.DemandFixed {
+		fmt.Fprintln(sh.out, "no pod of its namespaces waits for a node")
+	}
+	if s.Pending.Counted > 0 {
+		fmt.Fprintln(sh.out, "pending pods that count:", s.Pending.Counted)
+	}
+	for _, not := range s.Pending.Not {
+		fmt.Fprintf(sh.out, "pending pods that do not count: %d (%s), such as %s: %s\n",
+			not.Count, not.Reason, not.Example, not.Message)
+	}
+	if len(s.Providers) == 0 {
+		return nil
+	}
+	rows := [][]string{{"PROVIDER", "STATE", "CPU", "MEMORY", "COST", "UNTIL", "REQUEST"}}
+	for _, one := range s.Providers {
+		rows = append(rows, []string{one.Name, one.State, one.Reserved.Cpu().String(), one.Reserved.Memory().String(),
+			one.Cost, timeText(&one.Until), one.Request})
+	}
+	return sh.table(rows)
+}

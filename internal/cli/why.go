@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+)
+
+func (sh *shell) whyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "why RESERVATION", GroupID: "use", Short: "Explain why a reservation got its provider, or none",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, reservationNames),
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+			id, err := reservationID(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			r, err := c.Reservation(ctx, id)
+			if err != nil {
+				return err
+			}
+			d := r.Payload.Decision
+			if d == nil {
+				return api.Errorf(api.CodeNotFound, "this cluster has no explanation for reservation %s", args[0]).
+					Fix("only the consumer can read the explanation")
+			}
+			if sh.encodes() {
+				return sh.encode(d)
+			}
+			p := r.Payload
+			fmt.Fprintf(sh.out, "%s of %s is %s", r.ID, sizes(p.Resources), p.State)
+			if p.Provider != "" {
+				fmt.Fprintf(sh.out, " on %s", p.Provider)
+			}
+			fmt.Fprintln(sh.out, reasonOf(p))
+			if request, err := findRequest(ctx, c, r.ID); err == nil && request.Payload.Status.Message != "" {
+				fmt.Fprintln(sh.out, strings.TrimSuffix(request.Payload.Status.Message, "; see: bourse why "+r.ID))
+			}
+			if w := p.Waiting; w != nil && p.State == api.Pending {
+				fmt.Fprintf(sh.out, "%s, with priority %d, at the latest until %s\n",
+					place(p), w.Priority, w.Until.Format(time.RFC3339))
+			} else if w != nil && w.Since.Before(&p.Created) {
+				fmt.Fprintf(sh.out, "it waited for %s\n", p.Created.Sub(w.Since.Time).Round(time.Second))
+			}
+			if len(p.Group) > 0 {
+				fmt.Fprintf(sh.out, "it is one of %d parts of a request; releasing one releases all: %s\n",
+					len(p.Group), strings.Join(p.Group, ", "))
+			}
+			explain(sh.out, *d)
+			for _, t := range p.Tried {
+				fmt.Fprintf(sh.out, "  asked %s, which did not accept: %s\n", t.Provider, reasonText(string(t.Reason), t.Message))
+			}
+			return nil
+		}),
+	}
+}
+
+func reasonOf(p api.Reservation) string {
+	if p.Reason == "" {
+		return ""
+	}
+	return " (" + reasonText(string(p.Reason), p.Message) + ")"
+}
+
+// reasonText returns a reason and a message. Messages of errors begin with a code, which is left out.
+func reasonText(reason, message string) string {
+	message = api.WithoutCode(message)
+	if message == "" {
+		return reason
+	}
+	return reason + ": " + message
+}
+
+// explain writes a decision as text. The numbers add up.
+func explain(out io.Writer, d api.Decision) {
+	if d.Parts > 1 {
+		fmt.Fprintf(out, "in %d equal parts, each on another cluster; for each part:\n", d.Parts)
+	}
+	fmt.Fprintf(out, "%s considered, %d qualify\n", count(d.Considered, "cluster"), d.Candidates)
+	if d.Hidden > 0 {
+		fmt.Fprintf(out, "  %s not visible to you\n", count(d.Hidden, "cluster"))
+	}
+	for _, e := range d.Eliminated {
+		fmt.Fprintf(out, "  %d eliminated by %s (%s)\n", e.Count, e.Filter, e.Reason)
+	}
+	for i, s := range d.Top {
+		mark := ""
+		if s.Cluster == d.Chosen {
+			mark = "  <- chosen"
+		}
+		var parts []string
+		for _, by := range s.Scores {
+			parts = append(parts, by.Scorer+" "+points(by.Value))
+		}
+		if s.Bought != nil {
+			parts = append(parts, purchaseText(*s.Bought))
+		}
+		fmt.Fprintf(out, "  %d. %s  %s  (%s)%s\n", i+1, s.Cluster, points(s.Score), strings.Join(parts, ", "), mark)
+	}
+	if d.NearestMiss != nil {
+		fmt.Fprintf(out, "  nearest miss: %s, by %s: %s\n", d.NearestMiss.Cluster,
+			d.NearestMiss.Filter, d.NearestMiss.Message)
+	}
+}
+
+func (sh *shell) describeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "describe RESERVATION", GroupID: "use",
+		Short: "Show one request of your cluster: its state, its steps and what is wrong",
+		Long: "Describe takes the ID of a reservation, or the name of its ResourceRequest. Why it got its provider:\n" +
+			"bourse why.",
+		Example: "  bourse describe web",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, reservationNames),
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+			r, err := findRequest(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			namespace, name, _ := strings.Cut(r.ID, "/")
+			if r, err = c.Request(ctx, namespace, name); err != nil { // with its steps
+				return err
+			}
+			if sh.encodes() {
+				return sh.encode(r)
+			}
+			return sh.table(describeRequest(r))
+		}),
+	}
+	return sh.watchable(cmd)
+}
+
+// describeRequest returns the rows that describe a request. Conditions that hold are left out,
+// except for steps.
+func describeRequest(r client.RequestStatus) [][]string {
+	request, status := r.Payload.Request, r.Payload.Status
+	rows := [][]string{
+		{"request", r.ID}, {"reservation", status.Reservation}, {"state", string(status.State)}, {"message", status.Message},
+		{"provider", status.Provider}}
+	if p := request.Purchase; p != nil {
+		rows = append(rows, []string{"buys", fmt.Sprintf("%d of %s/%s/%s", max(p.Units, 1), p.Seller, p.Offer, p.Plan)})
+	} else {
+		rows = append(rows, []string{"resources", sizes(request.Resources)})
+	}
+	if status.Until != nil {
+		rows = append(rows, []string{"until", status.Until.UTC().Format(time.RFC3339)})
+	}
+	if o := r.Payload.Offload; o != nil {
+		rows = append(rows, []string{"offloads", strings.Join(o.Namespaces, ", ")})
+	}
+	of := slices.Clone(status.Conditions)
+	for _, c := range r.Payload.Steps {
+		if c.Type != api.ConditionReady { // the request has its own
+			of = append(of, c)
+		}
+	}
+	for _, c := range of {
+		text := string(c.Status)
+		if c.Status != metav1.ConditionTrue || c.Message != "" && c.Message != status.Message {
+			text += ", " + reasonText(c.Reason, c.Message)
+		}
+		rows = append(rows, []string{c.Type, text})
+	}
+	return rows
+}

@@ -1,0 +1,46 @@
+package grant
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo"
+)
+
+// Slices lists the names of slices, by default of all consumers and providers.
+func Slices(ctx context.Context, r client.Reader, of ...client.ListOption) ([]client.ObjectKey, error) {
+	var list authv1beta1.ResourceSliceList
+	if err := r.List(ctx, &list, of...); err != nil {
+		return nil, err
+	}
+	var names []client.ObjectKey
+	for i := range list.Items {
+		names = append(names, client.ObjectKeyFromObject(&list.Items[i]))
+	}
+	return names, nil
+}
+
+// Told returns the grant in a slice's status; nil if there is no such slice.
+func Told(ctx context.Context, r client.Reader, consumer, name string) (api.Resources, error) {
+	namespace, err := liqo.TenantNamespace(ctx, r, consumer)
+	if err != nil || namespace == "" {
+		return nil, err
+	}
+	var slice authv1beta1.ResourceSlice
+	if err := r.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &slice); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return api.Resources(slice.Status.Resources), nil
+}
+
+// User returns the user name of a slice's virtual kubelet in the provider's cluster, as Liqo forms it.
+// Liqo labels the objects of that virtual kubelet with it.
+func User(slice, consumer string) string {
+	sum := sha256.Sum256([]byte(consumer))
+	return fmt.Sprintf("%s-%x", slice, sum[:6])
+}

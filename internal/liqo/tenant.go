@@ -1,0 +1,22 @@
+package liqo
+
+import "strings"
+
+// HubPrefix begins the names of namespaces that a hub offloads for its customers: agg-T-N-HUB. T is
+// random for each customer, N for each namespace, so that providers do not learn who the customers are.
+const HubPrefix = "agg-"
+
+// MaxHubID is the largest number of characters of a hub's ID: such a name is a DNS label with two parts
+// of 8 characters before it.
+const MaxHubID = 63 - len(HubPrefix) - 2*len("xxxxxxxx-")
+
+// TenantOf returns the part T of such a name. It is empty for a namespace that has another name, or
+// is not the hub's.
+func TenantOf(namespace, hub string) string {
+	middle, of := strings.CutSuffix(namespace, "-"+hub)
+	middle, is := strings.CutPrefix(middle, HubPrefix)
+	if tenant, name, two := strings.Cut(middle, "-"); of && is && two && len(tenant) == 8 && len(name) == 8 {
+		return tenant
+	}
+	return ""
+}

@@ -1,0 +1,58 @@
+package trust
+
+import (
+	"cmp"
+	"encoding/hex"
+	"time"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/match"
+	"github.com/bourse-dev/bourse/internal/money"
+)
+
+// maxMessage bounds the message of a proposal, in characters. maxUnits bounds its units.
+const maxMessage, maxUnits = 256, 1_000_000
+
+// Proposal reads a buyer's signed proposal. Errors: BadSignature if none of the keys signed it; Invalid with
+// the field.
+func Proposal(document string, keys ...clusterkey.PublicKey) (*api.Proposal, error) {
+	var p api.Proposal
+	if _, err := Verified(document, api.DocumentProposal, &p, keys...); err != nil {
+		return nil, err
+	}
+	if p.Protocol < 1 || p.Protocol > api.Protocol {
+		return nil, api.OtherProtocol(api.CodeBadSignature, "the proposal", p.Protocol)
+	}
+	return &p, CheckProposal(&p)
+}
+
+// CheckProposal reports what is wrong with the fields of a proposal. Errors: Invalid with the field.
+func CheckProposal(p *api.Proposal) error {
+	return cmp.Or(market.ValidCluster("buyer", p.Buyer), market.ValidCluster("seller", p.Seller),
+		market.ValidCluster("offer", p.Offer), market.ValidCluster("plan", p.Plan), CheckTerms(&p.ProposalTerms))
+}
+
+// CheckTerms reports what is wrong with proposed terms. Errors: Invalid with the field.
+func CheckTerms(t *api.ProposalTerms) error {
+	if t.Price != nil {
+		if _, err := money.Parse("price", t.Price); err != nil {
+			return err
+		}
+	}
+	if t.Units < 0 || t.Units > maxUnits {
+		return api.Invalid("units", "%d is no number of units", t.Units).Fix("name 1 to %d", maxUnits)
+	}
+	if d := t.Duration; d != nil && (d.Duration < time.Minute || d.Duration > match.LongestDuration) {
+		return api.Invalid("duration", "nothing is sold for %s", d.Duration).
+			Fix("name one from a minute to %s", match.LongestDuration)
+	}
+	return showable("message", t.Message, maxMessage)
+}
+
+// ProposalID returns the ID of a proposal, which is also the name of the offer that answers it.
+func ProposalID(document string) string {
+	digest := clusterkey.Digest(document)
+	return "p-" + hex.EncodeToString(digest[:8])
+}

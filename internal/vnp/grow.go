@@ -1,0 +1,268 @@
+package vnp
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// Reasons for which demand is not met.
+const (
+	LimitedByMax         = "Max"
+	LimitedByMaxPrice    = "MaxPrice"
+	LimitedByAtMost      = "AtMost"
+	LimitedBySpread      = "Spread"
+	CapReached           = "CapReached"
+	NoCandidate          = "NoCandidate"
+	PodsKeep             = "PodsKeep"
+	TooFar               = "TooFar"
+	BrokerUnavailable    = "BrokerUnavailable"
+	WaitsForReservations = "Waiting"
+)
+
+// place puts pods into what is free on the virtual nodes for which use returns true, and returns
+// those for which there is no room.
+func (r *round) place(pods []pod, use func(*Provider) bool) (rest []pod) {
+	type room struct {
+		at   *Provider
+		free market.Amounts
+	}
+	var rooms []room
+	for i := range r.providers {
+		if one := &r.providers[i]; use(one) {
+			rooms = append(rooms, room{one, one.size().Minus(r.Used[one.Node])})
+		}
+	}
+	for _, one := range pods {
+		i := slices.IndexFunc(rooms, func(in room) bool { return in.free.Fits(one.requests) && r.mayRun(one.Pod, in.at) })
+		if i < 0 {
+			rest = append(rest, one)
+			continue
+		}
+		rooms[i].free = rooms[i].free.Minus(one.requests)
+	}
+	return rest
+}
+
+// size is what pods may use of a provider.
+func (p *Provider) size() market.Amounts {
+	if p.Wish != nil {
+		return p.Wish
+	}
+	return p.Reserved
+}
+
+// demandPods returns the pods that need room on virtual nodes that stay: those that count, those
+// on virtual nodes that leave, and those that their provider cannot place. Volumes hold pods where they are.
+func (r *round) demandPods() []pod {
+	all := slices.Clone(r.count)
+	for _, one := range r.providers {
+		for _, p := range r.on[one.Node] {
+			if r.volumesAt(p.Pod) == "" && (!one.stays() || r.moves(p.Pod)) {
+				all = append(all, p)
+			}
+		}
+	}
+	r.sortBySize(all)
+	return all
+}
+
+// grow plans more for the pods that have no room, and for min. It asks the broker first what fits.
+func (r *round) grow() {
+	r.waiting = r.place(r.demandPods(), func(one *Provider) bool { return one.State == Ready || one.State == Asked })
+	rest := r.waiting
+	least := r.min.Beyond(r.Reserved)
+	if len(rest) == 0 && len(least) == 0 {
+		return
+	}
+	left := r.max.Minus(r.Reserved)
+	fitting := slices.DeleteFunc(slices.Clone(rest), func(one pod) bool { return !left.Fits(one.requests) })
+	if len(fitting) < len(rest) {
+		r.limit(LimitedByMax, "max leaves no room for %d more pods", len(rest)-len(fitting))
+	}
+	if len(fitting) == 0 && len(least) == 0 {
+		return
+	}
+	for _, one := range r.providers {
+		if one.stays() && (one.State == Asked || one.Changing || one.Capped != "") { // one at a time: it may be enough
+			if one.Capped != "" {
+				r.limit(CapReached, "%s", one.Capped)
+			}
+			r.limit(WaitsForReservations, "waits for provider %s", one.Name)
+			return
+		}
+	}
+	if !r.o.Reached {
+		r.limit(BrokerUnavailable, "no broker answers")
+		return
+	}
+	wanted := fitting
+	ask := func(halved int) {
+		if fitting = wanted[:(len(wanted)+1<<halved-1)>>halved]; halved > 0 {
+			least = nil
+		}
+		size := sum(fitting).Max(least).Max(part(r.Reserved, 1, 10<<halved)).Min(left)
+		r.Ask = &Ask{Size: positive(size), Pods: shapesOf(fitting), MaxPrice: r.priceOf(r.budgetLeft(nil)), Halved: halved}
+	}
+	if ask(r.o.Halved); r.o.Fits == nil {
+		return
+	}
+	shapes, before := r.Ask.Pods, len(r.Steps)
+	r.Ask = nil
+	for _, fit := range r.order() {
+		r.growAt(fit, shapes, &fitting, &least, &left)
+	}
+	if len(r.Steps) == before {
+		if r.budgetLeft(nil) > 0 && len(fitting) > 1 {
+			ask(r.o.Halved + 1)
+			return
+		}
+		if r.budget > 0 && r.budgetLeft(nil) <= 0 {
+			r.limit(LimitedByMaxPrice, "all of maxPrice is spent")
+		}
+		if r.o.TooFar && len(r.o.Fits.Clusters) == 0 {
+			r.limit(TooFar, "the providers that have room are farther than maxLatency")
+		}
+		if len(fitting) == 0 {
+			r.limit(NoCandidate, "no provider has room for what is missing of min")
+		}
+		r.limit(NoCandidate, "no provider has room for %d more pods", len(fitting))
+	}
+}
+
+// growAt plans more at one provider: what pods take that have no room yet, or what is missing of min.
+func (r *round) growAt(fit *api.Fit, shapes []Shape, pods *[]pod, least, left *market.Amounts) {
+	has := r.find(fit.Cluster)
+	could, err := market.ParseCapacity("fits", fit.Resources)
+	if err != nil || len(*pods) == 0 && len(*least) == 0 {
+		return
+	}
+	if has == nil && r.inUse() >= r.atMost {
+		r.limit(LimitedByAtMost, "it may use %d providers at once (providers.atMost)", r.atMost)
+		return
+	}
+	creates := slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Verb == Create })
+	if has == nil && creates || r.budget > 0 && r.grows() {
+		return // one at a time
+	}
+	head := could.Min(*left)
+	var reserved market.Amounts
+	if has != nil {
+		reserved = has.Reserved
+	}
+	if most := part(r.max, 1, r.spread).Minus(reserved); r.spread > 1 {
+		if !most.Fits(smallest(*pods)) {
+			r.limit(LimitedBySpread, "%s may get no more than 1/%d of max (providers.spread)", fit.Cluster, r.spread)
+		}
+		head = head.Min(most)
+	}
+	at := has
+	if at == nil {
+		at = r.newAt(r.o.Architectures[fit.Cluster])
+	}
+	var size market.Amounts
+	room := map[int]int64{}
+	rest := slices.DeleteFunc(slices.Clone(*pods), func(one pod) bool {
+		i := slices.IndexFunc(shapes, func(s Shape) bool { return s.Requests.Equal(one.requests) })
+		if i < 0 || i >= len(fit.Pods) || room[i] >= fit.Pods[i] ||
+			!r.mayRun(one.Pod, at) || !head.Fits(size.Plus(one.requests)) {
+			return false
+		}
+		size, room[i] = size.Plus(one.requests), room[i]+1
+		return true
+	})
+	taken := len(rest) < len(*pods)
+	size = size.Max(least.Min(head))
+	if !taken && len(positive(size)) == 0 {
+		return
+	}
+	size = positive(size.Max(part(r.Reserved, 1, 10).Min(head).Only(size)))
+	step := Step{Verb: Create, Provider: fit.Cluster, Size: size, MaxPrice: r.priceOf(r.budgetLeft(has))}
+	if has != nil {
+		step.Verb, step.Size = Resize, reserved.Plus(size)
+	}
+	r.do(step)
+	*pods, *least, *left = rest, least.Beyond(size), left.Minus(size)
+}
+
+// order returns the clusters of the broker's answer that may serve the pool: those in use first.
+func (r *round) order() (fits []*api.Fit) {
+	for i := range r.o.Fits.Clusters {
+		fit := &r.o.Fits.Clusters[i]
+		has := r.find(fit.Cluster)
+		usable := has == nil || has.State == Ready && has.Wish == nil && !slices.ContainsFunc(r.on[has.Node],
+			func(p pod) bool { return r.unplaced(p.Pod) })
+		if usable && r.admits(fit.Cluster) && !slices.Contains(r.o.Avoid, fit.Cluster) {
+			fits = append(fits, fit)
+		}
+	}
+	used := func(f *api.Fit) int {
+		if r.find(f.Cluster) != nil {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(fits, func(a, b *api.Fit) int { return cmp.Compare(used(a), used(b)) })
+	return fits
+}
+
+func (r *round) find(name string) *Provider {
+	i := slices.IndexFunc(r.providers, func(p Provider) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &r.providers[i]
+}
+
+// inUse counts the providers that stay.
+func (r *round) inUse() (n int) {
+	for i := range r.providers {
+		if r.providers[i].stays() {
+			n++
+		}
+	}
+	return n
+}
+
+// grows reports whether the plan already grows.
+func (r *round) grows() bool {
+	return slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Verb == Create || s.Verb == Resize })
+}
+
+// budgetLeft is what the providers that stay leave of maxPrice, without the cost of one. It may be
+// negative.
+func (r *round) budgetLeft(without *Provider) int64 {
+	left := r.budget
+	for i := range r.providers {
+		if one := &r.providers[i]; one.stays() && (without == nil || one.Name != without.Name) {
+			left -= one.Cost
+		}
+	}
+	return left
+}
+
+// shapesOf returns what pods request, the largest first: at most maxShapes.
+func shapesOf(pods []pod) (shapes []Shape) {
+	for _, one := range pods {
+		i := slices.IndexFunc(shapes, func(s Shape) bool { return s.Requests.Equal(one.requests) })
+		if i >= 0 {
+			shapes[i].Count++
+		} else if len(shapes) < maxShapes {
+			shapes = append(shapes, Shape{one.requests, 1})
+		}
+	}
+	return shapes
+}
+
+// positive keeps what is more than 0.
+func positive(a market.Amounts) market.Amounts { return a.Beyond(nil) }
+
+// smallest returns what the smallest pod requests; pods are sorted.
+func smallest(pods []pod) market.Amounts {
+	if len(pods) == 0 {
+		return nil
+	}
+	return pods[len(pods)-1].requests
+}

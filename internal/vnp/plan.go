@@ -1,0 +1,299 @@
+package vnp
+
+import (
+	"cmp"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/money"
+)
+
+// Planner plans for one pool. It remembers since when things are as they are.
+type Planner struct {
+	min, max          market.Amounts
+	price             money.Price
+	budget            int64 // for an hour, in billionths of the currency's unit
+	pendingFor, after time.Duration
+	duration          time.Duration
+	atMost            int
+	spread            int64
+	spec              *api.VirtualNodePoolSpec
+
+	failed map[types.UID]bool   // pods that growth did not help
+	room   map[string]roomSince // by node
+	moved  map[string]time.Time // when pods were last moved off a node that did not place them
+	excess time.Time            // since when more than needed is reserved; zero: it is not
+
+	reached time.Time // since when a broker answers; zero: none does
+}
+
+// roomSince is since when a node has had at least some room.
+type roomSince struct {
+	at   time.Time
+	free market.Amounts
+}
+
+const (
+	// deadAfter is how long a virtual node may be NotReady before its provider is dead: Kubernetes deletes
+	// its pods after five minutes.
+	deadAfter = 3 * time.Minute
+	// askedFor is how long a reservation may take until its virtual node is Ready.
+	askedFor = 5 * time.Minute
+	// answersWithin is how long a broker that is back has to extend what it could not extend before.
+	answersWithin = 5 * time.Minute
+	// fewProviders is the default of atMost.
+	fewProviders = 8
+)
+
+// New returns a planner for a spec. Errors: Invalid, with the field.
+func New(spec *api.VirtualNodePoolSpec) (*Planner, error) {
+	p := &Planner{spec: spec, failed: map[types.UID]bool{}, room: map[string]roomSince{}, moved: map[string]time.Time{}}
+	return p, p.Update(spec)
+}
+
+// Update gives a planner another spec. Errors: Invalid, with the field; the planner is then as it was.
+func (p *Planner) Update(spec *api.VirtualNodePoolSpec) (err error) {
+	next := *p
+	next.spec = spec
+	if next.max, err = market.ParseRequest("max", spec.Max); err != nil {
+		return err
+	}
+	if next.min, err = market.ParseCapacity("min", spec.Min); err != nil {
+		return err
+	}
+	for _, least := range next.min {
+		if next.max.Of(least.Resource) < least.Value {
+			return api.Invalid("min."+least.Resource, "it is more than max").Fix("raise max.%s, or lower min", least.Resource)
+		}
+	}
+	if next.price, err = money.Parse("maxPrice", spec.MaxPrice); err != nil {
+		return err
+	}
+	next.budget = next.price.Nanos(1, money.RatesFor(time.Unix(0, 0), time.Hour))
+	next.pendingFor = durationOr(spec.PendingFor, 30*time.Second)
+	next.after = durationOr(spec.ScaleDownAfter, 10*time.Minute)
+	next.duration = api.DurationOf(spec.Template.Duration)
+	next.atMost = int(cmp.Or(spec.Providers.AtMost, fewProviders))
+	next.spread = int64(cmp.Or(spec.Providers.Spread, 1))
+	*p = next
+	return nil
+}
+
+func durationOr(d *metav1.Duration, otherwise time.Duration) time.Duration {
+	if d == nil || d.Duration <= 0 {
+		return otherwise
+	}
+	return d.Duration
+}
+
+// Plan returns the next steps. It changes nothing but what the planner remembers.
+func (p *Planner) Plan(o Observation) *Plan {
+	r := &round{Planner: p, o: &o, Plan: &Plan{Used: map[string]market.Amounts{}}, on: map[string][]pod{}}
+	r.markLeaving()
+	r.Plan.Providers = r.providers
+	r.countPods()
+	r.dropUnhelped()
+	r.Counted = len(r.count)
+	for _, one := range r.providers {
+		r.Demand = r.Demand.Plus(r.Used[one.Node])
+		for _, p := range r.on[one.Node] {
+			if one.stays() && r.moves(p.Pod) { // it needs room elsewhere, and until then takes some here
+				r.Demand = r.Demand.Plus(p.requests)
+			}
+		}
+		if one.stays() {
+			r.Reserved = r.Reserved.Plus(one.Reserved)
+		}
+	}
+	r.Demand = r.Demand.Plus(sum(r.count)).Max(p.min)
+	if p.spec.Demand == api.DemandFixed {
+		r.Demand, r.count = p.min, nil
+	}
+	r.extend()
+	if r.AllNotReady {
+		r.limit(api.ConditionAllNotReady, "most virtual nodes are not Ready: this cluster is probably cut off")
+		p.excess = time.Time{}
+		return r.Plan
+	}
+	r.grow()
+	r.replace()
+	r.shrink()
+	return r.Plan
+}
+
+// round is the making of one plan.
+type round struct {
+	*Planner
+	*Plan
+	o         *Observation
+	providers []Provider       // by name, with those that must be replaced marked so
+	count     []pod            // Pending pods that count, largest first
+	unhelped  []pod            // Pending pods that growth did not help
+	waiting   []pod            // pods for which no virtual node has room, also none that was asked for
+	on        map[string][]pod // pods by node
+}
+
+// limit records the first reason for which demand is not met.
+func (r *round) limit(reason, format string, args ...any) {
+	if r.Limited == "" {
+		r.Limited, r.Message = reason, fmt.Sprintf(format, args...)
+	}
+}
+
+// do adds a step.
+func (r *round) do(s Step) { r.Steps = append(r.Steps, s) }
+
+func sum(pods []pod) (all market.Amounts) {
+	for _, one := range pods {
+		all = all.Plus(one.requests)
+	}
+	return all
+}
+
+// stays reports whether a provider counts for the size of the pool.
+func (p *Provider) stays() bool { return p.State != Leaving && p.State != Dead }
+
+// markLeaving sorts the providers, and marks those that must be replaced.
+func (r *round) markLeaving() {
+	r.providers = slices.Clone(r.o.Providers)
+	slices.SortFunc(r.providers, func(a, b Provider) int { return strings.Compare(a.Name, b.Name) })
+	if !r.o.Reached {
+		r.reached = time.Time{}
+	} else if r.reached.IsZero() {
+		r.reached = r.o.Now
+	}
+	unready, nodes := 0, 0
+	for _, one := range r.providers {
+		if one.State != Asked {
+			nodes++
+		}
+		if one.State == NotReady {
+			unready++
+		}
+	}
+	r.AllNotReady = unready > 0 && (nodes > 1 && unready*2 > nodes || !r.o.Reached && unready == nodes)
+	for _, one := range r.providers {
+		if one.Drifted || one.Unmet {
+			r.Drifted = append(r.Drifted, one.Name)
+		}
+	}
+	if r.spec.Replace == api.ReplaceNever {
+		return
+	}
+	for i := range r.providers {
+		one := &r.providers[i]
+		switch {
+		case one.State == Ready && r.ousted(one) && one.Until.Sub(r.o.Now) <= r.duration/2:
+			one.State = Leaving
+		case one.State == NotReady && !r.AllNotReady:
+			r.mark(one, Dead, one.Since.Add(deadAfter))
+		case one.State == Asked && r.o.Reached:
+			r.mark(one, Leaving, one.Since.Add(askedFor))
+		case one.State == Ready && !r.admits(one.Name):
+			one.State = Leaving
+		case one.State == Ready && !one.Until.IsZero() && one.Until.Sub(r.o.Now) < r.duration/4 && r.o.Reached:
+			r.mark(one, Leaving, r.reached.Add(answersWithin))
+		}
+	}
+}
+
+// ousted reports whether a provider is replaced at its extension, because of what a broker says. Earlier, a
+// broker's word moves no pod.
+func (r *round) ousted(one *Provider) bool {
+	return one.Disabled || one.Unmet && r.spec.Replace == api.ReplaceOnDrift
+}
+
+// mark gives a provider a state once it is time.
+func (r *round) mark(one *Provider, state State, at time.Time) {
+	if r.o.Now.Before(at) {
+		r.LookAgain(at)
+		return
+	}
+	one.State = state
+}
+
+// admits reports whether the spec lets a provider serve the pool.
+func (p *Planner) admits(name string) bool { return p.spec.Providers.Admits(name) }
+
+// extend plans the extensions of reservations with less than half of their time left.
+func (r *round) extend() {
+	for _, one := range r.providers {
+		if one.Until.IsZero() || one.State == Dead || !one.stays() && len(r.on[one.Node]) == 0 {
+			continue
+		}
+		left := one.Until.Sub(r.o.Now)
+		if left > r.duration/2 {
+			r.LookAgain(one.Until.Add(-r.duration / 2))
+			continue
+		}
+		until := r.o.Now.Add(r.duration)
+		if r.ousted(&one) && one.State == Leaving { // it lasts for as long as what runs there needs to move
+			if left > r.duration/8 {
+				r.LookAgain(one.Until.Add(-r.duration / 8))
+				continue
+			}
+			until = r.o.Now.Add(r.duration / 4)
+		} else {
+			r.warn(&one, left)
+		}
+		switch {
+		case one.Changing:
+		case !one.Ends:
+			r.do(Step{Verb: Extend, Provider: one.Name, Until: until})
+		case one.State == Ready && one.Wish == nil && r.o.Reached && !slices.Contains(r.o.Avoid, one.Name):
+			most := r.priceOf(r.budgetLeft(&one))
+			r.do(Step{Verb: Renew, Provider: one.Name, Size: one.Reserved, MaxPrice: most})
+		}
+	}
+}
+
+// warn notes that a reservation is not extended, and how much of its time is left: a half, a quarter, an
+// eighth.
+func (r *round) warn(one *Provider, left time.Duration) {
+	for _, part := range []struct {
+		left time.Duration
+		text string
+	}{
+		{r.duration / 8, "less than an eighth"}, {r.duration / 4, "less than a quarter"},
+		{r.duration/2 - min(answersWithin, r.duration/8), "less than half"},
+	} {
+		if left < part.left {
+			r.NotExtended = append(r.NotExtended, fmt.Sprintf("%s (%s of its time is left)", one.Name, part.text))
+			return
+		}
+		r.LookAgain(one.Until.Add(-part.left + time.Second))
+	}
+}
+
+// LookAgain sets when to plan again, if that is earlier.
+func (out *Plan) LookAgain(at time.Time) {
+	if out.Again.IsZero() || at.Before(out.Again) {
+		out.Again = at
+	}
+}
+
+// priceOf returns an amount for an hour as a price, nil for 0.
+func (p *Planner) priceOf(nanos int64) *api.Price {
+	if nanos <= 0 {
+		return nil
+	}
+	amount := strings.TrimRight(big.NewRat(nanos, 1_000_000_000).FloatString(9), "0")
+	return &api.Price{Amount: strings.TrimSuffix(amount, "."), Currency: p.price.Currency, Period: api.PeriodHour}
+}
+
+// part returns the part a/b of amounts, rounded down.
+func part(of market.Amounts, a, b int64) market.Amounts {
+	out := slices.Clone(of)
+	for i := range out {
+		out[i].Value = out[i].Value/b*a + out[i].Value%b*a/b
+	}
+	return out
+}

@@ -1,0 +1,204 @@
+package vnp
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// replace ends providers that leave or are dead, once what runs there has room on virtual nodes that
+// are Ready. A provider that holds volumes stays until an admin gives them up.
+func (r *round) replace() {
+	rest := r.place(r.demandPods(), func(one *Provider) bool { return one.State == Ready })
+	r.moveUnplaced(rest)
+	var late []Provider // that are kept
+	for _, one := range r.providers {
+		if one.stays() {
+			continue
+		}
+		if len(one.Claims) > 0 && !one.GivenUp {
+			r.VolumesKeep = append(r.VolumesKeep, one.Name)
+			continue
+		}
+		if slices.ContainsFunc(r.on[one.Node], func(p pod) bool { return isIn(rest, p) }) || r.customersWait(&one) {
+			r.limit(WaitsForReservations, "what runs at %s waits for room elsewhere", one.Name)
+			continue
+		}
+		if r.isLate(one.Name) && r.helps(&one, rest) && r.hasLeft(append(late, one)) { // no other was faster
+			late = append(late, one)
+			r.limit(WaitsForReservations, "%s is not Ready yet", one.Name)
+			continue
+		}
+		if one.State == Dead {
+			r.clear(&one)
+			continue
+		}
+		r.do(Step{Verb: Release, Provider: one.Name})
+	}
+}
+
+// isLate reports whether a provider leaves because its virtual node is not Ready in time.
+func (r *round) isLate(name string) bool {
+	return slices.ContainsFunc(r.o.Providers, func(p Provider) bool { return p.Name == name && p.State == Asked })
+}
+
+// helps reports whether the pool needs a provider that is late: for what is missing of min, or for a pod of rest.
+func (r *round) helps(late *Provider, rest []pod) bool {
+	return r.admits(late.Name) && (len(r.min.Beyond(r.Reserved)) > 0 ||
+		slices.ContainsFunc(rest, func(p pod) bool { return late.Reserved.Fits(p.requests) && r.mayRun(p.Pod, late) }))
+}
+
+// hasLeft reports whether the bounds of the pool hold with providers that are late: they cost as much as others.
+func (r *round) hasLeft(late []Provider) bool {
+	size, cost := r.Reserved, int64(0)
+	for _, one := range late {
+		size, cost = size.Plus(one.Reserved), cost+one.Cost
+	}
+	return r.max.Fits(size) && r.inUse()+len(late) <= r.atMost && r.budgetLeft(nil) >= cost
+}
+
+// isIn reports whether a pod is among pods.
+func isIn(pods []pod, one pod) bool {
+	return slices.ContainsFunc(pods, func(p pod) bool { return p.UID == one.UID })
+}
+
+// customersWait reports whether a hub's customers run at a provider, and the virtual nodes that are Ready
+// have not all that the hub keeps.
+func (r *round) customersWait(leaving *Provider) bool {
+	var ready market.Amounts
+	for _, one := range r.providers {
+		if one.State == Ready {
+			ready = ready.Plus(one.Reserved)
+		}
+	}
+	return len(positive(leaving.Used)) > 0 && !ready.Fits(r.min)
+}
+
+// clear plans the end of a dead provider. Its pods go first: Liqo removes no virtual node while one waits
+// for a pod that nobody confirms. Only a person knows of a pod of a StatefulSet, or with claims, that it
+// ended: two of it could write the same data.
+func (r *round) clear(dead *Provider) {
+	step, keep := Step{Verb: Clear, Provider: dead.Name}, []string(nil)
+	for _, p := range r.o.Pods {
+		owner := kubeobject.ControllerKind(p)
+		// Liqo copies the label of a StatefulSet's pod from a hub's customer, and not its owner.
+		sticky := owner == "StatefulSet" || p.Labels[appsv1.StatefulSetPodNameLabel] != ""
+		claims := slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
+		switch {
+		case p.Spec.NodeName != dead.Node || owner == "DaemonSet":
+		case claims && !dead.GivenUp || sticky:
+			keep = append(keep, p.Namespace+"/"+p.Name)
+		default:
+			step.Pods = append(step.Pods, p)
+		}
+	}
+	if len(keep) > 0 {
+		r.limit(PodsKeep, "%s is dead, and only a person knows whether these pods ended: %s. Once they did: "+
+			"kubectl delete pod --force -n NAMESPACE NAME", dead.Name, strings.Join(keep[:min(len(keep), 10)], ", "))
+	}
+	if len(keep) == 0 || len(step.Pods) > 0 {
+		r.do(step)
+	}
+}
+
+// shrink plans less once a quarter more than the demand is reserved for long enough: a provider
+// without pods and volumes leaves, else one becomes smaller, in two steps. First its virtual node
+// becomes smaller; once what runs there fits, the reservation does.
+func (r *round) shrink() {
+	busy := !r.o.Reached || r.Ask != nil || slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Verb != Extend })
+	for _, one := range r.providers {
+		switch {
+		case one.Wish == nil || !one.stays():
+			busy = busy || one.Changing || !one.stays() || one.State == NotReady
+			continue
+		case one.Changing: // pods that were bound to more room would be evicted once the provider agrees
+		case !one.Wish.Fits(r.Used[one.Node]) || (r.Ask != nil || r.Limited != "") && r.hasRoom(&one) ||
+			one.State != Ready || one.Paused:
+			r.do(Step{Verb: Restore, Provider: one.Name})
+		case one.Lowered && r.o.Reached:
+			most := r.priceOf(r.budgetLeft(r.find(one.Name)))
+			r.do(Step{Verb: Resize, Provider: one.Name, Size: one.Wish, MaxPrice: most})
+		}
+		busy = true
+	}
+	// A provider that came back, or an edit, may have brought it beyond its bounds.
+	beyond := !r.max.Fits(r.Reserved) || r.inUse() > r.atMost || r.budgetLeft(nil) < 0
+	excess := beyond
+	for _, has := range r.Reserved {
+		excess = excess || has.Value/5*4 > r.Demand.Of(has.Resource)
+	}
+	if !excess {
+		r.excess = time.Time{}
+		return
+	}
+	if r.excess.IsZero() {
+		r.excess = r.o.Now
+	}
+	if busy {
+		return
+	}
+	if at := r.excess.Add(r.after); r.o.Now.Before(at) && !beyond {
+		r.LookAgain(at)
+		return
+	}
+	if !r.releaseIdle() {
+		r.lowerOne()
+	}
+}
+
+// hasRoom reports whether a pod without room fits on a virtual node that does not become smaller.
+func (r *round) hasRoom(one *Provider) bool {
+	free := one.Reserved.Minus(r.Used[one.Node])
+	return slices.ContainsFunc(r.waiting, func(p pod) bool { return free.Fits(p.requests) && r.mayRun(p.Pod, one) })
+}
+
+// releaseIdle ends the dearest provider without which enough is left, and reports whether there is one.
+func (r *round) releaseIdle() bool {
+	var idle []Provider
+	for _, one := range r.providers {
+		if one.State == Ready && len(r.on[one.Node]) == 0 && len(one.Claims) == 0 &&
+			r.Reserved.Minus(one.Reserved).Fits(r.Demand) {
+			idle = append(idle, one)
+		}
+	}
+	if len(idle) == 0 {
+		return false
+	}
+	first := slices.MinFunc(idle, func(a, b Provider) int {
+		return cmp.Or(cmp.Compare(b.Cost, a.Cost), r.compareSize(b.Reserved, a.Reserved), cmp.Compare(a.Name, b.Name))
+	})
+	r.do(Step{Verb: Release, Provider: first.Name})
+	return true
+}
+
+// lowerOne makes the virtual node with the largest free share smaller, by at least a tenth of a resource, and leaves
+// at least a tenth of each.
+func (r *round) lowerOne() {
+	var best Step
+	var most market.Amounts
+	over := r.Reserved.Beyond(r.Demand)
+	for _, one := range r.providers {
+		if one.State != Ready || one.Paused {
+			continue
+		}
+		least := r.Used[one.Node].Only(one.Reserved).Max(part(one.Reserved, 1, 10))
+		size := one.Reserved.Minus(over).Only(one.Reserved).Max(least)
+		gain := positive(one.Reserved.Minus(size))
+		if !slices.ContainsFunc(gain, func(g market.Amount) bool { return g.Value >= one.Reserved.Of(g.Resource)/10 }) {
+			continue
+		}
+		if best.Verb == "" || r.compareSize(gain, most) > 0 {
+			best, most = Step{Verb: Lower, Provider: one.Name, Size: size}, gain
+		}
+	}
+	if best.Verb != "" {
+		r.do(best)
+	}
+}
