@@ -190,7 +190,7 @@ func (c *Cluster) start(ctx context.Context, d Daemon) error {
 		return nil
 	}
 	if d == Kwok {
-		if err := c.freeNodes(ctx); err != nil {
+		if err := c.await(ctx, "the nodes of an earlier KWOK", c.freeNodes); err != nil {
 			return err
 		}
 	}
@@ -206,6 +206,12 @@ func (c *Cluster) start(ctx context.Context, d Daemon) error {
 	}
 	c.running[d] = p
 	return c.ready(ctx, d)
+}
+
+func (c *Cluster) runs(d Daemon) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.running[d] != nil
 }
 
 // Kill ends daemons at once (SIGKILL), in this order, and returns when they are gone.

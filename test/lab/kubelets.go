@@ -44,7 +44,7 @@ func (c *Cluster) runKubelets(ctx context.Context) {
 	_, err := factory.Apps().V1().Deployments().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { k.run(o.(*appsv1.Deployment)) },
 		UpdateFunc: func(_, o any) { k.run(o.(*appsv1.Deployment)) },
-		DeleteFunc: func(o any) { k.end(o) },
+		DeleteFunc: func(o any) { k.end(ctx, o) },
 	})
 	if err != nil {
 		c.lab.end(err)
@@ -127,7 +127,7 @@ func (k *kubelets) again(d *appsv1.Deployment, one *kubelet, id string, cause er
 	}
 }
 
-func (k *kubelets) end(o any) {
+func (k *kubelets) end(ctx context.Context, o any) {
 	if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = gone.Obj
 	}
@@ -146,10 +146,14 @@ func (k *kubelets) end(o any) {
 	one.process.kill()
 	// Liqo deletes the Node once no pod of the virtual kubelet is left. Here it has none, so that it may have made
 	// the Node again while it still ran.
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	err := k.client.CoreV1().Nodes().Delete(ctx, d.Labels[consts.VirtualNodeLabel], metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
+	err := k.await(ctx, "its deletion", func(ctx context.Context) error {
+		err := k.client.CoreV1().Nodes().Delete(ctx, d.Labels[consts.VirtualNodeLabel], metav1.DeleteOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
 		k.lab.say("cluster %s: the node of %s: %v", k.name, d.Name, err)
 	}
 }

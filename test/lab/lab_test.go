@@ -104,7 +104,7 @@ func podIgnores(t *testing.T, client kubernetes.Interface) {
 // podEnds deletes a pod when it runs, and returns it as it was last. What a kubelet writes is in package real.
 func podEnds(t *testing.T, client kubernetes.Interface, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
-	until, patience := metav1.SingleObject(metav1.ObjectMeta{Name: pod.Name}), int64(60)
+	until, patience := metav1.SingleObject(metav1.ObjectMeta{Name: pod.Name}), int64(180)
 	until.ResourceVersion, until.TimeoutSeconds = pod.ResourceVersion, &patience
 	w, err := client.CoreV1().Pods("default").Watch(t.Context(), until)
 	if err != nil {
@@ -123,6 +123,9 @@ func podEnds(t *testing.T, client kubernetes.Interface, pod *corev1.Pod) *corev1
 				t.Errorf("the pod was %v, and was to be %v", seen, want)
 			}
 			return pod
+		}
+		if period := p.DeletionGracePeriodSeconds; period != nil && *period == 0 {
+			continue // its removal, which sets the end of the grace period to now
 		}
 		pod = p
 		is := string(p.Status.Phase)
@@ -351,10 +354,10 @@ func get(t *testing.T, client kubernetes.Interface, name string) *corev1.Pod {
 // eventually asks until it is so.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(3 * time.Minute)
 	for !so() {
 		if time.Now().After(deadline) {
-			t.Fatalf("after a minute still not: %s", what)
+			t.Fatalf("after three minutes still not: %s", what)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

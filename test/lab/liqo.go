@@ -129,8 +129,14 @@ func (c *Cluster) revive(d Daemon, cause error) {
 	time.Sleep(time.Second) // as a kubelet backs off
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.running[d] == nil {
+	p := c.running[d]
+	if p == nil {
 		return // killed meanwhile
+	}
+	select {
+	case <-p.done:
+	default:
+		return // killed and started again meanwhile
 	}
 	delete(c.running, d)
 	if err := c.start(context.Background(), d); err != nil {

@@ -117,9 +117,10 @@ func (l *Lab) bootMachine(ctx context.Context, spec machineSpec) (*Machine, erro
 	if err := m.boot(spec); err != nil {
 		return nil, err
 	}
-	ready := &Cluster{lab: l}
+	ready, limit := &Cluster{lab: l}, time.Second
 	if err := ready.await(ctx, "the machine", func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		limit += time.Second / 4 // a slow one may not answer within the first
+		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		_, err := m.Run(ctx, "true")
 		return err

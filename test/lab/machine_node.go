@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -98,17 +99,16 @@ END`, n.name, link+1, link+2, n.NodeAddress(), n.podNet(), n.podCIDR(),
 // podNet are the first bytes of the pods' addresses.
 func (n *machineNode) podNet() string { return strings.TrimSuffix(n.podCIDR(), "0/16") }
 
-// play does what there is to do on each change, and renews the node's lease.
+// play does what there is to do on each change, and meanwhile renews the node's lease.
 func (n *machineNode) play() {
-	beat, services := time.NewTicker(10*time.Second), ""
-	defer beat.Stop()
-	n.renew()
+	var lease sync.WaitGroup
+	lease.Go(n.renew)
+	defer lease.Wait()
+	services := ""
 	for {
 		select {
 		case <-n.ctx.Done():
 			return
-		case <-beat.C:
-			n.renew()
 		case <-n.told:
 		}
 		n.failed = false
@@ -149,12 +149,23 @@ func (n *machineNode) retry(what string, err error) {
 
 func (n *machineNode) lab() *Lab { return n.Cluster.lab }
 
+// renew keeps the node's lease, however long its pods take to start, and makes play look again each time.
 func (n *machineNode) renew() {
-	lease := coordinationapply.Lease(n.name, corev1.NamespaceNodeLease).WithSpec(coordinationapply.LeaseSpec().
-		WithHolderIdentity(n.name).WithLeaseDurationSeconds(40).WithRenewTime(metav1.NowMicro()))
+	beat := time.NewTicker(10 * time.Second)
+	defer beat.Stop()
 	leases := n.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
-	if _, err := leases.Apply(n.ctx, lease, metav1.ApplyOptions{FieldManager: "lab", Force: true}); err != nil {
-		n.retry("lease", err)
+	for n.ctx.Err() == nil {
+		lease := coordinationapply.Lease(n.name, corev1.NamespaceNodeLease).WithSpec(coordinationapply.LeaseSpec().
+			WithHolderIdentity(n.name).WithLeaseDurationSeconds(40).WithRenewTime(metav1.NowMicro()))
+		_, err := leases.Apply(n.ctx, lease, metav1.ApplyOptions{FieldManager: "lab", Force: true})
+		if err != nil && n.ctx.Err() == nil {
+			n.lab().say("cluster %s: lease: %v", n.name, err)
+		}
+		n.tell()
+		select {
+		case <-n.ctx.Done():
+		case <-beat.C:
+		}
 	}
 }
 

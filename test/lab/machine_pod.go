@@ -20,6 +20,7 @@ func podDir(p *corev1.Pod) string { return "/run/pods/" + string(p.UID) }
 func (n *machineNode) startPod(p *corev1.Pod) error {
 	address, namespace := n.NodeAddress(), "node-"+n.name
 	var script strings.Builder
+	script.WriteString(n.kill(p)) // what is left if it was started in part
 	fmt.Fprintf(&script, "mkdir -p %s /sys/fs/cgroup/%s\n", podDir(p), p.UID)
 	if !p.Spec.HostNetwork {
 		address, namespace = fmt.Sprintf("%s%d", n.podNet(), n.next), string(p.UID)
@@ -50,8 +51,11 @@ END
 	if _, err := n.Machine.Run(n.ctx, script.String()); err != nil {
 		return err
 	}
+	if err := n.report(p, corev1.PodRunning, address); err != nil {
+		return err
+	}
 	n.pods[p.UID] = p
-	return n.report(p, corev1.PodRunning, address)
+	return nil
 }
 
 // volumes writes a pod's Secrets, and the kubeconfig of its ServiceAccount.

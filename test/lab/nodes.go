@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -56,17 +57,24 @@ func (c *Cluster) AddNodes(ctx context.Context, nodes ...Node) error {
 	}
 	ready := map[string]bool{}
 	for _, n := range nodes {
-		ready[n.Name] = !n.NotReady
+		if !n.NotReady {
+			ready[n.Name] = true
+		}
 	}
 	return c.await(ctx, "the nodes to become schedulable", func(ctx context.Context) error {
-		list, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		list, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
+		missing := maps.Clone(ready)
 		for _, node := range list.Items {
-			if ready[node.Name] && tainted(node, corev1.TaintNodeNotReady) {
-				return fmt.Errorf("%s still has its taint %s", node.Name, corev1.TaintNodeNotReady)
+			if !tainted(node, corev1.TaintNodeNotReady) {
+				delete(missing, node.Name)
 			}
+		}
+		if len(missing) > 0 {
+			return fmt.Errorf("these still have the taint %s: %v", corev1.TaintNodeNotReady,
+				slices.Sorted(maps.Keys(missing)))
 		}
 		return nil
 	})

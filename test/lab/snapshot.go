@@ -17,12 +17,15 @@ func (c *Cluster) Snapshot(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
-	s := Snapshot{dir}
-	c.Kill(Etcd)
+	s, back := Snapshot{dir}, []Daemon{Etcd}
+	if c.runs(Kwok) {
+		back = append(back, Kwok) // it never tries again what it could not write: a new one looks at all anew
+	}
+	c.Kill(Kwok, Etcd)
 	if err := os.CopyFS(s.dir, os.DirFS(c.etcdDir())); err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
 	}
-	return s, c.Start(ctx, Etcd)
+	return s, c.Start(ctx, back...)
 }
 
 // Restore puts a state back, as an admin does after a disaster: every daemon restarts, and resource
