@@ -46,7 +46,7 @@ func (s *Server) confirm(ctx context.Context, in *signedCall) (*tagged[api.Reser
 			return nil, err
 		}
 		if r.Bound() {
-			return s.reassign(in, l.Cluster, r, a)
+			return s.reassign(in, l.Cluster, provider, r, a)
 		}
 		return market.Confirm{ID: in.ID, Consumer: l.Cluster, Generation: a.Generation,
 			Document: in.Body.Document, Caps: s.Caps}, nil
@@ -54,7 +54,7 @@ func (s *Server) confirm(ctx context.Context, in *signedCall) (*tagged[api.Reser
 }
 
 // reassign returns the command for an assignment whose signature and parties are verified.
-func (s *Server) reassign(in *signedCall, caller string, r *market.Reservation,
+func (s *Server) reassign(in *signedCall, caller string, provider *market.Listing, r *market.Reservation,
 	a api.Assignment) (market.Command, error) {
 	size, err := market.ParseRequest("document.resources", a.Resources)
 	if err != nil {
@@ -62,6 +62,10 @@ func (s *Server) reassign(in *signedCall, caller string, r *market.Reservation,
 	}
 	if len(size) != len(a.Resources) {
 		return nil, api.Invalid("document.resources", "it names resources with the amount 0").Fix("leave them out")
+	}
+	if len(size.Beyond(r.Size)) > 0 && s.mayComeBack(provider) { // to refuse would be final
+		return nil, api.Errorf(api.CodeUnavailable,
+			"this broker has just started, and cluster %s has not reported yet", r.Provider).Fix("try again")
 	}
 	units := int64(0)
 	if a.Sale != nil && r.Offer != nil {

@@ -171,17 +171,20 @@ func (s *Server) split(ctx context.Context, whole *market.Hold, ask match.Ask) (
 // premature reports whether a final rejection could be wrong, because a cluster that could serve the
 // request may not have come back since this broker started.
 func (s *Server) premature() bool {
-	now := s.Exchange.Now()
-	if now.Go().Sub(s.started.Go()) >= market.Lease {
-		return false
-	}
 	v := s.Exchange.View()
 	for slot := range v.Len() {
-		if l := v.At(slot); l.Active() && l.Member.Card != nil && l.Member.Joined < s.started && !l.Fresh(now) {
+		if s.mayComeBack(v.At(slot)) {
 			return true
 		}
 	}
 	return false
+}
+
+// mayComeBack reports whether a cluster has not advertised since this broker started, less than one lease ago.
+func (s *Server) mayComeBack(l *market.Listing) bool {
+	now := s.Exchange.Now()
+	return now.Go().Sub(s.started.Go()) < market.Lease &&
+		l.Active() && l.Member.Card != nil && l.Member.Joined < s.started && !l.Fresh(now)
 }
 
 // digest identifies the content of a request.

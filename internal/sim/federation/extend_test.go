@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/cli"
@@ -70,4 +73,47 @@ func TestResizeBeyondTheCap(t *testing.T) {
 	bourse(5, "CapReached: cluster rome may have 2 cpu", "resize", "own", "--cpu", "4")
 	caps("8")
 	bourse(0, "", "resize", "own", "--cpu", "5")
+}
+
+// A broker that has just started does not refuse to enlarge a reservation only because the provider has not
+// advertised again: the change waits, and is made when the provider is back.
+func TestResizeRightAfterTheBrokerStarted(t *testing.T) {
+	f := newFair(t)
+	if _, err := f.rome.People.MakeRequest(t.Context(), api.RequestCreate{Name: "grows", Request: api.Request{
+		Target: "milan", Resources: api.Resources{"cpu": resource.MustParse("1")},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	f.becomes(f.rome, "grows", func(now api.ResourceRequestStatus) bool { return now.State == api.Reserved })
+	f.StopMember("milan")
+	f.StopBroker()
+	if err := f.StartBroker(); err != nil {
+		t.Fatal(err)
+	}
+	key := kube.ObjectKey{Namespace: "default", Name: "grows"}
+	request := &api.ResourceRequest{}
+	if err := f.rome.Objects.Get(t.Context(), key, request); err != nil {
+		t.Fatal(err)
+	}
+	before := request.DeepCopy()
+	request.Spec.Resources = api.Resources{"cpu": resource.MustParse("2")}
+	if err := f.rome.Objects.Patch(t.Context(), request, kube.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	var change *metav1.Condition
+	f.becomes(f.rome, "grows", func(now api.ResourceRequestStatus) bool {
+		change = meta.FindStatusCondition(now.Conditions, api.ConditionUpToDate)
+		return change != nil && change.Status == metav1.ConditionFalse
+	})
+	f.until("rome asks the broker, which has just started", func() bool {
+		return f.brokerState(f.rome, "main") == "Connected"
+	})
+	f.StartMember("milan")
+	f.becomes(f.rome, "grows", func(now api.ResourceRequestStatus) bool {
+		change = meta.FindStatusCondition(now.Conditions, api.ConditionUpToDate)
+		if change.Reason == string(api.ReasonInsufficient) {
+			t.Fatalf("refused: %s", change.Message)
+		}
+		return change.Status == metav1.ConditionTrue && change.ObservedGeneration == 2
+	})
 }
