@@ -13,8 +13,9 @@ import (
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
-// patience is how long anything may take on a machine that is busy with other things.
-const patience = 60 * time.Second
+// patience is how long anything may take on a machine that is busy with other things. An agent looks for its
+// broker again after 45 s at the latest, and waits 60 s for the word of one that says nothing.
+const patience = 3 * time.Minute
 
 // eventually asks until there is no error any more.
 func eventually(t *testing.T, what string, ask func(ctx context.Context) error) {

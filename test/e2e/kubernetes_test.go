@@ -14,8 +14,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
@@ -133,7 +135,36 @@ func brokersCluster(t *testing.T) *lab.Cluster {
 		filepath.Join(source, "config", "kubernetes"))); err != nil {
 		t.Fatal(err)
 	}
+	guarded(t, c)
 	return c
+}
+
+// guarded waits until the broker has its rights, and the API server applies the policies of config/kubernetes.
+func guarded(t *testing.T, c *lab.Cluster) {
+	t.Helper()
+	config := c.Config()
+	admin, err := kube.New(config, kube.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:bourse-broker:broker",
+		Groups: []string{"system:serviceaccounts", "system:authenticated"}}
+	broker, err := kube.New(config, kube.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the policies of config/kubernetes are in force", func(ctx context.Context) error {
+		err := broker.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "evil"}}, kube.DryRunAll)
+		if err == nil || !strings.Contains(err.Error(), "'bourse-broker'") {
+			return fmt.Errorf("the broker makes any namespace: %w", err)
+		}
+		u := kubernetes.Object(kubernetes.Reservations, "default", "r-unbound")
+		u.Object["spec"] = map[string]any{"requesterID": "rome"}
+		if err := admin.Create(ctx, u, kube.DryRunAll); err == nil || !strings.Contains(err.Error(), "'bourse-members'") {
+			return fmt.Errorf("a Reservation is made anywhere: %w", err)
+		}
+		return nil
+	})
 }
 
 // kubeconfigFor prints one as an admin does.
@@ -222,15 +253,18 @@ func romeSeesItsReservation(t *testing.T, romes kube.Client, id string) {
 		}
 		return nil
 	})
-	u := kubernetes.Object(kubernetes.Advertisements, kubernetes.Namespace("rome"), "rome-adv")
-	if err := romes.Get(t.Context(), kube.ObjectKeyFromObject(u), u); err != nil {
-		t.Fatal(err)
-	}
-	var s kubernetes.Status
-	if err := kubernetes.Part(u, "status", &s); err != nil || s.Member != api.MemberActive ||
-		!s.Active || s.Cluster == nil {
-		t.Errorf("%+v, %v", s, err)
-	}
+	eventually(t, "rome's ClusterAdvertisement shows that it is a member", func(ctx context.Context) error {
+		u := kubernetes.Object(kubernetes.Advertisements, kubernetes.Namespace("rome"), "rome-adv")
+		if err := romes.Get(ctx, kube.ObjectKeyFromObject(u), u); err != nil {
+			return err
+		}
+		var s kubernetes.Status
+		if err := kubernetes.Part(u, "status", &s); err != nil || s.Member != api.MemberActive ||
+			!s.Active || s.Cluster == nil {
+			return fmt.Errorf("%+v, %w", s, err)
+		}
+		return nil
+	})
 }
 
 // littleIsWritten checks that an idle federation makes nearly no requests. A watch shows every 20 s that it is alive,

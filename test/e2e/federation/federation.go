@@ -134,7 +134,7 @@ func freeAddress() (string, error) {
 
 // await asks until there is no error any more, ctx ends, or the process does.
 func await(ctx context.Context, p *Process, what string, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(25 * time.Millisecond)
 	defer tick.Stop()

@@ -154,8 +154,17 @@ func (m *Member) StartAgent(replica int) (*Process, error) {
 
 // RunAgent runs an agent in the cluster with just these flags, and its log in NAME.log. The caller ends it.
 func (m *Member) RunAgent(name string, flags ...string) (*Process, error) {
+	return m.runAgent(name, flags, m.federation.crashed)
+}
+
+// RunAgentToItsEnd is RunAgent for an agent that will end by itself, perhaps before this returns.
+func (m *Member) RunAgentToItsEnd(name string, flags ...string) (*Process, error) {
+	return m.runAgent(name, flags, nil)
+}
+
+func (m *Member) runAgent(name string, flags []string, crashed func(error)) (*Process, error) {
 	args := append([]string{"agent", "--kubeconfig", m.agentKubeconfig(), "--allow-peer-range=127.0.0.0/8"}, flags...)
-	return run(name, m.Cluster.Dir(), m.federation.Binary, args, m.federation.crashed)
+	return run(name, m.Cluster.Dir(), m.federation.Binary, args, crashed)
 }
 
 // Agent is the last life of a replica of the cluster's agent.

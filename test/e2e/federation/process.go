@@ -22,7 +22,7 @@ type Process struct {
 }
 
 // run starts a program in dir, its output appended to NAME.log there. It calls crashed when the
-// program ends untold.
+// program ends untold. A program without crashed is expected to end.
 func run(name, dir, path string, args []string, crashed func(error)) (*Process, error) {
 	p := &Process{name: name, log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -33,6 +33,7 @@ func run(name, dir, path string, args []string, crashed func(error)) (*Process, 
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
 	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir}
 	cmd.SysProcAttr = ownGroup()
+	p.told.Store(crashed == nil)
 	started := make(chan error)
 	go func() {
 		// Linux ends the child together with the thread that started it: this one must live as long.
