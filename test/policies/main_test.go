@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -113,7 +114,7 @@ func (w *world) start(ctx context.Context) (err error) {
 	if err := w.cluster.Apply(ctx, manifests...); err != nil {
 		return err
 	}
-	return errors.Join(w.namespaces(ctx), w.list(ctx), w.inForce(ctx))
+	return errors.Join(w.namespaces(ctx), w.list(ctx), w.bound(ctx))
 }
 
 // namespaces makes them and their bindings, as Liqo does (tenant-controller, namespacemap-controller).
@@ -149,7 +150,7 @@ func (w *world) bind(ctx context.Context, namespace, role, kind, name string) er
 		Subjects: subjects, RoleRef: ref})
 }
 
-// list names rome as the agent does (internal/liqo/posture).
+// list names rome as the agent does (internal/liqo/posture), and waits until the policies know it.
 func (w *world) list(ctx context.Context) error {
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "bourse", Name: "bourse-consumers"}}
 	if err := w.admin.Get(ctx, kube.ObjectKeyFromObject(m), m); kube.IgnoreNotFound(err) != nil {
@@ -164,36 +165,77 @@ func (w *world) list(ctx context.Context) error {
 		"rome": "brokered", "rome.at": "oslo", "rome.slices": slice + "=500", "rome.annotations": "lb.example/kind",
 		user + ".of": "rome", user + ".storage": "fast", user + ".runtimes": "nvidia",
 	}
-	return w.admin.Update(ctx, m)
+	if err := w.admin.Update(ctx, m); err != nil {
+		return err
+	}
+	return await(func() error {
+		refused := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "list-" + m.ResourceVersion}}
+		if err := w.admin.Create(ctx, refused, kube.DryRunAll); !apierrors.IsInvalid(err) {
+			return fmt.Errorf("the policies do not know the list of consumers: %w", err)
+		}
+		return nil
+	})
 }
 
-// lastPolicy refuses one ConfigMap. An API server reads policies in the order in which they were
-// made: once it applies this one, it applies all others.
+// lastPolicy refuses a ConfigMap that is named after the version of the list of consumers. An API server reads
+// policies in the order in which they were made, and one list for all: once it refuses that, it applies all others.
 const lastPolicy = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata: {name: last}
 spec:
+  failurePolicy: Ignore
+  paramKind: {apiVersion: v1, kind: ConfigMap}
   matchConstraints:
     resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
-  validations: [{expression: "object.metadata.name != 'refused'"}]
+  validations: [{expression: "object.metadata.name != 'list-' + params.metadata.resourceVersion"}]
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
 metadata: {name: last}
-spec: {policyName: last, validationActions: [Deny]}
+spec:
+  policyName: last
+  paramRef: {namespace: bourse, name: bourse-consumers, parameterNotFoundAction: Allow}
+  validationActions: [Deny]
 `
 
-// inForce waits until the policies deny, which takes a moment.
-func (w *world) inForce(ctx context.Context) error {
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		refused := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "refused"}}
-		err := w.admin.Create(ctx, refused, kube.DryRunAll)
-		if apierrors.IsInvalid(err) {
-			return nil
+// bound waits until the API server knows all bindings that namespaces made.
+func (w *world) bound(ctx context.Context) error {
+	for _, may := range []struct {
+		account                       account
+		namespace, verb, group, thing string
+	}{
+		{controlPlaneOf("rome"), tenant, "create", "offloading.liqo.io", "namespacemaps"},
+		{kubeletOf("rome", user), mapped, "create", "", "configmaps"},
+		{kubeletOf("rome", user), "", "get", "metrics.liqo.io", "scrape/metrics"},
+		{kubeletOf("milan", "milan-slice-1"), byHand, "create", "", "configmaps"},
+	} {
+		resource, sub, _ := strings.Cut(may.thing, "/")
+		if err := await(func() error {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: may.account.UserName, Groups: may.account.Groups,
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: may.namespace, Verb: may.verb,
+					Group: may.group, Resource: resource, Subresource: sub},
+			}}
+			if err := w.admin.Create(ctx, review); err != nil || review.Status.Allowed {
+				return err
+			}
+			return fmt.Errorf("the API server does not let the %s of %s %s %s", may.account.name, may.account.UserName, may.verb, may.thing)
+		}); err != nil {
+			return err
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("the policies do not deny: %w", err)
+	}
+	return nil
+}
+
+// patience is how long anything may take on a machine that is busy with other things.
+const patience = 2 * time.Minute
+
+// await tries until there is no error.
+func await(try func() error) error {
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		if err := try(); err == nil || time.Now().After(deadline) {
+			return err
 		}
 	}
 }
@@ -201,14 +243,8 @@ func (w *world) inForce(ctx context.Context) error {
 // eventually tries until there is no error.
 func (w *world) eventually(t *testing.T, what string, try func() error) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
+	if err := await(try); err != nil {
+		t.Fatalf("%s: %v", what, err)
 	}
 }
 

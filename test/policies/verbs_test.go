@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -188,7 +187,7 @@ func (w *world) try(t *testing.T, a account, r right) error {
 		path += "/namespaces/" + r.namespace
 	}
 	path += "/" + resource
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 
 	var object kube.Object
