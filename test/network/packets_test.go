@@ -118,16 +118,19 @@ func (w *world) gateway(ctx context.Context, at *federation.Member, peer string)
 // transferred is how many bytes the tunnel has carried, in both directions, as rome's gateway counts.
 func (w *world) transferred(t *testing.T) int {
 	t.Helper()
-	gateway, err := w.gateway(t.Context(), w.rome, "milan")
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := w.in(t.Context(), string(gateway.UID), "wg show liqo-tunnel transfer")
-	var key string
 	var received, sent int
-	if _, scanned := fmt.Sscan(out, &key, &received, &sent); err != nil || scanned != nil {
-		t.Fatalf("wg says %q, %v, %v", out, err, scanned)
-	}
+	eventually(t, "rome's gateway counts", func(ctx context.Context) error {
+		gateway, err := w.gateway(ctx, w.rome, "milan")
+		if err != nil {
+			return err
+		}
+		var key string
+		out, err := w.in(ctx, string(gateway.UID), "wg show liqo-tunnel transfer")
+		if _, scanned := fmt.Sscan(out, &key, &received, &sent); err != nil || scanned != nil {
+			return fmt.Errorf("wg says %q, %w, %w", out, err, scanned)
+		}
+		return nil
+	})
 	return received + sent
 }
 

@@ -74,13 +74,19 @@ func (w *world) isolates(t *testing.T, one, other *corev1.Pod, home string) {
 	}
 }
 
-// each tries connections. They must succeed, or fail with an error that contains want.
+// each tries connections. They must succeed, or fail with an error that contains want. One that times out, as on a
+// slow machine, says nothing, and is tried again.
 func (w *world) each(t *testing.T, when string, all []connection, want string) {
 	t.Helper()
 	var tries sync.WaitGroup
 	for _, c := range all {
 		tries.Go(func() {
-			out, err := w.in(t.Context(), c.from, "get http://%s", c.to)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			out, err := w.in(ctx, c.from, "get http://%s", c.to)
+			for ctx.Err() == nil && err != nil && strings.Contains(err.Error(), "Client.Timeout") {
+				out, err = w.in(ctx, c.from, "get http://%s", c.to)
+			}
 			switch {
 			case want == "" && (err != nil || !strings.Contains(out, " answers ")):
 				t.Errorf("%s: %s does not answer: %q, %v", when, c.what, out, err)

@@ -63,11 +63,14 @@ func (w *world) apiServer(m *federation.Member) string {
 func (w *world) reaches(t *testing.T, m *federation.Member, want bool) {
 	t.Helper()
 	_, port, _ := strings.Cut(w.apiServer(m), ":")
-	out, err := w.in(t.Context(), "node-rome", "get http://10.0.2.2:%s", port)
-	if answers := strings.Contains(out, "HTTP request to an HTTPS server"); answers != want ||
-		!want && !strings.Contains(fmt.Sprint(err), "connection refused") {
-		t.Errorf("rome's node reaches the API server of %s: %t, want %t: %q, %v", m.Name, answers, want, out, err)
-	}
+	eventually(t, "rome's node shows whether it reaches the API server of "+m.Name, func(ctx context.Context) error {
+		out, err := w.in(ctx, "node-rome", "get http://10.0.2.2:%s", port)
+		if answers := strings.Contains(out, "HTTP request to an HTTPS server"); answers != want ||
+			!want && !strings.Contains(fmt.Sprint(err), "connection refused") {
+			return fmt.Errorf("rome's node reaches the API server of %s: %t, want %t: %q, %w", m.Name, answers, want, out, err)
+		}
+		return nil
+	})
 }
 
 // hides makes milan offer its API server through the network only.
