@@ -1,6 +1,7 @@
 package robustness
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -22,6 +23,7 @@ type clock struct {
 
 	mu           sync.Mutex
 	wall, passed time.Duration // more than the machine's
+	frozen       time.Time     // what the machine's showed when it was frozen
 }
 
 func newClock() *clock { return &clock{start: time.Now()} }
@@ -29,13 +31,22 @@ func newClock() *clock { return &clock{start: time.Now()} }
 func (c *clock) Wall() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Now().Round(0).Add(c.wall)
+	return c.machine().Round(0).Add(c.wall)
 }
 
 func (c *clock) Passed() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Since(c.start) + c.passed
+	return c.machine().Sub(c.start) + c.passed
+}
+
+func (c *clock) machine() time.Time { return cmp.Or(c.frozen, time.Now()) }
+
+// freeze lets time pass only as the test says, however slow the machine is.
+func (c *clock) freeze() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frozen = time.Now()
 }
 
 // jump moves what the wall shows; no time passes.
@@ -117,8 +128,8 @@ func (h *hosted) look() {
 // wait lets time pass in pieces that are no pause.
 func (h *hosted) wait(d time.Duration) {
 	h.t.Helper()
-	for ; d > 0; d -= 20 * time.Second {
-		h.clock.pass(min(d, 20*time.Second))
+	for ; d > 0; d -= 10 * time.Second {
+		h.clock.pass(min(d, 10*time.Second))
 		h.look()
 	}
 }

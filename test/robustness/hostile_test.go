@@ -54,6 +54,10 @@ func TestHostileMembersUnderLoad(t *testing.T) {
 		return took < 5*time.Second || took < patience && sent.Load() < 1000
 	}
 	for n, began := 0, time.Now(); lasts(began); n++ {
+		if err := lender.Offer(t.Context(), cpu(1_000_000)); err != nil { // what was said before is stale after 90 s
+			t.Errorf("the lender: %v", err)
+			break
+		}
 		begin := time.Now()
 		r, err := honest.Reserve(t.Context(), fmt.Sprint("honest-", n), api.Request{Resources: cpu(100)})
 		if err != nil || r.Payload.State != api.Held {

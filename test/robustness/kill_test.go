@@ -39,12 +39,15 @@ func killedUnderLoad(t *testing.T, b *process, rounds int, offered api.Resources
 	b.start()
 	l := newLoad(b, 6, 3, offered)
 	w := follow(t, l.consumers[0])
+	w.begins()
 	reached := map[api.State]int{} // after any of the rounds
 	for round := range rounds {
 		l.offer()
+		enough := l.made() + rand.IntN(12) // however slow the machine is
 		dead := make(chan struct{})
 		time.AfterFunc(time.Duration(20+rand.IntN(400))*time.Millisecond, func() {
 			defer close(dead)
+			l.waitFor(enough)
 			kill(round)
 		})
 		l.run(t.Context())

@@ -1,6 +1,7 @@
 package robustness
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/test/robustness/member"
 )
 
@@ -27,6 +29,7 @@ type deal struct {
 	// acknowledged is the newest answer. asked says that there may be a reservation without one.
 	acknowledged client.Reservation
 	asked        bool
+	began        time.Time // before it was asked for
 }
 
 // load is members that trade with each other for as long as the broker answers.
@@ -39,6 +42,7 @@ type load struct {
 	mu    sync.Mutex
 	deals []*deal
 	lost  int // answers that never came
+	ended int // consumers that no longer trade in this run
 }
 
 const maxOpen = 6
@@ -70,7 +74,12 @@ func (l *load) offer() {
 func (l *load) run(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, c := range l.consumers {
-		all.Go(func() { l.trade(ctx, c) })
+		all.Go(func() {
+			l.trade(ctx, c)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.ended++
+		})
 	}
 	for _, p := range l.providers {
 		all.Go(func() {
@@ -79,6 +88,7 @@ func (l *load) run(ctx context.Context) {
 		})
 	}
 	all.Wait()
+	l.ended = 0
 }
 
 // made returns how many reservations were begun.
@@ -88,9 +98,15 @@ func (l *load) made() int {
 	return len(l.deals)
 }
 
-// waitFor waits until so many reservations were begun, and no longer than patience.
+// waitFor waits until so many reservations were begun, or no consumer trades any more: a broker that has just
+// started does not say no, and is left alone. It waits no longer than patience.
 func (l *load) waitFor(deals int) {
-	for end := time.Now().Add(patience); l.made() < deals && time.Now().Before(end); {
+	trades := func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.ended < len(l.consumers)
+	}
+	for end := time.Now().Add(patience); l.made() < deals && trades() && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 }
@@ -107,6 +123,7 @@ func (l *load) trade(ctx context.Context, c *member.Member) {
 			l.lost++
 			l.mu.Unlock()
 			return
+		case d.ranOut(ctx):
 		default:
 			l.t.Errorf("%s at step %d: %v", d.key, d.step, err)
 			return
@@ -149,7 +166,7 @@ func (d *deal) take(ctx context.Context, providers map[string]*member.Member) (e
 	}
 	switch d.step {
 	case 0:
-		d.asked = true
+		d.asked, d.began = true, cmp.Or(d.began, time.Now())
 		if r, err = d.consumer.Reserve(ctx, d.key, d.request); err == nil {
 			d.provider = providers[r.Payload.Provider]
 		}
@@ -168,6 +185,25 @@ func (d *deal) take(ctx context.Context, providers map[string]*member.Member) (e
 		d.step++
 	}
 	return err
+}
+
+// ranOut says whether a deal has expired, and takes that as its newest answer. On a slow machine it may wait for
+// longer than it is held.
+func (d *deal) ranOut(ctx context.Context) bool {
+	now, err := d.consumer.Reservation(ctx, d.acknowledged.ID)
+	if err != nil || !d.mayBe(now) {
+		return false
+	}
+	d.acknowledged = now
+	if d.provider != nil {
+		d.provider.Forget(now.ID)
+	}
+	return true
+}
+
+// mayBe says whether a deal may have expired, as its reservation says.
+func (d *deal) mayBe(now client.Reservation) bool {
+	return now.Payload.State == api.Expired && time.Since(d.began) >= market.HoldTime
 }
 
 // sign signs what the step needs.

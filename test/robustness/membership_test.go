@@ -31,6 +31,7 @@ func TestOperatorActsOnLiveConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	watch := follow(t, rome)
+	watch.begins()
 	watch.sees(all(t, b.operator))
 	tries := func(key string, want api.Code) {
 		t.Helper()

@@ -26,7 +26,7 @@ import (
 
 // patience bounds every wait: much longer than anything takes, even on a machine that has more to do. An agent
 // looks for its broker again after 45 s at the latest.
-const patience = 90 * time.Second
+const patience = 3 * time.Minute
 
 // process is a broker of the real binary, over all of its lives.
 type process struct {

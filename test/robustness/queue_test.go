@@ -53,7 +53,7 @@ func TestKilledWhileRequestsWait(t *testing.T) {
 	if err := milan.Offer(t.Context(), cpu(5000)); err != nil { // one more fits
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); all(t,
+	for deadline := time.Now().Add(patience); all(t,
 		b.operator)[high.ID].Payload.State != api.Held; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%+v", all(t, b.operator)[high.ID].Payload)

@@ -31,6 +31,7 @@ func TestJournalPutBack(t *testing.T) {
 	milan := startCluster(t, b.operator, "milan", "8", true)
 	paris := b.join("paris")
 	watch := follow(t, paris)
+	watch.begins()
 	reserved(t, b, "0")
 	first := agreed(rome, milan, "first", 2000)
 	lineage := all(t, b.operator)[first].Payload.Fence.Lineage

@@ -67,13 +67,14 @@ func (w *watcher) take(e api.WatchEvent) error {
 	return nil
 }
 
-// begins waits until the watch shows what there is. Before, its end would be a call that failed.
+// begins waits until the watch shows what there is, and can be resumed. Before, its end would be a call that
+// failed, and the next one would begin with everything again.
 func (w *watcher) begins() {
 	w.t.Helper()
 	eventually(w.t, "the watch begins", func(context.Context) bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return w.whole > 0
+		return w.whole > 0 && w.token != ""
 	})
 }
 
