@@ -1,11 +1,14 @@
 package pools
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -134,4 +137,42 @@ func TestTellsWhatIsNotExtended(t *testing.T) {
 	if strings.Join(got, ", ") != "half, a quarter, an eighth" {
 		t.Errorf("it tells %q", got)
 	}
+}
+
+// A virtual node that somebody deletes, and that is made again, does not end its reservation. Its provider is
+// dead once the node was away for three minutes.
+func TestANodeThatIsMadeAgain(t *testing.T) {
+	d := newDesk(t)
+	pool := d.pool("burst")
+	d.pods(1, "2")
+	name := d.bound(d.child(pool, "milan", "2"), nil)
+	d.bind(name)
+	d.look("burst")
+	is := func(after time.Duration, want string) {
+		t.Helper()
+		d.clock.SetTime(d.clock.Now().Add(after))
+		if got := d.look("burst").Status.Providers; len(got) != 1 || got[0].State != want {
+			t.Fatalf("want %s, it shows %+v", want, got)
+		}
+	}
+	is(time.Hour, "Ready")
+	node := &corev1.Node{}
+	if err := errors.Join(d.Get(t.Context(), client.ObjectKey{Name: name}, node), d.Delete(t.Context(), node)); err != nil {
+		t.Fatal(err)
+	}
+	is(time.Minute, "NotReady")
+	is(2*time.Minute, "NotReady")
+	again := node.DeepCopy()
+	again.ResourceVersion, again.UID = "", ""
+	d.create(again)
+	again.Status = node.Status
+	if err := d.Status().Update(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	is(0, "Ready")
+	if err := d.Delete(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	is(time.Hour, "NotReady")
+	is(3*time.Minute, "Dead")
 }

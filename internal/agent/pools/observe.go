@@ -87,6 +87,7 @@ func (c *Controller) observe(ctx context.Context, pool *api.VirtualNodePool, m *
 		if err != nil {
 			return nil, err
 		}
+		m.noteMissing(one, &p, out.seen.Now)
 		if pool.Spec.Template.Relend && p.State != vnp.Asked {
 			if err := c.readCustomers(ctx, &p, namespaces, out); err != nil {
 				return nil, err
@@ -260,7 +261,7 @@ func (c *Controller) provider(ctx context.Context, one *child, pool *api.Virtual
 	case client.IgnoreNotFound(err) != nil:
 		return p, err
 	case err != nil && r.State == api.Active:
-		p.State, p.Since = vnp.NotReady, r.Changed.Go()
+		p.State = vnp.NotReady
 		return p, nil
 	case err != nil:
 		return p, nil

@@ -88,8 +88,9 @@ type memory struct {
 	planner   *vnp.Planner
 	paused    map[string]pause // by provider
 	answers   answers
-	checked   map[string]check // by provider
-	shown     map[string]shown // by cluster
+	checked   map[string]check     // by provider
+	shown     map[string]shown     // by cluster
+	missing   map[string]time.Time // by Node, since when a reservation in use has none
 }
 
 // New returns the controller of VirtualNodePools.
@@ -207,7 +208,20 @@ func (c *Controller) remember(pool *api.VirtualNodePool) (*memory, error) {
 
 func newMemory(pool *api.VirtualNodePool, planner *vnp.Planner) *memory {
 	return &memory{uid: pool.UID, planner: planner, paused: map[string]pause{}, checked: map[string]check{},
-		shown: map[string]shown{}}
+		shown: map[string]shown{}, missing: map[string]time.Time{}}
+}
+
+// noteMissing sets since when a reservation in use has no Node. It had one until then: the cluster's admin, or
+// Liqo, may have deleted it to make it again.
+func (m *memory) noteMissing(one *child, p *vnp.Provider, now time.Time) {
+	if p.State != vnp.NotReady || one.node != nil {
+		delete(m.missing, p.Node)
+		return
+	}
+	if m.missing[p.Node].IsZero() {
+		m.missing[p.Node] = now
+	}
+	p.Since = m.missing[p.Node]
 }
 
 // forget drops what is known of a pool, and reports whether anything was.
