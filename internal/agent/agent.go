@@ -244,7 +244,7 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 	})
 	watcher := brokersession.NewWatcher(brokersession.WatcherOptions{
 		Sessions: open, Catalog: catalog, Reservation: follows.Look, Complete: follows.LookAtAll, Standing: known.RecordState,
-		Handshake: messages.Receive, Seller: offers.Compare, Connection: all.RecordConnection,
+		Handshake: messages.Receive, Offers: offers, Connection: all.RecordConnection,
 		Choice: direct.RecordChoice, Log: log,
 	})
 

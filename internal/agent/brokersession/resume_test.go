@@ -18,7 +18,11 @@ type scriptedBroker struct {
 	transporttest.Broker
 	script []func(token string, handle func(api.WatchEvent)) // each returns when the watch breaks
 	tokens []string
+	all    int // how often ForgetShown was called
 }
+
+func (b *scriptedBroker) Compare(api.SellerOffers) {}
+func (b *scriptedBroker) ForgetShown()             { b.all++ }
 
 func (b *scriptedBroker) WatchCatalog(_ context.Context, token, _ string, handle func(api.WatchEvent) error) error {
 	b.tokens = append(b.tokens, token)
@@ -37,7 +41,8 @@ func watchScript(t *testing.T, broker *scriptedBroker, long time.Duration) *Sess
 	open, s := &Sessions{}, New(Options{Cluster: "rome", Broker: broker})
 	open.Add(s)
 	w := NewWatcher(WatcherOptions{Sessions: open, Catalog: noCatalog{}, Reservation: func(string) {},
-		Complete: func(context.Context) {}, Connection: func(*Session, error) {}, Log: slog.New(slog.DiscardHandler)})
+		Offers: broker, Complete: func(context.Context) {}, Connection: func(*Session, error) {},
+		Log: slog.New(slog.DiscardHandler)})
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
 	time.Sleep(long)
@@ -99,4 +104,35 @@ func TestABrokerThatWasAwayForLong(t *testing.T) {
 			t.Errorf("after %s it continues at %q", market.Retention, last)
 		}
 	})
+}
+
+// A broker shows all if both parts of its watch are complete. A whole catalog alone, or a later one, does not count.
+func TestABrokerShowsAll(t *testing.T) {
+	begins := func(all, catalog bool) func(string, func(api.WatchEvent)) {
+		return func(_ string, handle func(api.WatchEvent)) {
+			handle(api.WatchEvent{Type: api.WatchSnapshot, Complete: all})
+			handle(api.WatchEvent{Type: api.WatchCatalog, Complete: catalog})
+			handle(api.WatchEvent{Type: api.WatchBookmark, Token: "a.5"})
+			handle(api.WatchEvent{Type: api.WatchCatalog, Complete: true}) // the cluster showed a new card
+			handle(api.WatchEvent{Type: api.WatchBookmark, Token: "a.6"})
+		}
+	}
+	for name, c := range map[string]struct {
+		all, catalog bool
+		want         int
+	}{
+		"of another lineage":    {true, true, 1},
+		"after a long time":     {true, false, 0},
+		"the log was too short": {false, true, 0},
+		"continued":             {false, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				broker := &scriptedBroker{script: []func(string, func(api.WatchEvent)){begins(c.all, c.catalog)}}
+				if watchScript(t, broker, time.Minute); broker.all != c.want {
+					t.Errorf("called %d times, want %d", broker.all, c.want)
+				}
+			})
+		})
+	}
 }

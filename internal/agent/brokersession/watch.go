@@ -34,6 +34,14 @@ type Catalog interface {
 	MarkLost(via string)
 }
 
+// Offers compares what brokers show of sellers with what they showed before.
+type Offers interface {
+	Compare(api.SellerOffers)
+	// ForgetShown is called before a broker shows all reservations and the whole catalog: it may have been
+	// restored from a backup.
+	ForgetShown()
+}
+
 // WatcherOptions say what is watched, and who receives what brokers say. A receiver must not block for long:
 // the watch waits for it.
 type WatcherOptions struct {
@@ -46,8 +54,8 @@ type WatcherOptions struct {
 	Complete func(context.Context)
 	// Handshake receives each message of another cluster, on the way to a peering.
 	Handshake func(ctx context.Context, document string)
-	// Seller receives what a broker shows of a seller.
-	Seller func(api.SellerOffers)
+	// Offers receives what brokers show of sellers. Nil: nothing does.
+	Offers Offers
 	// Standing receives what the main broker says of another cluster's membership.
 	Standing func(api.Standing)
 	// Choice receives which providers this cluster chose at a broker, nil for all. via is the route there.
@@ -92,17 +100,23 @@ func (w *Watcher) watch(ctx context.Context, s *Session) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.open, cancel)()
-	token, wait, marked := "", firstWait, time.Time{}
+	token, wait, marked, all := "", firstWait, time.Time{}, false
 	handle := func(e api.WatchEvent) error {
 		if err := s.open.Err(); err != nil { // the session was removed, and what it showed is forgotten
 			return err
 		}
 		w.Catalog.Record(s.Via, e)
-		switch {
-		case e.Type == api.WatchBookmark:
-			token, wait, marked = e.Token, firstWait, s.Clock.Now()
-		case e.Type == api.WatchSnapshot && e.Complete:
-			token = "" // what was shown until the last bookmark is forgotten now, also if this watch breaks
+		switch e.Type {
+		case api.WatchBookmark:
+			token, wait, marked, all = e.Token, firstWait, s.Clock.Now(), false
+		case api.WatchSnapshot:
+			if all = e.Complete; all {
+				token = "" // what was shown until the last bookmark is forgotten now, also if this watch breaks
+			}
+		case api.WatchCatalog: // a broker that knows the token sends a whole catalog too, for example for a new card
+			if all && e.Complete && route.IsBroker(s.Via) && w.Offers != nil {
+				w.Offers.ForgetShown()
+			}
 		}
 		w.handle(ctx, s, e)
 		return nil
@@ -156,8 +170,8 @@ func (w *Watcher) handle(ctx context.Context, s *Session, e api.WatchEvent) {
 	case api.WatchHandshake:
 		w.Handshake(ctx, e.Document)
 	case api.WatchSeller:
-		if route.IsBroker(s.Via) && e.Seller != nil && w.Seller != nil {
-			w.Seller(*e.Seller)
+		if route.IsBroker(s.Via) && e.Seller != nil && w.Offers != nil {
+			w.Offers.Compare(*e.Seller)
 		}
 	case api.WatchStanding:
 		// brokers may differ, and at a connector each known cluster is a member: the main broker's

@@ -76,6 +76,14 @@ func (o *Offers) Compare(seller api.SellerOffers) {
 	s.shown = now
 }
 
+// ForgetShown forgets which offers brokers showed. Call it before a broker shows its catalog from the beginning:
+// if it was restored from a backup, it lacks offers that no program took off sale.
+func (o *Offers) ForgetShown() {
+	o.offSale.mu.Lock()
+	defer o.offSale.mu.Unlock()
+	o.offSale.shown = nil
+}
+
 // PublishAgain publishes an offer, also if it was taken off sale at a broker.
 func (o *Offers) PublishAgain(name string) {
 	o.offSale.mu.Lock()
