@@ -75,6 +75,11 @@ func TestProbesDoNotWaitForTheMarket(t *testing.T) {
 		return answer.Code
 	}
 	before := scrape()
+	for end := time.Now().Add(time.Minute); !strings.Contains(before, "bourse_reservations{"); before = scrape() {
+		if time.Now().After(end) { // a scrape waits for the counts only for a moment
+			t.Fatalf("no counts of an idle market: %s", before)
+		}
+	}
 
 	release, busy := make(chan struct{}), make(chan struct{})
 	go func() { _ = x.Read(context.Background(), func(*market.State) { close(busy); <-release }) }()

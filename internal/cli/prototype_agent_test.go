@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -74,6 +75,10 @@ func TestAgentWithThePrototypesFlags(t *testing.T) {
 	if err := objects.List(t.Context(), &all); err != nil || len(all.Items) != 1 {
 		t.Errorf("%d Advertisements, %v", len(all.Items), err)
 	}
+	waitFor(t, "it listens at --listen, too", func() bool {
+		c, err := net.Dial("tcp", address)
+		return err == nil && c.Close() == nil
+	})
 	secret, err := os.ReadFile(token)
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func callOnce(t *testing.T, f *servertest.Federation, config *tls.Config) {
 // strangers had all the time of the world.
 func TestAFloodAtOneAddressKeepsNoOtherOut(t *testing.T) {
 	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Connections: 60,
-		Unidentified: 8, Waiting: 60, Introduction: time.Minute}})
+		Unidentified: 8, Waiting: 60, Introduction: time.Minute, Stall: 5 * time.Minute}})
 	rome := f.Join("rome")
 	config := rome.HTTP.Transport.(*http.Transport).TLSClientConfig
 	rome.HTTP.CloseIdleConnections()

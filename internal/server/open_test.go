@@ -115,7 +115,7 @@ func TestWatchesAreNotOpenedOften(t *testing.T) {
 
 // A peer that does not read loses its connection.
 func TestAPeerThatDoesNotReadLosesItsConnection(t *testing.T) {
-	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Stall: 300 * time.Millisecond}})
+	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Stall: patientStall}})
 	rome := f.Join("rome")
 	for range 8 {
 		ask(t, f.Dial(rome.HTTP), strings.Repeat(readAPI, 300))
@@ -134,7 +134,8 @@ func TestAPeerThatDoesNotReadLosesItsConnection(t *testing.T) {
 
 const (
 	readAPI = "GET /openapi.json HTTP/1.1\r\nHost: broker\r\n\r\n"
-	// patientStall is a stall for slow peers: a machine with few cores may stop one for a second.
+	// patientStall is a stall for slow peers, and for members that join: a machine with few cores may stop one
+	// for some seconds.
 	patientStall = 5 * time.Second
 )
 
@@ -179,10 +180,11 @@ func (s slowly) Read(into []byte) (int, error) {
 // A body has to come: one that does not ends its connection, also where nobody reads it.
 func TestBodiesThatDoNotCome(t *testing.T) {
 	t.Parallel()
-	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Stall: 300 * time.Millisecond}})
+	f := servertest.Start(t, servertest.Options{Bounds: server.Bounds{Stall: patientStall}})
 	rome := f.Join("rome")
 	for name, path := range map[string]string{"read": prefix + "/evaluations", "not read": prefix + "/nothing"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := f.Dial(rome.HTTP)
 			ask(t, c,
 				"POST "+path+" HTTP/1.1\r\nHost: broker\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n{")

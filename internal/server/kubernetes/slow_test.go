@@ -27,7 +27,7 @@ func TestCallsWhileReservationsCannotBeWritten(t *testing.T) {
 		return nil
 	}})
 	defer w.cluster.Fault(kubeapi.Faults{})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // each call has less time
 	defer cancel()
 	waits := api.Request{Resources: transporttest.CPU("2"), Wait: &metav1.Duration{Duration: time.Hour}}
 	if _, err := c.Reserve(ctx, "k-1", waits); err != nil {

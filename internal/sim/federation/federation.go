@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"path/filepath"
 	"slices"
@@ -163,11 +164,11 @@ func (o *Other) Start() (err error) {
 }
 
 func (f *Federation) startBroker(name, url string) (string, *client.Client, func(), error) {
-	ctx, stop := context.WithCancel(f.ctx)
-	socket, address := filepath.Join(f.Dir, name+".sock"), "127.0.0.1:0"
-	if url != "" {
-		address = strings.TrimPrefix(url, "https://")
+	socket, address := filepath.Join(f.Dir, name+".sock"), strings.TrimPrefix(url, "https://")
+	if url == "" {
+		address = freeAddress()
 	}
+	ctx, stop := context.WithCancel(f.ctx)
 	ready, ended, closed := make(chan string, 1), make(chan error, 1), make(chan struct{})
 	f.group.Go(func() error {
 		err := broker.Run(ctx, broker.Options{
@@ -232,9 +233,7 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 	f.Members[m.Name] = m
 	url := ""
 	if m.Connector {
-		if m.Address, err = freeAddress(); err != nil {
-			return err
-		}
+		m.Address = freeAddress()
 		url = "https://" + m.Address
 	}
 	m.run = func() {
@@ -268,13 +267,15 @@ func (f *Federation) StopMember(name string) { f.Members[name].stop() }
 // StartMember starts the agent of a member that was stopped.
 func (f *Federation) StartMember(name string) { f.Members[name].run() }
 
-// freeAddress is one on loopback that nobody listens at.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// freeAddress is one on loopback that nobody listens at. No outgoing connection can take its port meanwhile.
+func freeAddress() string {
+	for {
+		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			_ = l.Close()
+			return address
+		}
 	}
-	return l.Addr().String(), l.Close()
 }
 
 // Live makes pods and nodes come and go in all clusters, one thing every interval each.
