@@ -57,6 +57,10 @@ func (sh *shell) whyCommand() *cobra.Command {
 			}
 			explain(sh.out, *d)
 			for _, t := range p.Tried {
+				if t.Reason == api.ReasonNotConfirmed {
+					fmt.Fprintf(sh.out, "  held at %s, and not signed in time\n", t.Provider)
+					continue
+				}
 				fmt.Fprintf(sh.out, "  asked %s, which did not accept: %s\n", t.Provider, reasonText(string(t.Reason), t.Message))
 			}
 			return nil

@@ -13,7 +13,7 @@ const (
 	MinWait     = time.Second
 	MaxWait     = 720 * time.Hour
 	MaxPriority = 100 // and as much below 0
-	// maxRefusals is how many refusals end the waiting of a request.
+	// maxRefusals is how many refusals, and holds that its consumer did not sign, end the waiting of a request.
 	maxRefusals = 16
 )
 

@@ -168,3 +168,42 @@ func TestWaitsForAPlan(t *testing.T) {
 		t.Errorf("%s", dump(r))
 	}
 }
+
+// A hold that nobody signs goes back to its place in the queue, 16 times at most. One that a person confirms, or
+// that does not wait, is over.
+func TestWaitsUnsigned(t *testing.T) {
+	d := newTestBroker(t)
+	d.offers("rome", 2, "8")
+	all := d.available("rome")
+	began := d.now
+	d.must(pending("r", 4, 0))
+	for n := 1; n < 16; n++ {
+		d.must(served("r", "rome", "milan"))
+		d.want("r", api.Held, "", "rome", all-4000)
+		d.pass(market.HoldTime)
+		d.want("r", api.Pending, api.ReasonNoCandidate, "", all)
+		r := d.state.Reservation("r")
+		if len(r.Tried) != n || r.Tried[n-1] != (api.Tried{Provider: "rome", Reason: api.ReasonNotConfirmed}) ||
+			r.Created != began || r.Generation != int64(n) || r.Message == "" {
+			t.Fatalf("%s", dump(r))
+		}
+		d.restart(len(d.journal))
+		d.offers("rome", int64(2+n), "8")
+		d.order("r")
+	}
+	d.must(served("r", "rome"))
+	d.pass(market.HoldTime)
+	d.want("r", api.Expired, api.ReasonNotConfirmed, "rome", all)
+
+	byHand := pending("by-hand", 4, 0)
+	byHand.Request.Confirm = true
+	d.must(byHand)
+	d.must(served("by-hand", "rome"))
+	late := pending("late", 4, 0)
+	late.Request.Wait.Duration = market.MinWait
+	late.Candidates = []string{"rome"}
+	d.must(late)
+	d.pass(market.HoldTime)
+	d.want("by-hand", api.Expired, api.ReasonNotConfirmed, "rome", all)
+	d.want("late", api.Expired, api.ReasonNotConfirmed, "rome", all)
+}

@@ -146,7 +146,7 @@ type Reservation struct {
 	From Time      `json:"from,omitempty"`
 	Past []Stretch `json:"past,omitempty"`
 
-	// Next are the providers to try after this one, best first. Tried are those that did not accept.
+	// Next are the providers to try after this one, best first. Tried are those where a hold ended unaccepted.
 	Next []string `json:"next,omitempty"`
 	// Plans are, by provider, the plans of the candidates that sell instead of lending.
 	Plans map[string]*api.Sale `json:"plans,omitempty"`

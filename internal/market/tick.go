@@ -63,7 +63,7 @@ const notFreed = "its provider has not said in time that nothing of it is left"
 func (s *State) holdEnded(r *Reservation, now Time) Outcome {
 	switch {
 	case s.Self == "" && r.Assignment == "":
-		return over(r, api.Expired, api.ReasonNotConfirmed, "the consumer did not sign in time", now)
+		return s.unsigned(r, now)
 	case s.Self != r.Provider && s.Self != "":
 		return over(r, api.Expired, api.ReasonNotAccepted, "nothing more was heard of it", now)
 	case r.AwaitsApproval() && s.Self == "":
@@ -76,6 +76,21 @@ func (s *State) holdEnded(r *Reservation, now Time) Outcome {
 	default: // no commit came to the gate
 		return over(r, api.Released, api.ReasonAcceptanceDropped, "the commit did not come in time", now)
 	}
+}
+
+// unsigned ends a hold that its consumer did not sign in time. A request that waits goes back to its place, unless
+// a person confirms it.
+func (s *State) unsigned(r *Reservation, now Time) Outcome {
+	const message = "the consumer did not sign in time"
+	if r.Request != nil && !r.Request.Confirm && now < r.WaitUntil {
+		r.Tried = append(r.Tried[:len(r.Tried):len(r.Tried)],
+			api.Tried{Provider: r.Provider, Reason: api.ReasonNotConfirmed})
+		if r.waits(now) {
+			r.pend(message)
+			return changed(r, now)
+		}
+	}
+	return over(r, api.Expired, api.ReasonNotConfirmed, message, now)
 }
 
 func over(r *Reservation, state api.State, reason api.Reason, message string, now Time) Outcome {

@@ -18,6 +18,8 @@ type Listing struct {
 	Measured *Measured
 	// FreshUntil is when its lease ends; 0 if it has not advertised since this market started.
 	FreshUntil Time
+	// Leased says that it has had a lease. Clients without an agent never have one.
+	Leased bool
 	// Uptime is in parts per million, as of the newest advertisement, or about now if the lease ended; or
 	// UnknownUptime.
 	Uptime int64
@@ -60,6 +62,9 @@ func (l *Listing) Pool(name string) *PoolListing {
 
 // Fresh reports whether its lease is alive.
 func (l *Listing) Fresh(now Time) bool { return now < l.FreshUntil }
+
+// Away reports whether its agent has gone: it had a lease, and has none.
+func (l *Listing) Away(now Time) bool { return l.Leased && !l.Fresh(now) }
 
 // Active reports whether it is an admitted member.
 func (l *Listing) Active() bool { return l.Member != nil && l.Member.State == api.MemberActive }
@@ -166,6 +171,7 @@ func (s *State) listing(p *provider) *Listing {
 	if p.observed != 0 {
 		l.FreshUntil = p.observed.plus(Lease)
 	}
+	l.Leased = p.presence != nil || p.observed != 0
 	l.Offers, l.Sold = p.onSale, p.sold.show()
 	limited := p.measured != nil && p.measured.Terms != nil && p.measured.Terms.MaxPerConsumer != nil
 	l.Pools = make([]PoolListing, 0, len(p.pools))

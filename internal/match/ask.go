@@ -114,7 +114,10 @@ func (e *Engine) Again(r *market.Reservation) (Ask, error) {
 		}
 	}
 	for _, t := range r.Tried {
-		if t.Reason != api.ReasonInsufficient && t.Reason != api.ReasonNoAnswer { // these may have changed
+		switch t.Reason {
+		case api.ReasonInsufficient, api.ReasonNoAnswer: // these may have changed
+		case api.ReasonNotConfirmed: // the consumer itself did not sign
+		default:
 			a.Refused = append(a.Refused, t.Provider)
 		}
 	}

@@ -18,7 +18,8 @@ func TestKeptAndRefused(t *testing.T) {
 	engine := match.New()
 	request := api.Request{Resources: of("cpu", "4"), Wait: &metav1.Duration{Duration: time.Hour}}
 	ask, err := engine.Again(&market.Reservation{Consumer: "rome", Request: &request, Tried: []api.Tried{
-		{Provider: "oslo", Reason: api.ReasonPolicy}, {Provider: "paris", Reason: api.ReasonInsufficient}}})
+		{Provider: "oslo", Reason: api.ReasonPolicy}, {Provider: "paris", Reason: api.ReasonInsufficient},
+		{Provider: "paris", Reason: api.ReasonNotConfirmed}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@
 //   - Each waiting request is also decided again in turn. This detects changes that no cluster
 //     advertises, such as a time or an uptime that was reached, and renews the explanation.
 //
+// A request whose consumer's agent is away is passed over until it is back: nobody would sign.
+//
 // One check costs at most as much as a few decisions. The rest waits for the next check.
 //
 // A request is served wherever possible, even before others that want more. To keep small requests
@@ -75,7 +77,7 @@ type Queue struct {
 type waiter struct {
 	*market.Reservation
 	ask match.Ask
-	// tried: it was decided since this process knows it. held: it no longer waits.
+	// tried: it was decided since this process knows it, and its consumer is here. held: it no longer waits.
 	tried, held bool
 }
 
@@ -174,10 +176,15 @@ func (q *Queue) read(ctx context.Context, view *market.View) error {
 	return nil
 }
 
-// trades reports whether the consumer may trade now.
+// trades reports whether the consumer may trade now, and its agent can sign. A waiter that is passed over is
+// decided again as soon as it can.
 func (q *Queue) trades(view *market.View, w *waiter) bool {
 	l := view.Listing(w.Consumer)
-	return l != nil && l.Active()
+	if l != nil && l.Active() && !l.Away(q.Market.Now()) {
+		return true
+	}
+	w.tried = false
+	return false
 }
 
 // question returns the ask of a waiter, with the cluster that is kept for an earlier one.
@@ -255,11 +262,11 @@ func (q *Queue) tryNext(ctx context.Context) error {
 // try decides a waiting request, and holds it or keeps the explanation of the rejection.
 func (q *Queue) try(ctx context.Context, w *waiter) error {
 	view, now := q.Market.View(), q.Market.Now()
-	q.left -= view.Len() + suits
-	w.tried = true
 	if w.held || !q.trades(view, w) {
 		return nil
 	}
+	q.left -= view.Len() + suits
+	w.tried = true
 	ranking := q.Engine.Decide(view, q.question(w), now)
 	if len(ranking.Providers) == 0 {
 		return q.Market.Try(ctx, w.ID, &ranking.Decision)

@@ -237,3 +237,41 @@ func TestFitsLeaveOutWhatIsKept(t *testing.T) {
 		}
 	}
 }
+
+// A consumer whose agent is away gets no turn, and keeps nothing from others, until it is back. One that never
+// advertises gets its turn.
+func TestAConsumerThatIsAwayIsPassedOver(t *testing.T) {
+	ctx := t.Context()
+	a := newAge(t, "milan")
+	paris, lyon := a.Join("paris"), a.Join("lyon")
+	a.rome.Advertise("1")
+	ask := func(m *servertest.Member) client.Reservation {
+		t.Helper()
+		r, err := m.Client.Reserve(ctx, "key", patient("5", 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	first := ask(a.rome)
+	becomes(t, a.rome, first.ID, api.Held)
+	a.pass(5 * time.Minute)
+	waits := becomes(t, a.rome, first.ID, api.Pending)
+	if n := len(waits.Payload.Tried); n == 0 || n > 2 {
+		t.Errorf("tried %+v", waits.Payload.Tried)
+	}
+	held := ask(paris)
+	becomes(t, paris, held.ID, api.Held)
+	second := ask(lyon)
+	becomes(t, lyon, second.ID, api.Pending)
+	if _, err := paris.Client.Release(ctx, held.ID, paris.End(held, api.ReasonReleased)); err != nil {
+		t.Fatal(err)
+	}
+	held = becomes(t, lyon, second.ID, api.Held)
+	becomes(t, a.rome, first.ID, api.Pending)
+	if _, err := lyon.Client.Release(ctx, held.ID, lyon.End(held, api.ReasonReleased)); err != nil {
+		t.Fatal(err)
+	}
+	a.rome.Advertise("1")
+	becomes(t, a.rome, first.ID, api.Held)
+}

@@ -129,3 +129,36 @@ func TestQueueEnds(t *testing.T) {
 		t.Errorf("%+v", got.Payload)
 	}
 }
+
+// A request that gets its turn while its agent is away goes back to the queue. It is served when the agent is back.
+func TestQueueWhileTheConsumerIsAway(t *testing.T) {
+	f := newFair(t)
+	all := must(f.rome.People.Cluster(t.Context(), "milan"))(t).Payload.Pools[api.GeneralPool].Available["cpu"]
+	most := resource.NewQuantity(all.MilliValue()/1000-1, resource.DecimalSI).String()
+	now := f.makes(f.oslo, "now", cores(most, 0), api.Reserved)
+	waits := f.makes(f.rome, "waits", cores(most, 0), api.Pending)
+	f.StopMember("rome")
+	if err := f.oslo.People.ReleaseLocally(t.Context(), now.ID, api.Release{}); err != nil {
+		t.Fatal(err)
+	}
+	read := func() client.Reservation {
+		t.Helper()
+		r := must(f.Operator.Reservation(t.Context(), waits.ID))(t)
+		if r.Payload.State.Over() {
+			t.Fatalf("%s (%s): %s", r.Payload.State, r.Payload.Reason, r.Payload.Message)
+		}
+		return r
+	}
+	f.until("it gets its turn", func() bool { return read().Payload.State == api.Held })
+	f.until("it waits again, and its consumer is gone", func() bool {
+		f.Pass(5 * time.Second) // slowly enough that the broker does not take it for a pause
+		time.Sleep(300 * time.Millisecond)
+		return read().Payload.State == api.Pending &&
+			!must(f.Operator.Cluster(t.Context(), "rome"))(t).Payload.Fresh
+	})
+	f.StartMember("rome")
+	f.until("its agent listens", func() bool { _, err := f.rome.People.Status(t.Context()); return err == nil })
+	if got := f.is(f.rome, "waits", api.Reserved); got.ID != waits.ID || len(got.Payload.Tried) == 0 {
+		t.Errorf("%+v", got.Payload)
+	}
+}
