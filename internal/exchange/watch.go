@@ -278,8 +278,7 @@ func (x *Exchange) notifyPartners(cluster string) {
 	}
 }
 
-// notifyAll sends all records to every watch after the journal was loaded again. It ends watches of another
-// lineage, whose tokens are void.
+// notifyAll sends all records to each watch of a journal that was loaded again, and ends those of another lineage.
 func (x *Exchange) notifyAll() {
 	for cluster, watches := range x.subscribers {
 		all := x.state.Of(cluster, 0)

@@ -19,7 +19,7 @@ func (c *Cluster) Snapshot(ctx context.Context) (Snapshot, error) {
 	}
 	s, back := Snapshot{dir}, []Daemon{Etcd}
 	if c.runs(Kwok) {
-		back = append(back, Kwok) // it never tries again what it could not write: a new one looks at all anew
+		back = append(back, Kwok) // it never repeats what it could not write; a new one looks at everything
 	}
 	c.Kill(Kwok, Etcd)
 	if err := os.CopyFS(s.dir, os.DirFS(c.etcdDir())); err != nil {

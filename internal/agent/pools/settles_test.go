@@ -30,7 +30,7 @@ func TestWhatIsReplacedLasts(t *testing.T) {
 	}
 }
 
-// shrinks returns a pool with a request of 8 CPU at milan, of which its virtual node is to have 2.
+// shrinks returns a pool with a request of 8 CPU at milan, whose virtual node is to have 2.
 func shrinks(t *testing.T) (*desk, *api.VirtualNodePool, *api.ResourceRequest, market.Amounts) {
 	t.Helper()
 	d := newDesk(t)
