@@ -32,16 +32,7 @@ func TestAPlainConsumer(t *testing.T) {
 	careful, careless := plainPod("careful", corev1.ResourceList(amounts("1", "64Mi"))), plainPod("careless", nil)
 	named := t.Run("named in the policy", func(t *testing.T) {
 		p.named(t)
-		eventually(t, "its max is allocated", func(ctx context.Context) error {
-			c, err := w.rome.People(0).Cluster(ctx, "paris")
-			if err != nil {
-				return err
-			}
-			if got := c.Payload.Pools[api.GeneralPool].Allocated[corev1.ResourceCPU]; got.String() != "3" {
-				return fmt.Errorf("allocated are %s", got.String())
-			}
-			return nil
-		})
+		w.allocates(t, "paris", "3")
 		p.listed(t, true)
 		must(t, p.Open(t.Context()))
 		var err error
@@ -115,21 +106,36 @@ func TestAPlainConsumerThatHasMore(t *testing.T) {
 	p.listed(t, false)
 }
 
-// plainPeering is a peering of milan with paris that was made by hand.
+// allocates waits until rome knows that so many CPUs of a provider are allocated.
+func (w *world) allocates(t *testing.T, provider, cpu string) {
+	t.Helper()
+	eventually(t, cpu+" CPUs of "+provider+" are allocated", func(ctx context.Context) error {
+		c, err := w.rome.People(0).Cluster(ctx, provider)
+		if err != nil {
+			return err
+		}
+		if got := c.Payload.Pools[api.GeneralPool].Allocated[corev1.ResourceCPU]; got.String() != cpu {
+			return fmt.Errorf("allocated are %s", got.String())
+		}
+		return nil
+	})
+}
+
+// plainPeering is a peering that was made by hand.
 type plainPeering struct {
 	byhand.Peering
 	w *world
 }
 
-// named names milan's slice "rented" in the policy of paris, until the test ends.
+// named names the consumer's slice "rented" in the policy of the provider, until the test ends.
 func (p plainPeering) named(t *testing.T) {
 	t.Helper()
 	p.w.withPolicy(t, p.Provider, func(s *api.Sharing) {
-		s.Pools[0].PlainConsumers = []api.PlainConsumer{{Cluster: "milan", Slice: "rented", Max: amounts("3", "6Gi")}}
+		s.Pools[0].PlainConsumers = []api.PlainConsumer{{Cluster: p.Consumer.Name, Slice: "rented", Max: amounts("3", "6Gi")}}
 	})
 }
 
-// rents waits until milan has a virtual node of this size.
+// rents waits until the consumer has a virtual node of this size.
 func (p plainPeering) rents(t *testing.T, cpu, memory string) {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "rented"}}
@@ -138,13 +144,13 @@ func (p plainPeering) rents(t *testing.T, cpu, memory string) {
 	})
 }
 
-// listed waits until the policies of paris know milan, or do not.
+// listed waits until the policies of the provider know the consumer, or do not.
 func (p plainPeering) listed(t *testing.T, want bool) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("milan is under the policies: %t", want), func(ctx context.Context) error {
+	eventually(t, fmt.Sprintf("%s is under the policies: %t", p.Consumer.Name, want), func(ctx context.Context) error {
 		var m corev1.ConfigMap
 		err := p.Provider.Objects.Get(ctx, kube.ObjectKey{Namespace: api.Namespace, Name: "bourse-consumers"}, &m)
-		if err == nil && (m.Data["milan"] != "") != want {
+		if err == nil && (m.Data[p.Consumer.Name] != "") != want {
 			err = fmt.Errorf("the list is %v", m.Data)
 		}
 		return err
