@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"golang.org/x/sync/errgroup"
@@ -136,17 +138,35 @@ func (l *lender) start(ctx context.Context) (end func() error, err error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- l.market.Run(ctx) }()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return l.market.Run(ctx) })
+	if err = l.advertise(ctx); err == nil {
+		group.Go(func() error {
+			return wait.PollUntilContextCancel(ctx, market.Lease/3, false, func(ctx context.Context) (bool, error) {
+				return false, l.advertise(ctx)
+			})
+		})
+	}
+	return func() error {
+		cancel()
+		if err := group.Wait(); !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
+	}, err
+}
+
+// advertise renews the lease of the lender, as an agent does.
+func (l *lender) advertise(ctx context.Context) error {
 	has := api.Resources{corev1.ResourceCPU: resource.MustParse("1k"), corev1.ResourceMemory: resource.MustParse("100Ti")}
 	m, err := market.Measure(api.Measurement{
 		Sequence: api.Sequence{Incarnation: time.Now().UnixMilli(), Number: 1}, Terms: &api.Terms{},
 		Pools: map[string]api.Pool{api.GeneralPool: {Capacity: has, Allocatable: has, Shared: has}},
 	})
-	if err == nil {
-		err = l.market.Observe(ctx, "lender", m, true)
+	if err != nil {
+		return err
 	}
-	return func() error { cancel(); return <-ended }, err
+	return l.market.Observe(ctx, "lender", m, true)
 }
 
 // next is what is asked of the gate next, signed by both.
