@@ -57,15 +57,6 @@ type BrokerStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// +kubebuilder:object:root=true
-
-// BrokerList is a list of brokers.
-type BrokerList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []Broker `json:"items"`
-}
-
 // KnownBroker is a broker as an agent's listener shows it. Its ID is its name. The token is not shown.
 type KnownBroker struct {
 	Spec   BrokerSpec   `json:"spec"`

@@ -82,15 +82,6 @@ type ContractStatus struct {
 	Cost string `json:"cost,omitempty"`
 }
 
-// +kubebuilder:object:root=true
-
-// ContractList is a list of contracts.
-type ContractList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []Contract `json:"items"`
-}
-
 // Deal is a contract as an agent's listener shows it; its ID is "namespace/name".
 type Deal struct {
 	Spec   ContractSpec   `json:"spec"`

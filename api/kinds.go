@@ -115,15 +115,6 @@ type ResourceRequestStatus struct {
 	Message     string       `json:"message,omitempty"`
 }
 
-// +kubebuilder:object:root=true
-
-// ResourceRequestList is a list of requests.
-type ResourceRequestList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []ResourceRequest `json:"items"`
-}
-
 // Instruction is what an agent must carry out for one reservation.
 type Instruction struct {
 	// Reservation is the reservation's ID, Generation that of the assignment in force.
@@ -190,15 +181,6 @@ type ReservationInstruction struct {
 	Status            InstructionStatus `json:"status,omitempty"`
 }
 
-// +kubebuilder:object:root=true
-
-// ReservationInstructionList is a list of a consumer's instructions.
-type ReservationInstructionList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []ReservationInstruction `json:"items"`
-}
-
 // ProviderInstruction is what a provider's agent accepted and carries out: a projection of its Ledger.
 //
 // +kubebuilder:object:root=true
@@ -218,15 +200,6 @@ type ProviderInstruction struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              Instruction       `json:"spec"`
 	Status            InstructionStatus `json:"status,omitempty"`
-}
-
-// +kubebuilder:object:root=true
-
-// ProviderInstructionList is a list of a provider's instructions.
-type ProviderInstructionList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []ProviderInstruction `json:"items"`
 }
 
 // SharingPolicy says what this cluster lends, and to whom. Only the one named "default" counts.
@@ -250,15 +223,6 @@ type SharingPolicyStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-}
-
-// +kubebuilder:object:root=true
-
-// SharingPolicyList is a list of policies.
-type SharingPolicyList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []SharingPolicy `json:"items"`
 }
 
 // Advertisement is what this cluster measured and reports to its broker.
@@ -285,13 +249,4 @@ type AdvertisementStatus struct {
 	Cluster    string             `json:"cluster,omitempty"`
 	Properties Properties         `json:"properties,omitempty"`
 	Pools      map[string]Amounts `json:"pools,omitempty"`
-}
-
-// +kubebuilder:object:root=true
-
-// AdvertisementList is a list of advertisements.
-type AdvertisementList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []Advertisement `json:"items"`
 }

@@ -66,12 +66,3 @@ type LedgerBatch struct {
 	Revision int64    `json:"revision"`
 	Events   [][]byte `json:"events"`
 }
-
-// +kubebuilder:object:root=true
-
-// LedgerList is a list of ledgers.
-type LedgerList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []Ledger `json:"items"`
-}

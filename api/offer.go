@@ -252,12 +252,3 @@ type OfferStatus struct {
 	// Sold is how many units of each plan are sold now.
 	Sold map[string]int64 `json:"sold,omitempty"`
 }
-
-// +kubebuilder:object:root=true
-
-// OfferList is a list of offers.
-type OfferList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []Offer `json:"items"`
-}

@@ -71,12 +71,3 @@ type PeerStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
-
-// +kubebuilder:object:root=true
-
-// PeerList is a list of peers.
-type PeerList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []Peer `json:"items"`
-}

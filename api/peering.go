@@ -75,15 +75,6 @@ type PeeringStatus struct {
 	Since *metav1.Time `json:"since,omitempty"`
 }
 
-// +kubebuilder:object:root=true
-
-// PeeringList is a list of peerings.
-type PeeringList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []Peering `json:"items"`
-}
-
 // PeeringName returns the name of the Peering with a cluster in a role.
 func PeeringName(cluster string, role PeeringRole) string {
 	if role == RoleProvider {

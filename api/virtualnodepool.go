@@ -241,12 +241,3 @@ type KnownVirtualNodePool struct {
 	Spec   VirtualNodePoolSpec   `json:"spec"`
 	Status VirtualNodePoolStatus `json:"status"`
 }
-
-// +kubebuilder:object:root=true
-
-// VirtualNodePoolList is a list of VirtualNodePools.
-type VirtualNodePoolList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []VirtualNodePool `json:"items"`
-}
