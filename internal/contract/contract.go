@@ -57,7 +57,7 @@ func Cost(r *market.Reservation, at time.Time) *big.Rat {
 		if i+1 < len(all) {
 			until = min(end, all[i+1].From)
 		}
-		sum = money.Sum(sum, price.Between(s.Units, begun(r).Go(), s.From.Go(), until.Go()))
+		sum.Add(sum, price.Between(s.Units, begun(r).Go(), s.From.Go(), until.Go()))
 	}
 	return sum
 }

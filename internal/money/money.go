@@ -197,15 +197,6 @@ func (l *Limit) part(nanos int64) int64 {
 // Text formats the limit for users.
 func (l *Limit) Text() string { return l.price.Text() }
 
-// Sum adds amounts of one currency.
-func Sum(costs ...*big.Rat) *big.Rat {
-	sum := new(big.Rat)
-	for _, c := range costs {
-		sum.Add(sum, c)
-	}
-	return sum
-}
-
 // periods returns the number of periods in a duration from a time on.
 func periods(p api.Period, from time.Time, d time.Duration) *big.Rat {
 	if d <= 0 || p == "" {

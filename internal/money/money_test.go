@@ -126,7 +126,7 @@ func TestCostAddsUp(t *testing.T) {
 			if piece.Sign() < 0 {
 				t.Fatalf("from %s to %s costs %s", from, next, piece)
 			}
-			sum, from = money.Sum(sum, piece), next
+			sum, from = new(big.Rat).Add(sum, piece), next
 		}
 		cost := p.Cost(units, begun, whole)
 		if cost.Cmp(sum) != 0 {
