@@ -38,18 +38,15 @@ func (a *Authority) WriteOperator(dir, name string) error {
 	if _, err := os.Stat(certFile); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := checkLabel("operator", name); err != nil {
-		return err
-	}
 	keyPEM, err := NewKey()
 	if err != nil {
 		return err
 	}
-	key, err := parseKey(keyPEM)
+	csr, err := NewCSR(keyPEM)
 	if err != nil {
 		return err
 	}
-	der, err := a.issue(a.clientTemplate(RoleOperator, name), &key.PublicKey, operatorLife)
+	cert, err := a.SignOperator(csr, name, a.now())
 	if err != nil {
 		return fmt.Errorf("operator %s: %w", name, err)
 	}
@@ -60,7 +57,7 @@ func (a *Authority) WriteOperator(dir, name string) error {
 	}{
 		{filepath.Join(dir, "tls.key"), keyPEM},
 		{filepath.Join(dir, caCertFile), a.caPEM},
-		{certFile, certPEM(der)},
+		{certFile, cert},
 	} {
 		if err := atomicfile.Write(file.path, file.data); err != nil {
 			return err
