@@ -45,11 +45,6 @@ type Journal struct {
 	next    int64                      // the part to be used next
 	made    bool                       // all parts exist
 	alone   bool                       // parts could not be written: all of it must fit into the Ledger itself
-
-	versions struct { // of the parts that this journal wrote since the last Load
-		sync.Mutex
-		of map[int64]string
-	}
 }
 
 var _ journal.Journal = (*Journal)(nil)
@@ -82,9 +77,6 @@ func (j *Journal) Load(ctx context.Context, onSnapshot func(journal.Head, []byte
 	found.plain = int64(len(state))
 	j.object, j.content, j.fenced, j.made, j.taken = object, *found, false, false, map[int64]bool{}
 	j.loads++
-	j.versions.Lock()
-	j.versions.of = map[int64]string{}
-	j.versions.Unlock()
 	j.size.Store(found.size(j.space()))
 	return j.image.Head, nil
 }

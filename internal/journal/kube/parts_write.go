@@ -14,49 +14,33 @@ import (
 // writePart makes data the content of a part. Nobody reads it before the Ledger names it. mine checks that
 // the Ledger is still the one that this journal wrote. Otherwise another process's Ledger may name the part.
 //
-// No write of another process is overwritten: each write succeeds only if nobody wrote the part since this
-// journal did or, the first time, since mine succeeded.
+// No write of another process is overwritten: each write succeeds only if nobody wrote the part since
+// it was read, and mine succeeded after that.
 func (j *Journal) writePart(ctx context.Context, number int64, data []byte, mine func(context.Context) error) (part,
 	error) {
 	p := part{Part: number, Digest: digest(data), Size: int64(len(data))}
 	err := j.persist(ctx, func() error {
 		object := newLedger(j.partKey(number))
-		j.versions.Lock()
-		version := j.versions.of[number]
-		delete(j.versions.of, number)
-		j.versions.Unlock()
-		if version == "" {
-			err := j.client.Get(ctx, j.partKey(number), object)
-			if err != nil && !apierrors.IsNotFound(err) {
-				return err
-			}
-			if err := mine(ctx); err != nil {
-				return err
-			}
-			if err != nil {
-				object = newLedger(j.partKey(number))
-			}
-		} else {
-			object.SetResourceVersion(version)
+		write := func() error { return j.client.Update(ctx, object) }
+		switch err := j.client.Get(ctx, j.partKey(number), object); {
+		case apierrors.IsNotFound(err):
+			object = newLedger(j.partKey(number))
+			write = func() error { return j.client.Create(ctx, object) }
+		case err != nil:
+			return err
+		}
+		if err := mine(ctx); err != nil {
+			return err
 		}
 		if err := encodePart(object, data); err != nil {
 			return err
 		}
-		var err error
-		if object.GetResourceVersion() == "" {
-			err = j.client.Create(ctx, object)
-		} else {
-			err = j.client.Update(ctx, object)
-		}
-		if err != nil {
+		if err := write(); err != nil {
 			return err
 		}
 		if data, err := decodePart(object); err != nil || digest(data) != p.Digest {
 			return notKept(j.partKey(number), "data")
 		}
-		j.versions.Lock()
-		j.versions.of[number] = object.GetResourceVersion()
-		j.versions.Unlock()
 		return nil
 	})
 	if err != nil {
