@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/compat/certificate"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/identity/join"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
@@ -193,47 +194,17 @@ func (s *Server) brokerStatus(ctx context.Context, _ *struct{}) (*body[api.Broke
 	return &body[api.BrokerState]{out}, wrap(err)
 }
 
-// createCertificate signs a request of a cluster that need not be a member yet: its first advertisement
-// asks for membership.
 func (s *Server) createCertificate(ctx context.Context, in *struct {
 	ClusterPath
 	Body api.CertificateCreate
 }) (*body[api.CertificateCreated], error) {
-	if err := market.ValidCluster("cluster", in.Cluster); err != nil {
+	made, err := certificate.Make(s.Authority, s.Exchange.View(), in.Cluster, in.Body)
+	if err != nil {
 		return nil, err
 	}
-	life := in.Body.Duration.Duration
-	if life == 0 {
-		life = tlsid.LongestLegacy
-	}
-	if life < 0 || life > tlsid.LongestLegacy {
-		return nil, api.Invalid("duration", "%s is not between 0 and %s", life, tlsid.LongestLegacy).
-			Fix("give a duration such as 720h")
-	}
-	if l := s.Exchange.View().Listing(in.Cluster); l != nil && l.Member != nil &&
-		!l.Member.Legacy && l.Member.State != api.MemberRemoved {
-		return nil, api.Errorf(api.CodeConflict,
-			"cluster %s has joined with a key of its own: a certificate without it is worth nothing", in.Cluster).
-			Fix("make it a token instead: bourse broker token create --cluster %s", in.Cluster)
-	}
-	chain, expires, err := s.Authority.SignLegacy([]byte(in.Body.Request), in.Cluster, life)
-	switch {
-	case errors.Is(err, tlsid.ErrCannotIssue):
-		return nil, api.Errorf(api.CodeConflict, "this broker has no CA of its own (--tls-cert-dir)").
-			Fix("have the request signed by the CA that its certificate is of: config/certmanager/member")
-	case errors.Is(err, tlsid.ErrNoCommonNames):
-		return nil, api.Errorf(api.CodeConflict, "%s",
-			err).
-			Fix("start it with --broker-interface http, or let the cluster join: bourse broker token create --cluster %s",
-				in.Cluster)
-	case err != nil:
-		return nil, api.Invalid("request", "%s", err).
-			Fix("let the member make one: openssl req -new -newkey rsa:2048 -nodes -keyout tls.key -subj /CN=%s", in.Cluster)
-	}
 	s.Log.Info("a certificate was made for an agent of the prototypes",
-		"cluster", in.Cluster, "expires", expires, "by", CallerOf(ctx))
-	return &body[api.CertificateCreated]{api.CertificateCreated{Certificate: string(chain),
-		CA: string(s.Authority.CAPEM()), Expires: metav1.NewTime(expires)}}, nil
+		"cluster", in.Cluster, "expires", made.Expires, "by", CallerOf(ctx))
+	return &body[api.CertificateCreated]{made}, nil
 }
 
 // createOperator ends all certificates of operators and issues another. It requires the socket: otherwise

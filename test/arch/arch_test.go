@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"internal/match", "internal/exchange"},
 	{"internal/trust", "internal/transport", "internal/inventory",
 		"internal/instruction", "internal/liqo", "internal/queue", "internal/agent/route"},
-	{"internal/contract", "internal/compat/objects", "internal/vnp"},
+	{"internal/contract", "internal/compat/certificate", "internal/compat/objects", "internal/vnp"},
 	{"internal/server", "internal/agent/gate", "internal/agent/requests", "internal/agent/sharing"},
 	{"internal/compat"},
 	{"internal/agent", "internal/broker"},

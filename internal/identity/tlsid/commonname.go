@@ -2,7 +2,9 @@ package tlsid
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -23,6 +25,41 @@ func (a *Authority) AdmitCommonNames(caPEM []byte) error {
 	}
 	a.commonNames = true
 	return nil
+}
+
+// ErrNoCommonNames means that nobody would believe a certificate with a common name alone.
+var ErrNoCommonNames = errors.New("this broker serves no agents of the prototypes (--broker-interface http)")
+
+// SignsCommonNames reports why [Authority.SignCommonName] issues no certificates, or nil. Errors:
+// [ErrCannotIssue], [ErrNoCommonNames].
+func (a *Authority) SignsCommonNames() error {
+	switch {
+	case a.key == nil:
+		return ErrCannotIssue
+	case !a.commonNames:
+		return ErrNoCommonNames
+	}
+	return nil
+}
+
+// SignCommonName issues the certificate (PEM, followed by that of the CA) of a client with this key. Its
+// common name is the cluster ID, and it has no other name. So it is worth nothing once the cluster has
+// joined by itself. Errors: as SignsCommonNames, and a bad cluster ID.
+func (a *Authority) SignCommonName(key crypto.PublicKey, clusterID string,
+	life time.Duration) (chain []byte, expires time.Time, err error) {
+	if err := a.SignsCommonNames(); err != nil {
+		return nil, expires, err
+	}
+	if err := checkLabel("cluster ID", clusterID); err != nil {
+		return nil, expires, err
+	}
+	template := &x509.Certificate{Subject: pkix.Name{CommonName: clusterID},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	der, err := a.issue(template, key, life)
+	if err != nil {
+		return nil, expires, err
+	}
+	return append(certPEM(der), a.caPEM...), template.NotAfter, nil
 }
 
 // issued says whether a chain ends at the federation's own CA.
