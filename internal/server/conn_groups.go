@@ -1,16 +1,18 @@
 package server
 
 import (
-	"container/heap"
+	"cmp"
 	"container/list"
 	"time"
+
+	"github.com/google/btree"
 )
 
 // connGroups are connections by their owner: an address or a caller. The largest group is found in
-// constant time.
+// logarithmic time.
 type connGroups struct {
 	byOwner map[string]*connGroup
-	heap    groupHeap
+	bySize  *btree.BTreeG[*connGroup] // the largest first
 	total   int
 }
 
@@ -18,38 +20,53 @@ type connGroups struct {
 type connGroup struct {
 	list.List
 	owner string
-	at    int // in the heap
+	in    *connGroups
+}
+
+func newConnGroups() *connGroups {
+	return &connGroups{byOwner: map[string]*connGroup{}, bySize: btree.NewG(8, isLarger)}
+}
+
+// isLarger reports whether a group has more connections than another or, if they have as many, whether its
+// oldest one is older.
+func isLarger(a, b *connGroup) bool {
+	return cmp.Or(cmp.Compare(b.Len(), a.Len()), a.oldest().since.Compare(b.oldest().since),
+		cmp.Compare(a.owner, b.owner)) < 0
 }
 
 func (c *connGroup) oldest() *limitedConn { return c.Front().Value.(*limitedConn) }
 func (c *connGroup) newest() *limitedConn { return c.Back().Value.(*limitedConn) }
 
 func (c *connGroups) add(owner string, n *limitedConn) {
-	if c.byOwner == nil {
-		c.byOwner = map[string]*connGroup{}
-	}
 	group := c.byOwner[owner]
-	if n.since = time.Now(); group == nil {
-		group = &connGroup{owner: owner}
-		c.byOwner[owner], n.group, n.link = group, group, group.PushBack(n)
-		heap.Push(&c.heap, group)
+	if group == nil {
+		group = &connGroup{owner: owner, in: c}
+		c.byOwner[owner] = group
 	} else {
-		n.group, n.link = group, group.PushBack(n)
-		heap.Fix(&c.heap, group.at)
+		c.bySize.Delete(group)
 	}
+	n.since = time.Now()
+	n.group, n.link = group, group.PushBack(n)
+	c.bySize.ReplaceOrInsert(group)
 	c.total++
 }
 
-func (c *connGroups) remove(n *limitedConn) {
+// leaveGroup removes a connection from its group, if it is in one.
+func (n *limitedConn) leaveGroup() {
 	group := n.group
+	if group == nil {
+		return
+	}
+	c := group.in
+	c.bySize.Delete(group)
 	group.Remove(n.link)
 	n.group, n.link = nil, nil
-	if c.total--; group.Len() == 0 {
-		heap.Remove(&c.heap, group.at)
+	if group.Len() == 0 {
 		delete(c.byOwner, group.owner)
 	} else {
-		heap.Fix(&c.heap, group.at)
+		c.bySize.ReplaceOrInsert(group)
 	}
+	c.total--
 }
 
 // count returns the number of connections of an owner.
@@ -62,39 +79,16 @@ func (c *connGroups) count(owner string) int {
 
 // largest returns the largest group, of several the one with the oldest connection; nil if there is none.
 func (c *connGroups) largest() *connGroup {
-	if len(c.heap) == 0 {
-		return nil
-	}
-	return c.heap[0]
-}
-
-// groupHeap implements heap.Interface, the largest first.
-type groupHeap []*connGroup
-
-func (h groupHeap) Len() int { return len(h) }
-
-func (h groupHeap) Less(i, j int) bool {
-	if a, b := h[i].Len(), h[j].Len(); a != b || a == 0 {
-		return a > b
-	}
-	return h[i].oldest().since.Before(h[j].oldest().since)
-}
-
-func (h groupHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].at, h[j].at = i, j
-}
-
-func (h *groupHeap) Push(x any) {
-	group := x.(*connGroup)
-	group.at = len(*h)
-	*h = append(*h, group)
-}
-
-func (h *groupHeap) Pop() any {
-	last := len(*h) - 1
-	group := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
+	group, _ := c.bySize.Min()
 	return group
+}
+
+// all returns the connections of all groups.
+func (c *connGroups) all() (all []*limitedConn) {
+	for _, group := range c.byOwner {
+		for link := group.Front(); link != nil; link = link.Next() {
+			all = append(all, link.Value.(*limitedConn))
+		}
+	}
+	return all
 }

@@ -17,23 +17,18 @@ type limitedConn struct {
 	address  string
 	called   atomic.Bool // it has sent the headers of a call
 	preamble int         // the number of bytes that came before that
-	// idleSince is the time since process start at which the last call ended, in nanoseconds; 0 while a
-	// call is active. So that a call need not lock the listener, a busy connection leaves its group only
-	// when the listener looks for an idle one. ungrouped reports that it has left.
-	idleSince atomic.Int64
-	ungrouped atomic.Bool
 
 	// The listener's lock guards the rest.
 	caller string // empty: unidentified
 	placed bool
 	gone   bool
-	group  *connGroup // nil while ungrouped
+	group  *connGroup // nil while it is identified and has an active call
 	link   *list.Element
 	since  time.Time // when it joined its group
 }
 
-// setCaller records the caller of a connection. If the caller has too many connections, the one that has
-// been idle longest ends. It returns false if none is idle.
+// setCaller records the caller of a connection, during a call. If the caller has too many connections, the
+// one that has been idle longest ends. It returns false if none is idle.
 func (n *limitedConn) setCaller(caller string) bool {
 	g := n.listener
 	g.mu.Lock()
@@ -42,37 +37,29 @@ func (n *limitedConn) setCaller(caller string) bool {
 		return true
 	}
 	if g.callers[caller] >= g.bounds.PerCaller {
-		idle := g.longestIdleOf(g.idle.byOwner[caller])
+		idle := g.idle.byOwner[caller]
 		if idle == nil {
 			return false
 		}
-		g.refuse(idle, "idle_connections")
+		g.refuse(idle.oldest(), "idle_connections")
 	}
 	g.uncount(n)
 	n.caller = caller
 	g.callers[caller]++
-	g.idle.add(caller, n)
 	g.placeWaiting(n.address)
 	return true
 }
 
-var processStart = time.Now()
-
-// setIdle records whether no call is active.
+// setIdle records whether a call is active.
 func (n *limitedConn) setIdle(idle bool) {
-	if !idle {
-		n.idleSince.Store(0)
+	n.listener.mu.Lock()
+	defer n.listener.mu.Unlock()
+	if n.caller == "" || n.gone {
 		return
 	}
-	n.idleSince.Store(int64(time.Since(processStart)))
-	if !n.ungrouped.Load() {
-		return
-	}
-	g := n.listener
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if n.ungrouped.Store(false); !n.gone && n.group == nil {
-		g.idle.add(n.caller, n)
+	n.leaveGroup()
+	if idle {
+		n.listener.idle.add(n.caller, n)
 	}
 }
 
@@ -143,30 +130,22 @@ func addressOf(c net.Conn) string {
 	return c.RemoteAddr().Network()
 }
 
-// limitedConnOf returns the limitedConn below a connection; nil if there is none.
+// limitedConnOf returns the limitedConn below a connection of a server of [newServer].
 func limitedConnOf(c net.Conn) *limitedConn {
 	if over, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = over.NetConn()
 	}
-	n, _ := c.(*limitedConn)
-	return n
+	return c.(*limitedConn)
 }
 
-// trackIdle makes a server record which connections are idle.
-func trackIdle(s *http.Server) {
-	before := s.ConnState
-	s.ConnState = func(c net.Conn, state http.ConnState) {
-		if n := limitedConnOf(c); n != nil {
-			switch state {
-			case http.StateActive, http.StateHijacked:
-				n.called.Store(true)
-				n.setIdle(false)
-			case http.StateIdle:
-				n.setIdle(true)
-			}
-		}
-		if before != nil {
-			before(c, state)
-		}
+// setState records whether a connection is idle, for http.Server.ConnState.
+func setState(c net.Conn, state http.ConnState) {
+	n := limitedConnOf(c)
+	switch state {
+	case http.StateActive, http.StateHijacked:
+		n.called.Store(true)
+		n.setIdle(false)
+	case http.StateIdle:
+		n.setIdle(true)
 	}
 }

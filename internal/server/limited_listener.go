@@ -2,6 +2,7 @@ package server
 
 import (
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -22,15 +23,16 @@ type limitedListener struct {
 	closed       bool
 	placed       int            // the number of connections with a place
 	callers      map[string]int // the number of connections of each known caller
-	unidentified connGroups     // the others, by address
-	idle         connGroups     // those of known callers, by caller; some with an active call
-	waiting      connGroups     // connections without a place, by address
+	unidentified *connGroups    // the others, by address
+	idle         *connGroups    // those of known callers without an active call, by caller
+	waiting      *connGroups    // connections without a place, by address
 	nextCheck    *time.Timer    // runs check; nil: nothing waits
 	closing      []*limitedConn // unlock closes them
 }
 
 func newLimitedListener(l net.Listener, b Bounds) *limitedListener {
-	g := &limitedListener{Listener: l, bounds: b.orDefault(), callers: map[string]int{}}
+	g := &limitedListener{Listener: l, bounds: b.orDefault(), callers: map[string]int{},
+		unidentified: newConnGroups(), idle: newConnGroups(), waiting: newConnGroups()}
 	g.changed.L = &g.mu
 	return g
 }
@@ -82,16 +84,16 @@ func (g *limitedListener) receiveAll() {
 	}
 }
 
-// Close implements net.Listener.
+// Close implements net.Listener. It closes connections without any call, which clients open in advance. A
+// server that shuts down would wait five seconds for each.
 func (g *limitedListener) Close() error {
 	g.mu.Lock()
 	defer g.unlock()
 	g.closed = true
-	for g.waiting.total > 0 {
-		g.end(g.waiting.largest().oldest())
-	}
-	for _, n := range g.ready {
-		g.end(n)
+	for _, n := range slices.Concat(g.waiting.all(), g.unidentified.all()) {
+		if !n.called.Load() {
+			g.end(n)
+		}
 	}
 	g.ready = nil
 	g.changed.Broadcast()
@@ -168,8 +170,8 @@ func (g *limitedListener) evictFor(address string, isNew bool) string {
 	most := g.unidentified.largest()
 	if most != nil && time.Since(most.oldest().since) > g.bounds.Introduction {
 		old, reason = most.oldest(), "slow_unidentified"
-	} else if g.unidentified.total < g.bounds.Unidentified {
-		old, reason = g.longestIdle(), "idle_connections"
+	} else if idle := g.idle.largest(); idle != nil && g.unidentified.total < g.bounds.Unidentified {
+		old, reason = idle.oldest(), "idle_connections"
 	}
 	if old == nil && isNew && most != nil && most.Len() > g.unidentified.count(address) {
 		old, reason = most.oldest(), "unidentified"
@@ -190,7 +192,7 @@ func (g *limitedListener) placeWaiting(address string) {
 			group = g.waiting.largest()
 		}
 		n := group.oldest()
-		g.waiting.remove(n)
+		n.leaveGroup()
 		g.unidentified.add(n.address, n)
 		n.placed = true
 		g.placed++
@@ -231,52 +233,5 @@ func (g *limitedListener) uncount(n *limitedConn) {
 			delete(g.callers, n.caller)
 		}
 	}
-	switch {
-	case n.group == nil:
-	case !n.placed:
-		g.waiting.remove(n)
-	case n.caller == "":
-		g.unidentified.remove(n)
-	default:
-		g.idle.remove(n)
-	}
-}
-
-// longestIdle returns the connection that has been idle longest of the caller with the most connections
-// in idle; nil if none is idle.
-func (g *limitedListener) longestIdle() *limitedConn {
-	for group := g.idle.largest(); group != nil; group = g.idle.largest() {
-		before := group.Len()
-		if n := g.longestIdleOf(group); group.Len() == before {
-			return n
-		}
-	}
-	return nil
-}
-
-// longestIdleOf returns the connection of one caller that has been idle longest; nil if none is idle.
-// Connections with an active call leave the group until that call ends. Groups are small: see
-// Bounds.PerCaller.
-func (g *limitedListener) longestIdleOf(group *connGroup) (longest *limitedConn) {
-	if group == nil {
-		return nil
-	}
-	var first int64
-	for e := group.Front(); e != nil; {
-		n := e.Value.(*limitedConn)
-		e = e.Next()
-		since := n.idleSince.Load()
-		if since == 0 {
-			n.ungrouped.Store(true) // a call that ends from here on sees it
-			if since = n.idleSince.Load(); since == 0 {
-				g.idle.remove(n)
-				continue
-			}
-			n.ungrouped.Store(false)
-		}
-		if longest == nil || since < first {
-			longest, first = n, since
-		}
-	}
-	return longest
+	n.leaveGroup()
 }

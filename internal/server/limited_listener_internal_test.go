@@ -186,7 +186,7 @@ func TestBusyConnectionBecomesIdle(t *testing.T) {
 	if !other.setCaller("rome") || !isClosed(k) {
 		t.Errorf("the idle connection is closed: %v", isClosed(k))
 	}
-	if x.idle.total != 1 || x.callers["rome"] != 1 {
+	if x.idle.total != 0 || x.callers["rome"] != 1 {
 		t.Errorf("%d connections are idle, rome has %d", x.idle.total, x.callers["rome"])
 	}
 }

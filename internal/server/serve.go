@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -76,16 +75,14 @@ func Bounded(l net.Listener, h http.Handler) (net.Listener, *http.Server) {
 }
 
 func newServer(h http.Handler, b Bounds) *http.Server {
-	s := &http.Server{
+	return &http.Server{
 		Handler: endSlowBodies(h, b.orDefault()), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: maxWire, ErrorLog: log.New(httpLog{}, "", 0),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connectionKey{}, &connection{limited: limitedConnOf(c)})
 		},
+		ConnState: setState,
 	}
-	closeUnused(s)
-	trackIdle(s)
-	return s
 }
 
 // httpLog receives net/http's log. It only counts handshake errors, because anyone could fill the log with
@@ -100,23 +97,4 @@ func (httpLog) Write(line []byte) (int, error) {
 		slog.Warn(strings.TrimSpace(string(line)))
 	}
 	return len(line), nil
-}
-
-// closeUnused makes a server that shuts down close connections without any call, which clients open in
-// advance. Shutdown would wait five seconds for each.
-func closeUnused(s *http.Server) {
-	var unused sync.Map
-	s.ConnState = func(c net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			unused.Store(c, nil)
-		} else {
-			unused.Delete(c)
-		}
-	}
-	s.RegisterOnShutdown(func() {
-		unused.Range(func(c, _ any) bool {
-			_ = c.(net.Conn).Close()
-			return true
-		})
-	})
 }
