@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
@@ -26,15 +25,12 @@ type Caller struct {
 	Certificate market.Certificate
 	// Still returns an error once an open connection no longer speaks for the caller. Nil: it always does.
 	Still func() error
-
-	text string // the result of String, if known
+	// Address is where its call came from. [Server.Bounded] sets it.
+	Address string
 }
 
 // String names the caller in errors and logs.
 func (c Caller) String() string {
-	if c.text != "" {
-		return c.text
-	}
 	if c.Role == "" {
 		return "a caller without certificate"
 	}
@@ -45,71 +41,31 @@ type callerKey struct{}
 
 // CallerOf returns the caller of a call.
 func CallerOf(ctx context.Context) Caller {
-	if c, known := ctx.Value(callerKey{}).(*Caller); known {
-		return *c
-	}
-	return Caller{}
-}
-
-// call is the context of a call: its caller, and the count that it belongs to.
-type call struct {
-	context.Context
-	caller Caller
-	active *activeCall // nil: the call counts as its context determines
-}
-
-// Value implements context.Context.
-func (c *call) Value(key any) any {
-	switch key.(type) {
-	case callerKey:
-		return &c.caller
-	case activeCallKey:
-		if c.active != nil {
-			return c.active
-		}
-	}
-	return c.Context.Value(key)
-}
-
-type connectionKey struct{}
-
-// connection remembers its caller: its certificate is read once, and checked again when the member's
-// record changes.
-type connection struct {
-	caller  atomic.Pointer[Caller]
-	good    atomic.Pointer[market.Member] // a record under which the certificate lasts to its end
-	counted atomic.Bool                   // it counts as the caller's
-	limited *limitedConn
-}
-
-// connectionOf returns the connection of a call; nil if its listener is not one of [Serve].
-func connectionOf(ctx context.Context) *connection {
-	c, _ := ctx.Value(connectionKey{}).(*connection)
+	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c
 }
 
-// ByCertificate returns the caller by the certificate of its connection; the zero Caller without one.
-// Errors: Unauthenticated, Suspended.
+// ByCertificate returns the caller by the certificate of its connection; the zero Caller without one. The
+// certificate of a connection is read once. Errors: Unauthenticated, Suspended.
 func (s *Server) ByCertificate(r *http.Request) (Caller, error) {
-	conn := connectionOf(r.Context())
+	conn := connOf(r.Context())
 	if conn == nil {
-		return s.readCertificate(r)
+		return s.ByState(r.TLS)
 	}
-	if known := conn.caller.Load(); known != nil && s.Authority.Now().Before(known.Until) {
-		return *known, s.checkCertificate(known, conn)
+	if known := conn.certified.Load(); known != nil && s.Authority.Now().Before(known.Until) {
+		return *known, s.checkCertificate(*known)
 	}
-	c, err := s.readCertificate(r)
+	c, err := s.ByState(r.TLS)
 	if err == nil && c.Role != "" {
-		conn.caller.Store(&c)
+		conn.certified.Store(&c)
 	}
 	return c, err
 }
 
 // checkCertificate checks, also on open connections, that a caller's certificate has not ended early: by
-// a newer one, or with the membership for which it was issued. A connection, if there is one, remembers
-// the record under which the certificate was valid. Errors: Unauthenticated; Suspended if no certificate
-// of the member is valid.
-func (s *Server) checkCertificate(c *Caller, conn *connection) error {
+// a newer one, or with the membership for which it was issued. Errors: Unauthenticated; Suspended if no
+// certificate of the member is valid.
+func (s *Server) checkCertificate(c Caller) error {
 	switch {
 	case c.Certificate.Key == "":
 		return nil
@@ -122,14 +78,8 @@ func (s *Server) checkCertificate(c *Caller, conn *connection) error {
 			Fix("make another on the broker's machine: bourse broker operator FOLDER")
 	}
 	l := s.Exchange.View().Listing(c.Name)
-	if l == nil || l.Member == nil || conn != nil && conn.good.Load() == l.Member {
-		return nil
-	}
-	switch ends := l.Member.CertificateEnds(c.Certificate); {
-	case ends == market.Never && conn != nil:
-		conn.good.Store(l.Member)
-		return nil
-	case s.Exchange.Now() < ends:
+	switch {
+	case l == nil || l.Member == nil || s.Exchange.Now() < l.Member.CertificateEnds(c.Certificate):
 		return nil
 	case l.Member.State == api.MemberRevoked || l.Member.State == api.MemberRemoved:
 		return api.Errorf(api.CodeSuspended, "member %s is %s", c.Name, l.Member.State).Fix("ask the operator")
@@ -142,8 +92,6 @@ func (s *Server) checkCertificate(c *Caller, conn *connection) error {
 
 // EndedCertificates returns the number of calls with a certificate that had ended early.
 func (s *Server) EndedCertificates() int64 { return s.ended.Load() }
-
-func (s *Server) readCertificate(r *http.Request) (Caller, error) { return s.ByState(r.TLS) }
 
 // ByState returns the caller by the certificate of a TLS connection; the zero Caller without one.
 // Errors: Unauthenticated, Suspended.
@@ -160,9 +108,8 @@ func (s *Server) ByState(state *tls.ConnectionState) (Caller, error) {
 		Certificate: market.Certificate{
 			Key: peer.Key.String(), Issued: market.At(peer.Issued), Ours: peer.Ours && peer.Role == tlsid.RoleCluster,
 		}}
-	c.text = c.String()
-	c.Still = func() error { return s.checkCertificate(&c, nil) }
-	return c, s.checkCertificate(&c, nil)
+	c.Still = func() error { return s.checkCertificate(c) }
+	return c, s.checkCertificate(c)
 }
 
 // identified serves the API to the callers that who identifies.
@@ -205,7 +152,11 @@ func (s *Server) Bounded(who func(*http.Request) (Caller, error),
 			r.Body = body
 			defer func() { s.limits.charge(c, r, body.bytes) }()
 		}
-		next.ServeHTTP(w, r.WithContext(&call{r.Context(), c, active}))
+		ctx := context.WithValue(r.Context(), callerKey{}, c)
+		if active != nil {
+			ctx = context.WithValue(ctx, activeCallKey{}, active)
+		}
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
@@ -218,6 +169,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request,
 		return Caller{}, nil, err
 	}
 	c, err = who(r)
+	c.Address = r.RemoteAddr
 	switch {
 	case err != nil:
 		w.Header().Set("Connection", "close") // the next call costs the caller a handshake
@@ -236,15 +188,12 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request,
 		return c, nil, nil
 	}
 	key := callerKeyOf(c, r)
-	if conn := connectionOf(r.Context()); conn != nil && conn.limited != nil && c.Role != "" && !conn.counted.Load() {
-		if !conn.limited.setCaller(key) {
-			refused("connections_of_caller")
-			w.Header().Set("Connection", "close")
-			return tooMuch(api.Errorf(api.CodeTooManyRequests, "%s has %d connections with an active call each",
-				c, s.calls.bounds.PerCaller).
-				Fix("wait for answers before calling again"))
-		}
-		conn.counted.Store(true)
+	if conn := connOf(r.Context()); conn != nil && c.Role != "" && !conn.setCaller(key) {
+		refused("connections_of_caller")
+		w.Header().Set("Connection", "close")
+		return tooMuch(api.Errorf(api.CodeTooManyRequests, "%s has %d connections with an active call each",
+			c, s.calls.bounds.PerCaller).
+			Fix("wait for answers before calling again"))
 	}
 	if active, err = s.calls.begin(r, key); err != nil {
 		return tooMuch(err)

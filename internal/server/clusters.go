@@ -23,7 +23,7 @@ func (s *Server) clusterRoutes() {
 		"/clusters", "List the clusters that the caller may see"), s.listClusters)
 	huma.Register(s.api, operation("get-cluster", http.MethodGet, "/clusters/{cluster}", "Read a cluster"), s.getCluster)
 	huma.Register(s.api, operation("put-card", http.MethodPut, "/clusters/{cluster}/card",
-		"Show a new signed card", noContent, withSource), s.putCard)
+		"Show a new signed card", noContent), s.putCard)
 	huma.Register(s.api, operation("put-advertisement", http.MethodPut, "/clusters/{cluster}/advertisement",
 		"Advertise, whole", noContent, s.allowLargeBody), s.putAdvertisement)
 	huma.Register(s.api, operation("patch-advertisement", http.MethodPatch, "/clusters/{cluster}/advertisement",
@@ -137,9 +137,8 @@ func (s *Server) enroll(ctx context.Context, cluster, signed string) error {
 	if err != nil || card.Cluster != cluster {
 		return err // the caller rejects another cluster's card later
 	}
-	source, _ := ctx.Value(sourceKey{}).(string)
-	_, err = s.Exchange.Do(ctx, market.Enroll{Cluster: cluster, Key: card.Key, Source: source})
-	s.Log.Info("a cluster asks to be admitted", "cluster", cluster, "from", source)
+	_, err = s.Exchange.Do(ctx, market.Enroll{Cluster: cluster, Key: card.Key, Source: c.Address})
+	s.Log.Info("a cluster asks to be admitted", "cluster", cluster, "from", c.Address)
 	return err
 }
 

@@ -22,18 +22,9 @@ const (
 func (s *Server) joinRoutes() {
 	short := func(o *huma.Operation) { o.MaxBodyBytes = maxSignedBody }
 	huma.Register(s.api, operation("join", http.MethodPost, "/join",
-		"Join with a token; needs no certificate", withSource, short), s.join)
+		"Join with a token; needs no certificate", short), s.join)
 	huma.Register(s.api, operation("renew", http.MethodPost, "/renew",
 		"Renew a member's certificate, by its cluster key; needs no certificate", short, unvalidated), s.renew)
-}
-
-type sourceKey struct{}
-
-// withSource gives the handler the address of the caller.
-func withSource(o *huma.Operation) {
-	o.Middlewares = append(o.Middlewares, func(c huma.Context, next func(huma.Context)) {
-		next(huma.WithValue(c, sourceKey{}, c.RemoteAddr()))
-	})
 }
 
 func (s *Server) join(ctx context.Context, in *struct{ Body join.Submission }) (*body[api.Joined], error) {
@@ -45,7 +36,7 @@ func (s *Server) join(ctx context.Context, in *struct{ Body join.Submission }) (
 	if request.Protocol != api.Protocol {
 		return nil, api.OtherProtocol(api.CodeInvalid, "the request to join of "+who.Cluster, request.Protocol)
 	}
-	source, _ := ctx.Value(sourceKey{}).(string)
+	source := CallerOf(ctx).Address
 	out, err := s.Exchange.Do(ctx, market.Join{
 		TokenID: in.Body.TokenID, Hash: join.SecretHash(in.Body.Secret).String(), Cluster: who.Cluster,
 		Key: in.Body.Key.String(), TLSKey: who.TLSKey.String(), Source: source,

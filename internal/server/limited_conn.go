@@ -2,6 +2,7 @@ package server
 
 import (
 	"container/list"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -17,6 +18,8 @@ type limitedConn struct {
 	address  string
 	called   atomic.Bool // it has sent the headers of a call
 	preamble int         // the number of bytes that came before that
+	// certified is the caller by the certificate of the connection, once that was read.
+	certified atomic.Pointer[Caller]
 
 	// The listener's lock guards the rest.
 	caller string // empty: unidentified
@@ -136,6 +139,19 @@ func limitedConnOf(c net.Conn) *limitedConn {
 		c = over.NetConn()
 	}
 	return c.(*limitedConn)
+}
+
+type connKey struct{}
+
+// withConn puts the connection into the context of its calls, for http.Server.ConnContext.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, limitedConnOf(c))
+}
+
+// connOf returns the connection of a call; nil if its listener is not one of [Serve].
+func connOf(ctx context.Context) *limitedConn {
+	n, _ := ctx.Value(connKey{}).(*limitedConn)
+	return n
 }
 
 // setState records whether a connection is idle, for http.Server.ConnState.

@@ -78,10 +78,7 @@ func newServer(h http.Handler, b Bounds) *http.Server {
 	return &http.Server{
 		Handler: endSlowBodies(h, b.orDefault()), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: maxWire, ErrorLog: log.New(httpLog{}, "", 0),
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, connectionKey{}, &connection{limited: limitedConnOf(c)})
-		},
-		ConnState: setState,
+		ConnContext: withConn, ConnState: setState,
 	}
 }
 
