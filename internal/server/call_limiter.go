@@ -14,13 +14,12 @@ import (
 // largeBody is the number of bytes above which a body is large.
 const largeBody = 64 << 10
 
-// callLimiter bounds the active calls and the watches of each caller.
+// callLimiter bounds the active calls of each caller.
 type callLimiter struct {
 	bounds Bounds
 
 	mu      sync.Mutex
 	callers map[string]*callerCalls
-	watches map[string][]*openWatch // by cluster, oldest first
 }
 
 // maxIdleCallers is the number of callers whose semaphores are kept without an active call.
@@ -168,45 +167,3 @@ func Within(ctx, from context.Context) context.Context {
 	}
 	return ctx
 }
-
-// openWatch is one open watch.
-type openWatch struct{ end func() }
-
-// addWatch counts a watch of a cluster until it is removed. If the cluster has too many, the oldest one
-// ends: a cluster whose connections broke without notice reads the newest.
-func (l *callLimiter) addWatch(cluster string, end func()) (remove func()) {
-	w := &openWatch{end}
-	l.mu.Lock()
-	if l.watches == nil {
-		l.watches = map[string][]*openWatch{}
-	}
-	all := append(l.watches[cluster], w)
-	var old *openWatch
-	if len(all) > l.bounds.Watches {
-		old, all = all[0], all[1:]
-	}
-	l.watches[cluster] = all
-	l.mu.Unlock()
-	if old != nil {
-		refused("watches")
-		old.end()
-	}
-	openWatches.Add(1)
-	return func() {
-		openWatches.Add(-1)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		var rest []*openWatch
-		for _, other := range l.watches[cluster] {
-			if other != w {
-				rest = append(rest, other)
-			}
-		}
-		if l.watches[cluster] = rest; len(rest) == 0 {
-			delete(l.watches, cluster)
-		}
-	}
-}
-
-// lastEventTime is the time that an ending watch has to send its last event.
-const lastEventTime = time.Second

@@ -2,13 +2,8 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"math/big"
-	"slices"
-	"sync"
 	"time"
-
-	"k8s.io/utils/lru"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -21,9 +16,6 @@ const (
 	wholeCatalog = "all"
 	// bytesPerEvent is the approximate number of bytes of offers in one event.
 	bytesPerEvent = 256 << 10
-	// rememberSellers is the number of sellers whose encoded events are kept, because a change goes
-	// to many watches at once.
-	rememberSellers = 256
 )
 
 // catalogCursor is the position of one watch in the catalog: one bit per seller, because there are
@@ -52,10 +44,11 @@ func (s *Server) openCatalog(ctx context.Context, cluster string,
 }
 
 // write writes the changes of the catalog, a few sellers at a time.
-func (c *catalogCursor) write(w *exchange.Watch, events *events) error {
+func (c *catalogCursor) write(w *exchange.Watch, events *events) {
 	changes, everything := w.Catalog() // must precede reading the view
 	if c.complete || everything {
-		return c.writeAll(events)
+		c.writeAll(events)
+		return
 	}
 	view, now := c.s.Exchange.View(), c.s.Exchange.Now()
 	if !c.opened {
@@ -63,39 +56,28 @@ func (c *catalogCursor) write(w *exchange.Watch, events *events) error {
 		c.resume(view)
 		for _, change := range changes {
 			if l := view.Listing(change.Seller); l != nil && c.shown.Bit(l.Slot) == 0 {
-				return c.writeAll(events) // the watcher may have its offers from before the restart
+				c.writeAll(events) // the watcher may have its offers from before the restart
+				return
 			}
 		}
-		if err := events.add(api.WatchEvent{Type: api.WatchCatalog}); err != nil {
-			return err
-		}
+		events.add(api.WatchEvent{Type: api.WatchCatalog})
 	}
 	for _, change := range changes {
-		l := view.Listing(change.Seller)
-		if l == nil {
-			continue
-		}
-		if err := c.writeSeller(l, now, change.Lease, events); err != nil {
-			return err
+		if l := view.Listing(change.Seller); l != nil {
+			c.writeSeller(l, now, change.Lease, events)
 		}
 	}
-	return nil
 }
 
-func (c *catalogCursor) writeAll(events *events) error {
+func (c *catalogCursor) writeAll(events *events) {
 	c.complete, c.opened, c.shown = false, true, big.Int{}
-	if err := events.add(api.WatchEvent{Type: api.WatchCatalog, Complete: true}); err != nil {
-		return err
-	}
+	events.add(api.WatchEvent{Type: api.WatchCatalog, Complete: true})
 	view, now := c.s.Exchange.View(), c.s.Exchange.Now()
 	for slot := range view.Len() {
-		if l := view.At(slot); len(l.Offers) > 0 {
-			if err := c.writeSeller(l, now, false, events); err != nil {
-				return err
-			}
+		if l := view.At(slot); len(l.Offers) > 0 && events.err == nil {
+			c.writeSeller(l, now, false, events)
 		}
 	}
-	return nil
 }
 
 // resume assumes that the watch has offers of every seller that is visible to the cluster. So it may
@@ -128,7 +110,7 @@ func (c *catalogCursor) mark(slot int, shown bool) (before bool) {
 
 // writeSeller writes the offers that a seller shows to the cluster. It writes nothing if there are
 // none and the watch has none.
-func (c *catalogCursor) writeSeller(l *market.Listing, now market.Time, lease bool, events *events) error {
+func (c *catalogCursor) writeSeller(l *market.Listing, now market.Time, lease bool, events *events) {
 	card := c.card(c.s.Exchange.View())
 	var shown []*market.Offer
 	for _, o := range l.Offers {
@@ -138,74 +120,28 @@ func (c *catalogCursor) writeSeller(l *market.Listing, now market.Time, lease bo
 	}
 	before := c.mark(l.Slot, len(shown) > 0)
 	if len(shown) == 0 && !before {
-		return nil
+		return
 	}
-	lines, err := c.s.sellers.of(l, shown, lease && before && len(shown) > 0, now)
-	if err != nil {
-		return err
-	}
-	return events.addLines(lines)
+	addSeller(events, l, shown, lease && before && len(shown) > 0, now)
 }
 
-// sellerEvents keeps the encoded events of sellers.
-type sellerEvents struct {
-	once  sync.Once
-	known *lru.Cache
-}
-
-// sellerEvent is an encoded event with its inputs. While they are the same, all watches that see
-// these offers get the same event.
-type sellerEvent struct {
-	listing *market.Listing
-	shown   []*market.Offer
-	lease   bool
-	fresh   bool
-	lines   []byte
-}
-
-func (s *sellerEvents) of(l *market.Listing, shown []*market.Offer, lease bool, now market.Time) ([]byte, error) {
-	s.once.Do(func() { s.known = lru.New(rememberSellers) })
-	next := &sellerEvent{listing: l, shown: shown, lease: lease, fresh: l.Fresh(now)}
-	if found, ok := s.known.Get(l.Cluster); ok {
-		if had := found.(*sellerEvent); had.listing == l && had.lease == lease &&
-			had.fresh == next.fresh && slices.Equal(had.shown, shown) {
-			return had.lines, nil
-		}
-	}
-	var err error
-	if next.lines, err = next.encode(now); err != nil {
-		return nil, err
-	}
-	s.known.Add(l.Cluster, next)
-	return next.lines, nil
-}
-
-// encode returns the seller's events, one per line.
-func (s *sellerEvent) encode(now market.Time) (lines []byte, err error) {
-	l := s.listing
+// addSeller adds the offers that a seller shows, in several events if they are large. With lease it adds
+// only whether the seller's lease is alive.
+func addSeller(events *events, l *market.Listing, shown []*market.Offer, lease bool, now market.Time) {
 	since, _ := silence(l, now)
-	event := api.SellerOffers{Cluster: l.Cluster, Lease: s.lease, Fresh: s.fresh, SilentSince: since}
-	line := func() {
-		var data []byte
-		if data, err = json.Marshal(api.WatchEvent{Type: api.WatchSeller, Seller: &event}); err == nil {
-			lines = append(append(lines, data...), '\n')
-		}
-		event.Offers, event.Part = nil, event.Part+1
+	event := api.SellerOffers{Cluster: l.Cluster, Lease: lease, Fresh: l.Fresh(now), SilentSince: since}
+	if lease {
+		shown = nil
 	}
 	size := 0
-	for _, o := range s.shown {
-		if s.lease {
-			break
-		}
+	for _, o := range shown {
 		if size += 3 * len(o.Document); len(event.Offers) > 0 && size > bytesPerEvent {
-			if line(); err != nil {
-				return nil, err
-			}
+			events.add(api.WatchEvent{Type: api.WatchSeller, Seller: &event})
+			event.Offers, event.Part = nil, event.Part+1
 			size = 3 * len(o.Document)
 		}
 		found := match.FoundOf(match.Offered{Listing: l, Offer: o}, now)
 		event.Offers = append(event.Offers, listing(&found, now, time.Hour))
 	}
-	line()
-	return lines, err
+	events.add(api.WatchEvent{Type: api.WatchSeller, Seller: &event})
 }

@@ -32,60 +32,39 @@ var buffersOfEvents = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 // bounds the memory for a reader.
 const mostHeld = 64 << 10
 
-// events collects the events of one send.
+// events collects the events of one send. After an error it takes no more.
 type events struct {
-	to eventWriter
-	*bytes.Buffer
-	*json.Encoder
+	to      eventWriter
+	buffer  *bytes.Buffer
+	encoder *json.Encoder
+	err     error
 }
 
 // send writes the events that fill adds: at once if they are few.
-func (w eventWriter) send(fill func(*events) error) error {
+func (w eventWriter) send(fill func(*events)) error {
 	b := buffersOfEvents.Get().(*bytes.Buffer)
 	defer buffersOfEvents.Put(b)
 	b.Reset()
-	e := &events{to: w, Buffer: b, Encoder: json.NewEncoder(b)}
-	if err := fill(e); err != nil {
-		return err
-	}
-	return e.flush()
+	e := &events{to: w, buffer: b, encoder: json.NewEncoder(b)}
+	fill(e)
+	e.flush(0)
+	return e.err
 }
 
 // add adds an event.
-func (e *events) add(event api.WatchEvent) error {
-	if err := e.Encode(event); err != nil {
-		return err
+func (e *events) add(event api.WatchEvent) {
+	if e.err == nil {
+		e.err = e.encoder.Encode(event)
 	}
-	return e.flushLong()
+	e.flush(mostHeld)
 }
 
-// addLines adds encoded events.
-func (e *events) addLines(lines []byte) error {
-	for len(lines) > 0 {
-		n := min(len(lines), mostHeld)
-		e.Write(lines[:n])
-		if err := e.flushLong(); err != nil {
-			return err
-		}
-		lines = lines[n:]
+// flush writes the collected events, if there are more bytes than most.
+func (e *events) flush(most int) {
+	if e.err == nil && e.buffer.Len() > most {
+		e.err = e.to.put(e.buffer.Bytes())
+		e.buffer.Reset()
 	}
-	return nil
-}
-
-func (e *events) flushLong() error {
-	if e.Len() < mostHeld {
-		return nil
-	}
-	return e.flush()
-}
-
-// flush writes the collected events.
-func (e *events) flush() error {
-	if e.Len() == 0 {
-		return nil
-	}
-	defer e.Reset()
-	return e.to.put(e.Bytes())
 }
 
 // put writes in pieces. The reader may take stall for each. It writes no piece after the context has ended.

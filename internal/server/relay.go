@@ -25,7 +25,6 @@ type relay struct {
 	bytes    int
 	swept    time.Time // when expired messages were last dropped
 	senders  map[string]*sender
-	inboxes  map[string]map[*inbox]struct{} // open ones, by cluster
 }
 
 // route is the sender and the receiver of a message, and which of them borrows.
@@ -43,14 +42,6 @@ type sender struct {
 	bytes    int
 }
 
-// inbox is the end of the relay at which one watch reads.
-type inbox struct {
-	relay   *relay
-	cluster string
-	wake    func()
-	seen    uint64
-}
-
 const (
 	// maxMessageLife bounds the time until a message expires.
 	maxMessageLife = 15 * time.Minute
@@ -63,49 +54,25 @@ const (
 
 func (l message) bytes() int { return max(len(l.document), smallestMessage) }
 
-func (m *relay) open(cluster string, wake func()) *inbox {
+// after returns the messages to a cluster that came after one with a number, oldest first, and the number of
+// the last one.
+func (m *relay) after(number uint64, cluster string) (documents []string, last uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	b := &inbox{relay: m, cluster: cluster, wake: wake}
-	if m.inboxes == nil {
-		m.inboxes = map[string]map[*inbox]struct{}{}
-	}
-	if m.inboxes[cluster] == nil {
-		m.inboxes[cluster] = map[*inbox]struct{}{}
-	}
-	m.inboxes[cluster][b] = struct{}{}
-	return b
-}
-
-func (b *inbox) close() {
-	b.relay.mu.Lock()
-	defer b.relay.mu.Unlock()
-	delete(b.relay.inboxes[b.cluster], b)
-	if len(b.relay.inboxes[b.cluster]) == 0 {
-		delete(b.relay.inboxes, b.cluster)
-	}
-}
-
-// read appends the messages that arrived since the last read, oldest first.
-func (b *inbox) read(events []api.WatchEvent) []api.WatchEvent {
-	b.relay.mu.Lock()
-	defer b.relay.mu.Unlock()
 	var fresh []message
-	for _, l := range b.relay.messages[b.cluster] {
-		if l.number > b.seen && time.Now().Before(l.expires) {
+	for _, l := range m.messages[cluster] {
+		if l.number > number && time.Now().Before(l.expires) {
 			fresh = append(fresh, l)
 		}
 	}
-	b.seen = b.relay.number
 	slices.SortFunc(fresh, func(a, b message) int { return cmp.Compare(a.number, b.number) })
 	for _, l := range fresh {
-		events = append(events, api.WatchEvent{Type: api.WatchHandshake, Document: l.document})
+		documents = append(documents, l.document)
 	}
-	return events
+	return documents, m.number
 }
 
-// post keeps a message and wakes the receiver's watches. Errors: Unavailable at the bound, if the
-// sender has the most bytes itself.
+// post keeps a message. Errors: Unavailable at the bound, if the sender has the most bytes itself.
 func (m *relay) post(at route, document string, expires time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -133,22 +100,7 @@ func (m *relay) post(at route, document string, expires time.Time) error {
 		m.drop(m.oldest(most))
 	}
 	m.keep(at, next)
-	m.wake(at.to)
 	return nil
-}
-
-// wake wakes the watches of a cluster. The lock is held.
-func (m *relay) wake(cluster string) {
-	for b := range m.inboxes[cluster] {
-		b.wake()
-	}
-}
-
-// sendBookmark lets the watches of a cluster send a bookmark.
-func (m *relay) sendBookmark(cluster string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.wake(cluster)
 }
 
 func (m *relay) keep(at route, l message) {
@@ -243,7 +195,9 @@ func (s *Server) say(ctx context.Context, in *struct {
 	if err := s.checkDeal(ctx, h); err != nil {
 		return nil, err
 	}
-	return nil, s.relay.post(route{h.From, h.To, h.Consumer}, in.Body.Document, h.Expires.Time)
+	err = s.relay.post(route{h.From, h.To, h.Consumer}, in.Body.Document, h.Expires.Time)
+	s.watches.wake(h.To)
+	return nil, err
 }
 
 // checkDeal rejects a message between clusters without a reservation that binds both, so that no

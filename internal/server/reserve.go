@@ -24,7 +24,7 @@ func (s *Server) evaluate(ctx context.Context,
 	}
 	if in.Body.Fits > 0 { // the caller learns at once when asking again may help
 		cluster := l.Cluster // not l, which has the whole advertisement
-		s.Queue.OnGrown(cluster, func() { s.relay.sendBookmark(cluster) })
+		s.Queue.OnGrown(cluster, func() { s.watches.wake(cluster) })
 	}
 	view, now := s.Exchange.View(), s.Exchange.Now()
 	if in.Body.Fits > 0 {

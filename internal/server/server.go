@@ -59,9 +59,9 @@ type Server struct {
 	Options
 	limits  limits
 	calls   callLimiter
+	watches watchLimiter
 	bodies  *semaphore.Weighted // bytes of memory
 	relay   relay
-	sellers sellerEvents
 	lineage string
 	started market.Time
 	handler http.Handler

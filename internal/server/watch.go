@@ -65,12 +65,15 @@ func (s *Server) watch(ctx context.Context, in *struct {
 		}
 		EndCall(ctx) // watches have their own bound
 		defer context.AfterFunc(w.Cut(), func() { time.AfterFunc(lastEventTime, cancel) })()
-		defer s.calls.addWatch(cluster, w.GiveWay)()
-		complete := revision == 0 || lineage != w.Lineage || revision > w.Revision
-		stream{s, newEventWriter(ctx, answer, s.calls.bounds.Stall),
-			caller, w.Lineage, map[string]api.MemberState{}, new(*market.Enabled), catalog}.run(ctx, w, complete)
+		defer s.watches.add(cluster, w, s.calls.bounds.Watches)()
+		t := &stream{s: s, eventWriter: newEventWriter(ctx, answer, s.calls.bounds.Stall),
+			watch: w, caller: caller, told: map[string]api.MemberState{}, catalog: catalog}
+		t.run(ctx, revision == 0 || lineage != w.Lineage || revision > w.Revision)
 	}}, nil
 }
+
+// lastEventTime is the time that an ending watch has to send its last event.
+const lastEventTime = time.Second
 
 // token encodes a lineage and a revision. An empty token is the beginning.
 func token(lineage string, revision uint64) string {
@@ -92,30 +95,28 @@ func parseToken(text string) (lineage string, revision uint64, err error) {
 type stream struct {
 	s *Server
 	eventWriter
+	watch   *exchange.Watch
 	caller  Caller
-	lineage string
 	told    map[string]api.MemberState // the last sent membership of other parties, by cluster
-	chosen  **market.Enabled           // the last sent choice of the caller
+	chosen  *market.Enabled            // the last sent choice of the caller
+	relayed uint64                     // the number of the last handshake message that was sent
 	catalog *catalogCursor             // nil: the watch is without the catalog
 }
 
-func (t stream) run(ctx context.Context, w *exchange.Watch, complete bool) {
-	inbox := t.s.relay.open(t.caller.Name, w.Wake)
-	defer inbox.close()
-	begin := func(events *events) error {
-		*t.chosen = t.choice()
-		return events.add(api.WatchEvent{Type: api.WatchSnapshot, Complete: complete, Providers: providers(*t.chosen)})
-	}
+func (t *stream) run(ctx context.Context, complete bool) {
+	w := t.watch
+	t.chosen = t.choice()
+	opening := &api.WatchEvent{Type: api.WatchSnapshot, Complete: complete, Providers: providers(t.chosen)}
 	changed, last, checked := w.Snapshot, w.Revision, time.Now()
 	quiet := t.s.calls.bounds.Quiet
 	w.Snapshot = nil // a watch lasts for days and must not keep old records
-	for t.tell(w, begin, changed, inbox, last) == nil {
+	for t.tell(opening, changed, last) == nil {
 		next, cancel := context.WithTimeout(ctx, quiet)
 		var revision uint64
 		var err error
 		changed, revision, err = w.Next(next)
 		cancel()
-		begin = nil
+		opening = nil
 		if now := time.Now(); err == nil && now.Sub(checked) > quiet || errors.Is(err, context.DeadlineExceeded) {
 			checked = now
 			if t.caller.Still != nil {
@@ -128,7 +129,7 @@ func (t stream) run(ctx context.Context, w *exchange.Watch, complete bool) {
 		case errors.Is(err, context.DeadlineExceeded):
 			changed = nil
 		case err != nil:
-			_ = t.send(func(events *events) error { return events.add(api.WatchEvent{Type: api.WatchEnd, Error: ended(err)}) })
+			_ = t.send(func(events *events) { events.add(api.WatchEvent{Type: api.WatchEnd, Error: ended(err)}) })
 			return
 		default:
 			last = revision
@@ -144,44 +145,32 @@ func ended(err error) *api.Error {
 	return api.Errorf(api.CodeUnavailable, "%s", err).Fix("watch again with the last token; agents do so by themselves")
 }
 
-// tell writes the opening event, the changed reservations, memberships, handshake messages and catalog
-// changes, and then the bookmark.
-func (t stream) tell(w *exchange.Watch, begin func(*events) error,
-	changed []*market.Reservation, inbox *inbox, revision uint64) error {
-	return t.send(func(events *events) error {
-		if begin != nil {
-			if err := begin(events); err != nil {
-				return err
-			}
+// tell writes the opening event, if there is one, the changed reservations, memberships, handshake messages
+// and catalog changes, and then the bookmark.
+func (t *stream) tell(opening *api.WatchEvent, changed []*market.Reservation, revision uint64) error {
+	return t.send(func(events *events) {
+		if opening != nil {
+			events.add(*opening)
 		}
-		if now := t.choice(); now != *t.chosen {
-			*t.chosen = now
-			if err := events.add(api.WatchEvent{Type: api.WatchChoice, Providers: providers(now)}); err != nil {
-				return err
-			}
+		if now := t.choice(); now != t.chosen {
+			t.chosen = now
+			events.add(api.WatchEvent{Type: api.WatchChoice, Providers: providers(now)})
 		}
-		if err := t.objects(events, changed); err != nil {
-			return err
-		}
-		for _, e := range inbox.read(t.standings(nil, w.ChangedParties())) {
-			if err := events.add(e); err != nil {
-				return err
-			}
-		}
+		t.tellReservations(events, changed)
+		t.tellStandings(events, t.watch.ChangedParties())
+		t.tellHandshakes(events)
 		if t.catalog != nil {
-			if err := t.catalog.write(w, events); err != nil {
-				return err
-			}
+			t.catalog.write(t.watch, events)
 		}
-		return events.add(t.bookmark(revision))
+		events.add(api.WatchEvent{Type: api.WatchBookmark, Token: token(t.watch.Lineage, revision), Grown: t.s.Queue.Grown()})
 	})
 }
 
 // choice returns which providers the caller chose, nil if all may serve it.
-func (t stream) choice() *market.Enabled {
+func (t *stream) choice() *market.Enabled {
 	l := t.s.Exchange.View().Listing(t.caller.Name)
 	if l == nil || l.Member == nil {
-		return *t.chosen
+		return t.chosen
 	}
 	return l.Member.Enabled
 }
@@ -193,26 +182,18 @@ func providers(chosen *market.Enabled) *[]string {
 	return &chosen.Providers
 }
 
-func (t stream) bookmark(revision uint64) api.WatchEvent {
-	return api.WatchEvent{Type: api.WatchBookmark, Token: token(t.lineage, revision), Grown: t.s.Queue.Grown()}
-}
-
-func (t stream) objects(events *events, records []*market.Reservation) error {
+func (t *stream) tellReservations(events *events, records []*market.Reservation) {
 	for _, r := range records {
-		if !r.Concerns(t.caller.Name) {
-			continue
-		}
-		object := t.s.reservation(r, nil, t.caller.Name, t.lineage)
-		if err := events.add(api.WatchEvent{Type: api.WatchReservation, Object: &object}); err != nil {
-			return err
+		if r.Concerns(t.caller.Name) {
+			object := t.s.reservation(r, nil, t.caller.Name, t.watch.Lineage)
+			events.add(api.WatchEvent{Type: api.WatchReservation, Object: &object})
 		}
 	}
-	return nil
 }
 
-// standings appends the memberships of the other parties of the caller's reservations that changed
+// tellStandings writes the memberships of the other parties of the caller's reservations that changed
 // since the last write. It includes clusters that are not visible, because their partners know them.
-func (t stream) standings(events []api.WatchEvent, parties []string) []api.WatchEvent {
+func (t *stream) tellStandings(events *events, parties []string) {
 	view := t.s.Exchange.View()
 	for _, party := range parties {
 		l := view.Listing(party)
@@ -220,8 +201,15 @@ func (t stream) standings(events []api.WatchEvent, parties []string) []api.Watch
 			continue
 		}
 		t.told[party] = l.Member.State
-		events = append(events, api.WatchEvent{Type: api.WatchStanding,
+		events.add(api.WatchEvent{Type: api.WatchStanding,
 			Standing: &api.Standing{Cluster: party, State: l.Member.State}})
 	}
-	return events
+}
+
+func (t *stream) tellHandshakes(events *events) {
+	documents, last := t.s.relay.after(t.relayed, t.caller.Name)
+	t.relayed = last
+	for _, document := range documents {
+		events.add(api.WatchEvent{Type: api.WatchHandshake, Document: document})
+	}
 }
