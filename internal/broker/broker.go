@@ -3,6 +3,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -71,27 +72,15 @@ type Options struct {
 
 // Run runs a broker until ctx ends, its journal fails or another broker takes over.
 func Run(ctx context.Context, o Options) error {
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	if o.Caps.Reservations == 0 {
-		o.Caps.Reservations = DefaultReservations
-	}
-	if o.Caps.Pending == 0 {
-		o.Caps.Pending = DefaultPending
-	}
-	if o.Caps.Bytes == 0 {
-		o.Caps.Bytes = DefaultBytes
-	}
+	o.Log = cmp.Or(o.Log, slog.Default())
+	o.Caps.Reservations = cmp.Or(o.Caps.Reservations, DefaultReservations)
+	o.Caps.Pending = cmp.Or(o.Caps.Pending, DefaultPending)
+	o.Caps.Bytes = cmp.Or(o.Caps.Bytes, DefaultBytes)
 	if o.AuditEvery <= 0 {
 		o.AuditEvery = DefaultAuditEvery
 	}
-	if o.Listen == "" {
-		o.Listen = "127.0.0.1:7443"
-	}
-	if o.Socket == "" {
-		o.Socket = filepath.Join(o.Dir, "broker.sock")
-	}
+	o.Listen = cmp.Or(o.Listen, "127.0.0.1:7443")
+	o.Socket = cmp.Or(o.Socket, filepath.Join(o.Dir, "broker.sock"))
 	if err := o.Prototypes.Locate(); err != nil {
 		return err
 	}
@@ -121,16 +110,16 @@ func lead(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	listener, err := listen(o)
+	at, err := openListeners(o)
 	if err != nil {
 		return err
 	}
-	defer listener.Close()
-	authority, url, err := identify(o, listener.Addr())
+	defer at.close()
+	authority, url, err := identify(o, at.members.Addr())
 	if err != nil {
 		return err
 	}
-	return serve(ctx, o, market, known, authority, url, listener)
+	return serve(ctx, o, market, known, authority, url, at)
 }
 
 // demandCA returns an error rather than make a new CA if members know another: they would reject this
@@ -172,7 +161,7 @@ func identify(o Options, address net.Addr) (*tlsid.Authority, string, error) {
 }
 
 func serve(ctx context.Context, o Options, market *exchange.Exchange,
-	known checkpoint, authority *tlsid.Authority, url string, listener net.Listener) error {
+	known checkpoint, authority *tlsid.Authority, url string, at *listeners) error {
 	group, ctx := errgroup.WithContext(ctx)
 	// The market outlives the listeners, so that calls that have started are answered.
 	marketCtx, stopMarket := context.WithCancel(context.WithoutCancel(ctx))
@@ -189,38 +178,28 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange,
 		stopMarket()
 		return errors.Join(err, group.Wait())
 	}
-	socket, err := server.ListenSocket(o.Socket)
-	if err != nil {
-		stopMarket()
-		return errors.Join(err, group.Wait())
-	}
-	probes, err := listenProbes(o)
-	if err != nil {
-		stopMarket()
-		return errors.Join(err, socket.Close(), group.Wait())
-	}
 	config := authority.ServerConfig()
 	config.NextProtos = []string{"http/1.1"} // calls are small and connections few: one stream each is cheaper
 	group.Go(func() error { return waiting.Run(ctx) })
 	group.Go(func() error { return keepCheckpoint(ctx, o, market) })
 	group.Go(func() error { return giveBack(ctx) })
-	if probes != nil {
-		group.Go(func() error { return observe(ctx, probes, market, s, o) })
+	if at.probes != nil {
+		group.Go(func() error { return observe(ctx, at.probes, market, s, o) })
 	}
 	group.Go(func() error { return o.Prototypes.Run(ctx, s) })
 	members := o.Prototypes.Members(ctx, s)
 	group.Go(func() error {
 		defer stopMarket()
-		var listeners errgroup.Group
-		listeners.Go(func() error { return serveMembers(ctx, listener, config, members, market) })
-		listeners.Go(func() error { return server.Serve(ctx, socket, serveBackup(o, market, s.Operators())) })
-		return listeners.Wait()
+		var serving errgroup.Group
+		serving.Go(func() error { return serveMembers(ctx, at.members, config, members, market) })
+		serving.Go(func() error { return server.Serve(ctx, at.operators, serveBackup(o, market, s.Operators())) })
+		return serving.Wait()
 	})
 	o.Log.Info("broker serves", "url", url, "socket", o.Socket, "revision", market.View().Revision)
 	if o.Ready != nil {
 		o.Ready(url)
 	}
-	err = group.Wait()
+	err := group.Wait()
 	o.Log.Info("broker stopped", "url", url)
 	return err
 }

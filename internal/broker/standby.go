@@ -1,10 +1,8 @@
 package broker
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
-	"net"
 	"net/http"
 
 	"golang.org/x/sync/errgroup"
@@ -42,97 +40,50 @@ func standBy(ctx context.Context, o Options, journal contested) error {
 
 // waitToLead answers all calls with an error while another broker leads.
 func waitToLead(ctx context.Context, o Options, journal contested) (hold func(context.Context) error, err error) {
-	waiting, leads := make(chan struct{}), make(chan struct{})
 	group, waits := errgroup.WithContext(ctx)
-	group.Go(func() (err error) {
-		defer close(leads)
-		hold, err = journal.Lead(waits, func() { close(waiting) })
-		return err
+	standsBy, leads := context.WithCancel(waits)
+	hold, err = journal.Lead(waits, func() {
+		group.Go(func() error { return answerStandby(standsBy, o) })
 	})
-	group.Go(func() error {
-		select {
-		case <-leads:
-			return nil
-		case <-waiting:
-		}
-		answering, stop := context.WithCancel(waits)
-		defer stop()
-		go func() {
-			<-leads
-			stop()
-		}()
-		return answerStandby(answering, o)
-	})
-	err = group.Wait()
-	return hold, err
+	leads()
+	return hold, cmp.Or(group.Wait(), err)
 }
 
 // answerStandby serves at the addresses of a broker until ctx ends.
 func answerStandby(ctx context.Context, o Options) error {
-	listener, err := listen(o)
+	at, err := openListeners(o)
 	if err != nil {
 		return err
 	}
-	defer listener.Close()
+	defer at.close()
 	if err := demandCA(o); err != nil {
 		return err
 	}
-	authority, _, err := identify(o, listener.Addr())
+	authority, _, err := identify(o, at.members.Addr())
 	if err != nil {
 		return err
 	}
-	socket, err := server.ListenSocket(o.Socket)
-	if err != nil {
-		return err
-	}
-	var listeners errgroup.Group
-	listeners.Go(func() error {
-		return server.ServeTLS(ctx, listener, authority.ServerConfig(), http.HandlerFunc(refuseStandby), server.Bounds{})
+	var serving errgroup.Group
+	serving.Go(func() error {
+		return server.ServeTLS(ctx, at.members, authority.ServerConfig(), http.HandlerFunc(refuseStandby), server.Bounds{})
 	})
-	listeners.Go(func() error { return server.Serve(ctx, socket, http.HandlerFunc(refuseStandby)) })
-	probes, err := listenProbes(o)
-	if err != nil {
-		return errors.Join(err, socket.Close(), listener.Close(), listeners.Wait())
-	}
-	if probes != nil {
+	serving.Go(func() error { return server.Serve(ctx, at.operators, http.HandlerFunc(refuseStandby)) })
+	if at.probes != nil {
 		mux := http.NewServeMux()
 		mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("standby\n")) })
 		mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "standby: another broker leads", http.StatusServiceUnavailable)
 		})
-		listeners.Go(func() error { return server.Serve(ctx, probes, mux) })
+		serving.Go(func() error { return server.Serve(ctx, at.probes, mux) })
 	}
-	o.Log.Info("broker stands by: another one leads", "listen", listener.Addr().String(), "socket", o.Socket)
-	return listeners.Wait()
+	o.Log.Info("broker stands by: another one leads", "listen", at.members.Addr().String(), "socket", o.Socket)
+	return serving.Wait()
 }
 
 // refuseStandby answers every call: the caller should try again, here or at the leading broker.
-func refuseStandby(w http.ResponseWriter, _ *http.Request) {
-	refused := api.Errorf(api.CodeUnavailable, "this broker stands by: another one leads").
-		Fix("call the one that leads, or repeat the call when this one does")
-	w.Header().Set("Content-Type", "application/problem+json")
+func refuseStandby(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Retry-After", "1")
 	w.Header().Set("Connection", "close") // so that the next call may reach the leading broker
-	w.WriteHeader(refused.Status)
-	_ = json.NewEncoder(w).Encode(refused)
-}
-
-func listen(o Options) (net.Listener, error) {
-	l, err := net.Listen("tcp", o.Listen)
-	if err != nil {
-		return nil, api.Invalid("--listen", "%s", err).Fix("give a free address of this machine: HOST:PORT")
-	}
-	return l, nil
-}
-
-// listenProbes opens the address of metrics and probes, if there is one.
-func listenProbes(o Options) (net.Listener, error) {
-	if o.MetricsAddress == "" {
-		return nil, nil
-	}
-	l, err := net.Listen("tcp", o.MetricsAddress)
-	if err != nil {
-		return nil, api.Invalid("--metrics-bind-address", "%s", err).Fix("give a free address of this machine: HOST:PORT")
-	}
-	return l, nil
+	server.Refuse(w, r, api.Errorf(api.CodeUnavailable, "this broker stands by: another one leads").
+		Fix("call the one that leads, or repeat the call when this one does"))
 }
