@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -153,97 +154,69 @@ func (m *metrics) audit(ctx context.Context) (wrong int, err error) {
 	return wrong, nil
 }
 
-var (
-	reservations = prometheus.NewDesc("bourse_reservations", "Reservations by state.", []string{"state"}, nil)
-	members      = prometheus.NewDesc("bourse_members", "Member clusters by state.", []string{"state"}, nil)
-	waiting      = prometheus.NewDesc("bourse_queue_waiting", "Requests that wait for capacity.", nil, nil)
-	oldest       = prometheus.NewDesc("bourse_queue_oldest_seconds",
-		"How long the one that waits longest has waited.", nil, nil)
-	fresh      = prometheus.NewDesc("bourse_clusters_fresh", "Clusters whose lease is alive.", nil, nil)
-	overcommit = prometheus.NewDesc("bourse_clusters_overcommitted",
-		"Clusters with more reserved than they have.", nil, nil)
-	imbalance = prometheus.NewDesc("bourse_market_imbalance",
-		"Pools whose reserved amount differs from the same recomputed from all reservations, at the last audit. Must be 0.",
-		nil, nil)
-	auditsTotal = prometheus.NewDesc("bourse_market_audits_total",
-		"Audits of the market: one every --audit-every.", nil, nil)
-	busySeconds = prometheus.NewDesc("bourse_market_busy_seconds",
-		"For how long the market has been at its present step. It answers nobody until that is done.", nil, nil)
-	refused = prometheus.NewDesc("bourse_journal_refused_total",
-		"Batches that the journal refused, so that their orders were tried one by one.", nil, nil)
-	batches    = prometheus.NewDesc("bourse_journal_commits_total", "Commits to the journal.", nil, nil)
-	events     = prometheus.NewDesc("bourse_journal_events_total", "Events in them.", nil, nil)
-	appending  = prometheus.NewDesc("bourse_journal_commit_seconds_total", "Time spent in commits.", nil, nil)
-	remembered = prometheus.NewDesc("bourse_rejected_remembered",
-		"Rejected requests that are remembered in memory.", nil, nil)
-	largest = prometheus.NewDesc("bourse_member_largest_bytes",
-		"About how much memory the reservations of the one member take that has most; --max-bytes bounds it.", nil, nil)
-	early = prometheus.NewDesc("bourse_reservations_forgotten_early_total",
-		"Reservations that were over and forgotten before their time, because of their consumer more was over "+
-			"than is kept.", nil, nil)
-	jumps = prometheus.NewDesc("bourse_clock_jumps_total",
-		"Jumps of the wall clock that were not followed.", nil, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (*metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{reservations, members, waiting, oldest, fresh, overcommit,
-		imbalance, auditsTotal, busySeconds, refused, batches, events, appending, remembered, largest, early, jumps} {
-		out <- d
-	}
-}
+// Describe implements prometheus.Collector. It describes nothing in advance: see Collect.
+func (*metrics) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(out chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v int, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
+	send := func(kind prometheus.ValueType, name, help string, v float64, state ...string) {
+		labels := []string{"state"}[:len(state)]
+		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, labels, nil), kind, v, state...)
 	}
+	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	m.refresh()
 	if s := m.newest.Load(); s != nil {
 		for _, state := range api.States {
-			gauge(reservations, s.byState[state], string(state))
+			send(gauge, "bourse_reservations", "Reservations by state.", float64(s.byState[state]), string(state))
 		}
 		for state, n := range s.standing {
-			gauge(members, n, string(state))
+			send(gauge, "bourse_members", "Member clusters by state.", float64(n), string(state))
 		}
-		gauge(remembered, s.memory.Rejected)
-		gauge(largest, int(s.memory.Largest))
-		out <- prometheus.MustNewConstMetric(early, prometheus.CounterValue, float64(s.memory.Early))
 		longest := time.Duration(0)
 		if s.oldest != 0 {
-			longest = m.market.Now().Go().Sub(s.oldest.Go())
+			longest = m.market.Now().Go().Sub(s.oldest.Go()).Truncate(time.Second)
 		}
-		gauge(waiting, s.waiting)
-		gauge(oldest, int(longest.Seconds()))
+		send(gauge, "bourse_queue_waiting", "Requests that wait for capacity.", float64(s.waiting))
+		send(gauge, "bourse_queue_oldest_seconds", "How long the one that waits longest has waited.", longest.Seconds())
+		send(gauge, "bourse_rejected_remembered",
+			"Rejected requests that are remembered in memory.", float64(s.memory.Rejected))
+		send(gauge, "bourse_member_largest_bytes", "About how much memory the reservations of the one member "+
+			"take that has most; --max-bytes bounds it.", float64(s.memory.Largest))
+		send(counter, "bourse_reservations_forgotten_early_total", "Reservations that were over and forgotten "+
+			"before their time, because of their consumer more was over than is kept.", float64(s.memory.Early))
 	}
 	if wrong := m.audited.Load(); wrong != nil {
-		gauge(imbalance, *wrong)
+		send(gauge, "bourse_market_imbalance", "Pools whose reserved amount differs from the same recomputed "+
+			"from all reservations, at the last audit. Must be 0.", float64(*wrong))
 	}
-	out <- prometheus.MustNewConstMetric(busySeconds, prometheus.GaugeValue, m.market.Busy().Seconds())
+	send(counter, "bourse_market_audits_total",
+		"Audits of the market: one every --audit-every.", float64(m.audits.Load()))
+	fresh, over := m.countClusters()
+	send(gauge, "bourse_clusters_fresh", "Clusters whose lease is alive.", float64(fresh))
+	send(gauge, "bourse_clusters_overcommitted", "Clusters with more reserved than they have.", float64(over))
+	send(gauge, "bourse_market_busy_seconds", "For how long the market has been at its present step. "+
+		"It answers nobody until that is done.", m.market.Busy().Seconds())
+	stats := m.market.Stats()
+	send(counter, "bourse_journal_refused_total",
+		"Batches that the journal refused, so that their orders were tried one by one.", float64(stats.Refused))
+	send(counter, "bourse_journal_commits_total", "Commits to the journal.", float64(stats.Batches))
+	send(counter, "bourse_journal_events_total", "Events in them.", float64(stats.Events))
+	send(counter, "bourse_journal_commit_seconds_total", "Time spent in commits.", stats.Appending.Seconds())
+	send(counter, "bourse_clock_jumps_total",
+		"Jumps of the wall clock that were not followed.", float64(stats.Jumps))
+}
+
+// countClusters returns the number of clusters whose lease is alive, and of those that are overcommitted.
+func (m *metrics) countClusters() (fresh, over int) {
 	view, now := m.market.View(), m.market.Now()
-	alive, over := 0, 0
 	for slot := range view.Len() {
 		l := view.At(slot)
 		if l.Fresh(now) {
-			alive++
+			fresh++
 		}
-		for _, p := range l.Pools {
-			if p.Available.Negative() {
-				over++
-				break
-			}
+		if slices.ContainsFunc(l.Pools, func(p market.PoolListing) bool { return p.Available.Negative() }) {
+			over++
 		}
 	}
-	gauge(fresh, alive)
-	gauge(overcommit, over)
-	stats := m.market.Stats()
-	counter := func(d *prometheus.Desc, v float64) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v)
-	}
-	counter(batches, float64(stats.Batches))
-	counter(events, float64(stats.Events))
-	counter(appending, stats.Appending.Seconds())
-	counter(jumps, float64(stats.Jumps))
-	counter(auditsTotal, float64(m.audits.Load()))
-	counter(refused, float64(stats.Refused))
+	return fresh, over
 }
