@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -20,6 +19,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/atomicfile"
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/server"
 )
 
 // Backup holds everything that a broker must not lose, at one point of its market's history. Its
@@ -69,8 +69,8 @@ func DecodeBackup(data []byte) (b *Backup, state *market.State, err error) {
 	if err := json.Unmarshal(body, b); err != nil {
 		return nil, nil, err
 	}
-	state, err = exchange.Rebuild(func(onSnapshot func(journal.Head, []byte) error,
-		_ func(journal.Record) error) (journal.Head, error) {
+	state, _, err = exchange.Rebuild(context.Background(), func(_ context.Context,
+		onSnapshot func(journal.Head, []byte) error, _ func(journal.Record) error) (journal.Head, error) {
 		return b.Head, onSnapshot(b.Head, b.State)
 	})
 	b.market = state
@@ -102,11 +102,7 @@ func BackupStore(ctx context.Context, dir string, store Store) (*Backup, error) 
 // ReadStore verifies a store and folds it into its market. Errors: NotFound without a journal; those of
 // the store.
 func ReadStore(ctx context.Context, store Store) (state *market.State, head journal.Head, err error) {
-	state, err = exchange.Rebuild(func(onSnapshot func(journal.Head, []byte) error,
-		onRecord func(journal.Record) error) (journal.Head, error) {
-		head, err = store.Read(ctx, onSnapshot, onRecord)
-		return head, err
-	})
+	state, head, err = exchange.Rebuild(ctx, store.Read)
 	return state, head, missing(err)
 }
 
@@ -189,13 +185,11 @@ func serveBackup(o Options, x *exchange.Exchange, operators http.Handler) http.H
 			data, err = backup.Encode()
 		}
 		if err != nil {
-			w.Header().Set("Content-Type", "application/problem+json")
-			w.WriteHeader(http.StatusServiceUnavailable)
-			_ = json.NewEncoder(w).Encode(api.Errorf(api.CodeUnavailable, "no backup: %s", err))
+			server.Refuse(w, r, api.Errorf(api.CodeUnavailable, "no backup: %s", err))
 			return
 		}
 		w.Header().Set("Content-Type", "application/octet-stream")
-		_, _ = io.Copy(w, bytes.NewReader(data))
+		_, _ = w.Write(data)
 	})
 	return mux
 }

@@ -96,10 +96,11 @@ func (b *crowded) end() *market.State {
 func (b *crowded) fold() *market.State {
 	b.t.Helper()
 	j := sqlite.New(filepath.Join(b.dir, broker.JournalFile))
-	return must(exchange.Rebuild(func(onSnapshot func(journal.Head, []byte) error,
-		onRecord func(journal.Record) error) (journal.Head, error) {
-		return j.Read(context.Background(), onSnapshot, onRecord)
-	}))(b.t)
+	state, _, err := exchange.Rebuild(context.Background(), j.Read)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return state
 }
 
 // now has the broker look at its clock, and returns the time.

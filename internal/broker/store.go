@@ -70,12 +70,7 @@ func AcceptLoss(ctx context.Context, store Store) (Resumed, error) {
 	if _, err := store.AcceptLoss(ctx); err != nil {
 		return Resumed{}, missing(err)
 	}
-	var head journal.Head
-	state, err := exchange.Rebuild(func(onSnapshot func(journal.Head, []byte) error,
-		onRecord func(journal.Record) error) (_ journal.Head, err error) {
-		head, err = store.Load(ctx, onSnapshot, onRecord)
-		return head, err
-	})
+	state, head, err := exchange.Rebuild(ctx, store.Load)
 	if err != nil {
 		return Resumed{}, err
 	}

@@ -114,7 +114,6 @@ func Open(ctx context.Context, j journal.Journal, options Options) (*Exchange, e
 func (x *Exchange) load(ctx context.Context) error {
 	snapshot := uint64(0)
 	var loaded tail
-	var head journal.Head
 	var changes []CatalogChange
 	each := func(e market.Event, s *market.State) {
 		for _, change := range changesBy(e, s) {
@@ -122,9 +121,9 @@ func (x *Exchange) load(ctx context.Context) error {
 			changes = append(changes, change)
 		}
 	}
-	state, err := rebuild(x.options.Self, each, func(onSnapshot func(journal.Head, []byte) error,
-		onRecord func(journal.Record) error) (_ journal.Head, err error) {
-		head, err = x.journal.Load(ctx, func(at journal.Head, data []byte) error {
+	state, head, err := rebuild(ctx, x.options.Self, each, func(ctx context.Context,
+		onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error) {
+		return x.journal.Load(ctx, func(at journal.Head, data []byte) error {
 			snapshot, loaded.snapshot = at.Revision, int64(len(data))
 			return onSnapshot(at, data)
 		}, func(r journal.Record) error {
@@ -133,7 +132,6 @@ func (x *Exchange) load(ctx context.Context) error {
 			}
 			return onRecord(r)
 		})
-		return head, err
 	})
 	if err != nil {
 		return err
@@ -149,18 +147,20 @@ func (x *Exchange) load(ctx context.Context) error {
 }
 
 // Replay loads or reads a journal: see [journal.Journal].
-type Replay func(onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error)
+type Replay func(ctx context.Context, onSnapshot func(journal.Head, []byte) error,
+	onRecord func(journal.Record) error) (journal.Head, error)
 
-// Rebuild returns the market of a broker from its journal, without running it. Errors: the journal's.
-func Rebuild(replay Replay) (*market.State, error) {
-	return rebuild("", func(market.Event, *market.State) {}, replay)
+// Rebuild returns the market of a broker and the head of its journal, without running it. Errors: the journal's.
+func Rebuild(ctx context.Context, replay Replay) (*market.State, journal.Head, error) {
+	return rebuild(ctx, "", func(market.Event, *market.State) {}, replay)
 }
 
 // decodedAhead is how many events are decoded ahead of the applied one.
 const decodedAhead = 64
 
 // rebuild calls each with every event after the snapshot, and the state after that event.
-func rebuild(self string, each func(market.Event, *market.State), replay Replay) (*market.State, error) {
+func rebuild(ctx context.Context, self string, each func(market.Event, *market.State),
+	replay Replay) (*market.State, journal.Head, error) {
 	state := market.New(self)
 	read, events := market.NewEventReader(), make(chan market.Event, decodedAhead)
 	var applying errgroup.Group
@@ -171,7 +171,7 @@ func rebuild(self string, each func(market.Event, *market.State), replay Replay)
 		}
 		return nil
 	})
-	head, err := replay(
+	head, err := replay(ctx,
 		func(_ journal.Head, data []byte) error {
 			err := state.Restore(data)
 			state.Resold() // the snapshot is not a change
@@ -189,14 +189,14 @@ func rebuild(self string, each func(market.Event, *market.State), replay Replay)
 		})
 	close(events)
 	_ = applying.Wait()
-	if err != nil {
-		return nil, err
-	}
-	if state.Revision != head.Revision {
-		return nil, fmt.Errorf("journal: its head is at revision %d, but its events lead to %d",
+	if err == nil && state.Revision != head.Revision {
+		err = fmt.Errorf("journal: its head is at revision %d, but its events lead to %d",
 			head.Revision, state.Revision)
 	}
-	return state, nil
+	if err != nil {
+		return nil, journal.Head{}, err
+	}
+	return state, head, nil
 }
 
 // Lineage returns the lineage of the journal, to which revisions belong.
