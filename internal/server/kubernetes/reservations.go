@@ -14,6 +14,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/compat/objects"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
@@ -28,24 +29,12 @@ func (m *memberSession) followMarket(ctx context.Context, state api.MemberState)
 		m.watching = nil
 	case state == api.MemberActive && m.watching == nil:
 		ctx, m.watching = context.WithCancel(ctx)
-		m.all.Go(func() { m.watchMarket(ctx) })
-	}
-}
-
-// watchMarket wakes the session until ctx ends.
-func (m *memberSession) watchMarket(ctx context.Context) {
-	for ctx.Err() == nil {
-		watch, err := m.Server.Exchange.Watch(ctx, m.cluster, "", 0)
-		if err == nil {
-			for err == nil {
+		m.all.Go(func() {
+			m.Server.Exchange.Follow(ctx, m.cluster, func([]*market.Reservation) {
 				m.invalidate()
 				pause(ctx, max(writeEvery, 20*time.Duration(m.took.Load())))
-				_, _, err = watch.Next(ctx)
-			}
-			watch.Close()
-			m.invalidate() // the watch may have ended because the cluster is no longer a member
-		}
-		pause(ctx, time.Second) // do not retry at once
+			})
+		})
 	}
 }
 
@@ -86,51 +75,44 @@ func (m *memberSession) writeReservations(ctx context.Context, state api.MemberS
 	for i := range there.Items {
 		object := &there.Items[i]
 		r, ok := wanted[object.GetName()]
-		if !ok && state == api.MemberActive && m.agent.Answer(ctx, object) {
-			continue
-		}
-		if !ok {
-			if err := client.IgnoreNotFound(m.client.Delete(ctx, object)); err != nil {
-				return err
-			}
-			continue
-		}
 		delete(wanted, object.GetName())
-		if err := m.writeReservation(ctx, object, objects.Draw(r)); err != nil {
+		var err error
+		if ok {
+			err = m.writeReservation(ctx, object, objects.Draw(r))
+		} else if state != api.MemberActive || !m.agent.Answer(ctx, object) {
+			err = client.IgnoreNotFound(m.client.Delete(ctx, object))
+		}
+		if err != nil {
 			return err
 		}
 	}
 	for id, r := range wanted {
 		object := kubernetes.Object(kubernetes.Reservations, m.namespace, id)
-		p := objects.Draw(r)
-		spec, err := content(p.Spec)
-		if err != nil {
-			return err
-		}
-		object.Object["spec"] = spec
-		if err := m.client.Create(ctx, object); apierrors.IsAlreadyExists(err) {
-			continue // the cache will have it soon
-		} else if err != nil {
-			return err
-		}
-		if err := m.write(ctx, object, p.Status); err != nil {
+		if err := m.writeReservation(ctx, object, objects.Draw(r)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// writeReservation corrects the differences of one object.
+// writeReservation makes an object that does not exist yet, or corrects its differences.
 func (m *memberSession) writeReservation(ctx context.Context,
 	object *unstructured.Unstructured, p objects.Projection) error {
 	spec, err := content(p.Spec)
 	if err != nil {
 		return err
 	}
-	if !equality.Semantic.DeepEqual(object.Object["spec"], any(spec)) {
-		after := object.DeepCopy()
-		after.Object["spec"] = spec
-		if err := client.IgnoreNotFound(m.client.Patch(ctx, after, client.MergeFrom(object))); err != nil {
+	if object.GetResourceVersion() == "" {
+		object.Object["spec"] = spec
+		if err := m.client.Create(ctx, object); apierrors.IsAlreadyExists(err) {
+			return nil // the cache will have it soon
+		} else if err != nil {
+			return err
+		}
+	} else if !equality.Semantic.DeepEqual(object.Object["spec"], any(spec)) {
+		before := object.DeepCopy()
+		object.Object["spec"] = spec
+		if err := client.IgnoreNotFound(m.client.Patch(ctx, object, client.MergeFrom(before))); err != nil {
 			return err
 		}
 	}

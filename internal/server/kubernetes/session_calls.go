@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/bourse-dev/bourse/api"
@@ -61,7 +62,7 @@ func (m *memberSession) startCall(ctx context.Context, c kubernetes.Call) *job {
 		j.stream.end()
 		return j
 	}
-	stop := j.stream.until(ctx)
+	stop := context.AfterFunc(ctx, j.stream.close)
 	m.all.Go(func() {
 		defer stop()
 		defer j.stream.end()
@@ -85,11 +86,9 @@ func (m *memberSession) request(ctx context.Context, c kubernetes.Call) (*http.R
 		return nil, api.Invalid("path", "%.80q is not a path of the API", c.Path).
 			Fix("call what is under %s: /openapi.yaml", api.Prefix)
 	}
-	for _, path := range apart {
-		if at.Path == path {
-			return nil, api.Errorf(api.CodeForbidden, "%s is not answered through objects", path).
-				Fix("ask the broker's operator for a kubeconfig: bourse broker kubeconfig %s", m.cluster)
-		}
+	if slices.Contains(apart, at.Path) {
+		return nil, api.Errorf(api.CodeForbidden, "%s is not answered through objects", at.Path).
+			Fix("ask the broker's operator for a kubeconfig: bourse broker kubeconfig %s", m.cluster)
 	}
 	r, err := http.NewRequestWithContext(ctx, c.Method, "http://objects"+at.RequestURI(), strings.NewReader(c.Body))
 	if err != nil {

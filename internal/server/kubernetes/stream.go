@@ -1,7 +1,6 @@
 package kubernetes
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"sync"
@@ -171,9 +170,4 @@ func wholeText(text []byte) int {
 		}
 	}
 	return len(text)
-}
-
-// until closes the stream when ctx ends. Call stop at the end.
-func (s *stream) until(ctx context.Context) (stop func() bool) {
-	return context.AfterFunc(ctx, s.close)
 }
