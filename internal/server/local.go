@@ -10,11 +10,12 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+	"github.com/bourse-dev/bourse/internal/transport"
 )
 
 // Local makes a server for the users of a member cluster. A caller that may connect may do everything.
 // Serve it by For([LocalUser]).
-func Local(broker BrokerAPI, cluster ClusterAPI, rate float64, log *slog.Logger) *Server {
+func Local(broker transport.Broker, cluster ClusterAPI, rate float64, log *slog.Logger) *Server {
 	mux := http.NewServeMux()
 	l := &local{broker, cluster}
 	a := newAPI(mux)
@@ -35,8 +36,8 @@ const wholeLists = 4
 
 // readWhole returns read for a whole list of a broker. Only wholeLists calls read at a time. Errors:
 // TooManyRequests; those of read.
-func readWhole[T any](read lister[BrokerAPI, T]) lister[BrokerAPI, T] {
-	return func(broker BrokerAPI, ctx context.Context) ([]api.Envelope[T], error) {
+func readWhole[T any](read lister[transport.Broker, T]) lister[transport.Broker, T] {
+	return func(broker transport.Broker, ctx context.Context) ([]api.Envelope[T], error) {
 		if err := CountLarge(ctx); err != nil {
 			return nil, err
 		}
@@ -48,7 +49,7 @@ func readWhole[T any](read lister[BrokerAPI, T]) lister[BrokerAPI, T] {
 type lister[Of, T any] = func(of Of, ctx context.Context) ([]api.Envelope[T], error)
 
 type local struct {
-	broker  BrokerAPI
+	broker  transport.Broker
 	cluster ClusterAPI
 }
 
@@ -67,7 +68,7 @@ func (l *local) routes(a huma.API) {
 			return answered(l.cluster.Status(ctx))
 		})
 	paged(a, l.broker, "list-clusters", "/clusters", "List the clusters that this one may see",
-		readWhole(BrokerAPI.Clusters))
+		readWhole(transport.Broker.Clusters))
 	huma.Register(a, operation("get-cluster", http.MethodGet, "/clusters/{cluster}", "Read a cluster"),
 		func(ctx context.Context, in *ClusterPath) (*body[api.Envelope[api.Cluster]], error) {
 			return answered(l.broker.Cluster(ctx, in.Cluster))
@@ -79,7 +80,7 @@ func (l *local) routes(a huma.API) {
 			if err != nil {
 				return nil, err
 			}
-			items, err := readWhole(func(broker BrokerAPI, ctx context.Context) ([]api.Envelope[api.Listing], error) {
+			items, err := readWhole(func(broker transport.Broker, ctx context.Context) ([]api.Envelope[api.Listing], error) {
 				return broker.Catalog(ctx, q)
 			})(l.broker, ctx)
 			return answered(page[api.Listing]{Items: items, whole: true}, err)
@@ -139,7 +140,7 @@ func (l *local) routes(a huma.API) {
 			return answered(l.broker.Fit(ctx, api.EvaluationCreate{Request: r, Fitting: in.Body.Fitting}))
 		})
 	paged(a, l.broker, "list-reservations", "/reservations", "List the reservations of this cluster",
-		readWhole(BrokerAPI.Reservations))
+		readWhole(transport.Broker.Reservations))
 	huma.Register(a, operation("get-reservation", http.MethodGet, "/reservations/{id}", "Read a reservation"),
 		func(ctx context.Context, in *ReservationPath) (*body[api.Envelope[api.Reservation]], error) {
 			return answered(l.broker.Reservation(ctx, in.ID))

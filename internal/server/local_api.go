@@ -6,19 +6,6 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// BrokerAPI is the part of the broker's API that an agent passes on to the users of its cluster.
-type BrokerAPI interface {
-	Clusters(ctx context.Context) ([]api.Envelope[api.Cluster], error)
-	Cluster(ctx context.Context, id string) (api.Envelope[api.Cluster], error)
-	Catalog(ctx context.Context, q api.CatalogQuery) ([]api.Envelope[api.Listing], error)
-	Offer(ctx context.Context, seller, name string) (api.Envelope[api.Listing], error)
-	Evaluate(ctx context.Context, r api.Request) (api.Evaluation, error)
-	// Fit says how much of a request fits where: Fits of the evaluation.
-	Fit(ctx context.Context, r api.EvaluationCreate) (api.Evaluation, error)
-	Reservations(ctx context.Context) ([]api.Envelope[api.Reservation], error)
-	Reservation(ctx context.Context, id string) (api.Envelope[api.Reservation], error)
-}
-
 // ClusterAPI is what users do to the objects of their cluster through its agent. Methods that read one
 // object return NotFound if it does not exist.
 type ClusterAPI interface {

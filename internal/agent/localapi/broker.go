@@ -11,7 +11,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
-	"github.com/bourse-dev/bourse/internal/server"
+	"github.com/bourse-dev/bourse/internal/transport"
 )
 
 // listing is an offer as the catalog shows it.
@@ -34,7 +34,7 @@ type Brokers struct {
 	Clock clock.WithDelayedExecution
 }
 
-var _ server.BrokerAPI = Brokers{}
+var _ transport.Broker = Brokers{}
 
 func (b Brokers) clock() clock.WithDelayedExecution {
 	return cmp.Or[clock.WithDelayedExecution](b.Clock, clock.RealClock{})

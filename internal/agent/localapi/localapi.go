@@ -22,6 +22,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/server"
+	"github.com/bourse-dev/bourse/internal/transport"
 )
 
 // maxRate bounds the calls a second.
@@ -30,7 +31,7 @@ const maxRate = 200
 // Options say what is served, and where.
 type Options struct {
 	Cluster server.ClusterAPI
-	Brokers server.BrokerAPI
+	Brokers transport.Broker
 	// Socket is the path of a unix socket. Empty: none.
 	Socket string
 	// Listen is an address, IP:PORT. Callers there need the token in TokenFile, which is made if
