@@ -143,23 +143,16 @@ type timedBody struct {
 
 // Read implements io.Reader.
 func (b *timedBody) Read(into []byte) (int, error) {
+	_ = b.control.SetReadDeadline(b.until)
 	n, err := b.ReadCloser.Read(into)
-	if isTimeout(err) {
+	switch {
+	case isTimeout(err):
 		refused("slow_bodies")
-	} else if errors.Is(err, io.EOF) {
-		_ = b.control.SetReadDeadline(time.Time{}) // the connection stays open, and net/http waits for its end
-	} else if n > 0 {
-		b.until = b.until.Add(time.Duration(n) * time.Second / pieceSize)
+	case errors.Is(err, io.EOF): // the connection stays open, and net/http waits for its end
+		b.until = time.Time{}
 		_ = b.control.SetReadDeadline(b.until)
+	default:
+		b.until = b.until.Add(time.Duration(n) * time.Second / pieceSize)
 	}
 	return n, err
 }
-
-// ownDeadlines keeps the REST framework from changing the deadlines of [endSlowBodies].
-type ownDeadlines struct{ humaContext }
-
-// SetReadDeadline implements huma.Context.
-func (ownDeadlines) SetReadDeadline(time.Time) error { return nil }
-
-// Unwrap returns the call itself.
-func (c ownDeadlines) Unwrap() huma.Context { return c.humaContext }

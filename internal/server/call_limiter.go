@@ -22,9 +22,6 @@ type callLimiter struct {
 	callers map[string]*callerCalls
 }
 
-// maxIdleCallers is the number of callers whose semaphores are kept without an active call.
-const maxIdleCallers = 1024
-
 // callerCalls are the active calls of one caller.
 type callerCalls struct {
 	users        int
@@ -101,7 +98,7 @@ func acquire(ctx context.Context, of *semaphore.Weighted, atMost time.Duration) 
 func (l *callLimiter) leave(caller string, calls *callerCalls) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if calls.users--; calls.users == 0 && len(l.callers) > maxIdleCallers {
+	if calls.users--; calls.users == 0 {
 		delete(l.callers, caller)
 	}
 }

@@ -63,31 +63,23 @@ func (l *limits) allow(c Caller, r *http.Request) bool {
 // allowRefused reports whether to answer one more refused call of an address. These count apart, so that
 // a cluster that shares an address with a refused caller can still join.
 func (l *limits) allowRefused(r *http.Request) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.now()
-	return l.strangers.limiter("refused "+network(r.RemoteAddr), l.rate*strangers, now).AllowN(now, 1)
+	return l.of(&l.strangers, "refused "+network(r.RemoteAddr), l.rate*strangers).AllowN(l.now(), 1)
 }
 
 // allowRenewal reports whether a cluster key may renew now.
 func (l *limits) allowRenewal(key string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.now()
-	return l.keys.limiter(key, l.rate*strangers, now).AllowN(now, 1)
+	return l.of(&l.keys, key, l.rate*strangers).AllowN(l.now(), 1)
 }
 
 // charge makes a caller pay for the bytes that it sent: its next call must wait longer.
 func (l *limits) charge(c Caller, r *http.Request, bytes int64) {
-	if calls := int(bytes / inOneCall); calls > 0 {
-		l.pay(l.limiter(c, r), calls)
-	}
+	l.pay(l.limiter(c, r), int(bytes/inOneCall))
 }
 
 // chargeWork makes a caller with a certificate pay for the records that the market searched for its call.
 func (l *limits) chargeWork(c Caller, records int) {
-	if calls := records / inOneLook; calls > 0 && c.Role != "" {
-		l.pay(l.limiter(c, nil), calls)
+	if c.Role != "" {
+		l.pay(l.limiter(c, nil), records/inOneLook)
 	}
 }
 
@@ -96,15 +88,20 @@ func (l *limits) pay(limiter *rate.Limiter, calls int) {
 }
 
 func (l *limits) limiter(c Caller, r *http.Request) *rate.Limiter {
+	switch {
+	case c.Role != "":
+		return l.of(&l.members, c.String(), l.rate)
+	case r.URL.Path == renewPath:
+		return l.of(&l.renewals, network(r.RemoteAddr), l.rate)
+	}
+	return l.of(&l.strangers, network(r.RemoteAddr), l.rate*strangers)
+}
+
+// of returns the limiter of one of the callers, which may make so many calls per second.
+func (l *limits) of(all *callers, key string, per float64) *rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.Role != "" {
-		return l.members.limiter(c.String(), l.rate, l.now())
-	}
-	if r.URL.Path == renewPath {
-		return l.renewals.limiter(network(r.RemoteAddr), l.rate, l.now())
-	}
-	return l.strangers.limiter(network(r.RemoteAddr), l.rate*strangers, l.now())
+	return all.limiter(key, per, l.now())
 }
 
 // network returns the key for counting a stranger: its IPv4 address, or the /64 of its IPv6 address, all

@@ -118,9 +118,7 @@ func newAPI(mux *http.ServeMux) huma.API {
 	registry.RegisterTypeAlias(reflect.TypeFor[resource.Quantity](), reflect.TypeFor[quantity]())
 	registry.RegisterTypeAlias(reflect.TypeFor[metav1.Duration](), reflect.TypeFor[duration]())
 	registry.RegisterTypeAlias(reflect.TypeFor[metav1.Time](), reflect.TypeFor[time.Time]())
-	framework := humago.New(mux, config)
-	framework.UseMiddleware(func(c huma.Context, next func(huma.Context)) { next(ownDeadlines{c}) })
-	return framework
+	return humago.New(mux, config)
 }
 
 // Handle adds a route beside those of the API; [CallerOf] returns its caller. Call it before serving.
@@ -164,7 +162,8 @@ func newID(prefix string) string {
 func operation(name, method, path, summary string, more ...func(*huma.Operation)) huma.Operation {
 	o := huma.Operation{
 		OperationID: name, Method: method, Path: api.Prefix + path, Summary: summary,
-		MaxBodyBytes: 64 << 10,
+		MaxBodyBytes:    64 << 10,
+		BodyReadTimeout: -1, // endSlowBodies sets the deadlines
 	}
 	for _, f := range more {
 		f(&o)
