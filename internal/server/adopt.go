@@ -40,11 +40,13 @@ func (s *Server) agreement(ctx context.Context, id, caller string, in api.Agreem
 		return market.Adopt{}, api.Errorf(api.CodeNotFound, "no reservation %.80q of yours", id)
 	}
 	var a api.Assignment
-	if err := s.signedBy(ctx, claimed.Consumer, caller, in, in.Assignment, api.DocumentAssignment, &a); err != nil {
+	if err := s.signedBy(ctx, id, claimed.Consumer, caller, in,
+		in.Assignment, api.DocumentAssignment, &a); err != nil {
 		return market.Adopt{}, unsigned("assignment", err)
 	}
 	var yes api.Acceptance
-	if err := s.signedBy(ctx, claimed.Provider, caller, in, in.Acceptance, api.DocumentAcceptance, &yes); err != nil {
+	if err := s.signedBy(ctx, id, claimed.Provider, caller, in,
+		in.Acceptance, api.DocumentAcceptance, &yes); err != nil {
 		return market.Adopt{}, unsigned("acceptance", err)
 	}
 	if yes.Reservation != id || yes.Generation != a.Generation ||
@@ -75,25 +77,21 @@ func (s *Server) agreement(ctx context.Context, id, caller string, in api.Agreem
 // party vouches for it with its current key, or if this server is the party's own connector and its
 // Ledger has the document in force. A thief of a former key can sign documents with any date, so such a
 // document alone proves nothing. Errors: BadSignature.
-func (s *Server) signedBy(ctx context.Context, party, caller string,
+func (s *Server) signedBy(ctx context.Context, id, party, caller string,
 	in api.Agreement, document, kind string, into any) error {
 	keys := s.keysOf(party)
 	key, err := trust.Verified(document, kind, into, keys...)
 	if err != nil || key == keys[0] {
 		return err
 	}
-	var claimed api.Assignment
-	if err := trust.Claimed(in.Assignment, &claimed); err != nil {
-		return err
-	}
-	if s.InForce != nil && s.InForce(ctx, party, claimed.Reservation, document) {
+	if s.InForce != nil && s.InForce(ctx, party, id, document) {
 		return nil
 	}
 	if party != caller || in.Vouch == "" {
 		return api.Errorf(api.CodeBadSignature,
 			"%s: by a key that cluster %s has given up, and it does not vouch for it", kind, party)
 	}
-	return trust.Vouched(in.Vouch, keys[0], party, claimed.Reservation, in.Assignment)
+	return trust.Vouched(in.Vouch, keys[0], party, id, in.Assignment)
 }
 
 // unsigned is the error for a document that its party did not sign, or that is invalid.

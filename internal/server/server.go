@@ -148,15 +148,7 @@ func (s *Server) Operators() http.Handler {
 }
 
 // newID returns a new random ID that is easy to read out: the prefix and 16 characters a-z, 2-7.
-func newID(prefix string) string {
-	const letters = "abcdefghijklmnopqrstuvwxyz234567"
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: see crypto/rand
-	for i := range b {
-		b[i] = letters[b[i]%32]
-	}
-	return prefix + string(b[:])
-}
+func newID(prefix string) string { return prefix + strings.ToLower(rand.Text()[:16]) }
 
 // operation describes one route. Name is its operation ID.
 func operation(name, method, path, summary string, more ...func(*huma.Operation)) huma.Operation {
