@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -62,22 +63,18 @@ type checkpoint func() (map[string]*market.Measured, error)
 
 // readCheckpoint reads it in the background, while the market is loaded.
 func readCheckpoint(dir string) checkpoint {
-	var all map[string]*market.Measured
-	var err error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		var data []byte
-		if data, err = os.ReadFile(filepath.Join(dir, checkpointFile)); err == nil {
-			err = json.Unmarshal(data, &all)
-		} else if errors.Is(err, os.ErrNotExist) {
-			err = nil
+	read := sync.OnceValues(func() (all map[string]*market.Measured, err error) {
+		data, err := os.ReadFile(filepath.Join(dir, checkpointFile))
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, nil
 		}
-	}()
-	return func() (map[string]*market.Measured, error) {
-		<-done
+		if err == nil {
+			err = json.Unmarshal(data, &all)
+		}
 		return all, err
-	}
+	})
+	go func() { _, _ = read() }()
+	return read
 }
 
 // recall gives the market the saved measurements of its members.

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	gauges "runtime/metrics"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // CollectRarely sets GOGC to 300 until undone, unless the environment sets it. Most of a market's heap is
@@ -46,17 +48,12 @@ func giveBack(ctx context.Context) error {
 	if os.Getenv("GOGC") != "" {
 		return nil
 	}
-	ticker := time.NewTicker(restEvery)
-	defer ticker.Stop()
 	allocated := readHeap().allocated
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-			allocated = lookAtRest(allocated)
-		}
-	}
+	_ = wait.PollUntilContextCancel(ctx, restEvery, false, func(context.Context) (bool, error) {
+		allocated = lookAtRest(allocated)
+		return false, nil
+	})
+	return nil
 }
 
 // lookAtRest returns unneeded memory if the broker is at rest, and returns the bytes allocated until now.

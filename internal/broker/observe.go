@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -128,19 +129,12 @@ func (m *metrics) refresh() {
 
 // keepAuditing audits the market in intervals, until ctx ends. Most of the work is outside the market.
 func (m *metrics) keepAuditing(ctx context.Context, o Options) {
-	ticker := time.NewTicker(o.AuditEvery)
-	defer ticker.Stop()
-	for {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if n, err := m.audit(ctx); err == nil && n > 0 {
 			o.Log.Error("the market's sums differ from the same recomputed from all reservations: this is a bug",
 				"differences", n)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	}, o.AuditEvery)
 }
 
 func (m *metrics) audit(ctx context.Context) (wrong int, err error) {
@@ -161,13 +155,15 @@ func (*metrics) Describe(chan<- *prometheus.Desc) {}
 func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	send := func(kind prometheus.ValueType, name, help string, v float64, state ...string) {
 		labels := []string{"state"}[:len(state)]
-		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, labels, nil), kind, v, state...)
+		desc := prometheus.NewDesc(name, help, labels, nil)
+		out <- prometheus.MustNewConstMetric(desc, kind, v, state...)
 	}
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	m.refresh()
 	if s := m.newest.Load(); s != nil {
 		for _, state := range api.States {
-			send(gauge, "bourse_reservations", "Reservations by state.", float64(s.byState[state]), string(state))
+			send(gauge, "bourse_reservations",
+				"Reservations by state.", float64(s.byState[state]), string(state))
 		}
 		for state, n := range s.standing {
 			send(gauge, "bourse_members", "Member clusters by state.", float64(n), string(state))
@@ -177,36 +173,44 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 			longest = m.market.Now().Go().Sub(s.oldest.Go()).Truncate(time.Second)
 		}
 		send(gauge, "bourse_queue_waiting", "Requests that wait for capacity.", float64(s.waiting))
-		send(gauge, "bourse_queue_oldest_seconds", "How long the one that waits longest has waited.", longest.Seconds())
+		send(gauge, "bourse_queue_oldest_seconds",
+			"How long the one that waits longest has waited.", longest.Seconds())
 		send(gauge, "bourse_rejected_remembered",
 			"Rejected requests that are remembered in memory.", float64(s.memory.Rejected))
-		send(gauge, "bourse_member_largest_bytes", "About how much memory the reservations of the one member "+
-			"take that has most; --max-bytes bounds it.", float64(s.memory.Largest))
-		send(counter, "bourse_reservations_forgotten_early_total", "Reservations that were over and forgotten "+
-			"before their time, because of their consumer more was over than is kept.", float64(s.memory.Early))
+		send(gauge, "bourse_member_largest_bytes",
+			"About how much memory the reservations of the one member take that has most; "+
+				"--max-bytes bounds it.", float64(s.memory.Largest))
+		send(counter, "bourse_reservations_forgotten_early_total",
+			"Reservations that were over and forgotten before their time, because of their "+
+				"consumer more was over than is kept.", float64(s.memory.Early))
 	}
 	if wrong := m.audited.Load(); wrong != nil {
-		send(gauge, "bourse_market_imbalance", "Pools whose reserved amount differs from the same recomputed "+
-			"from all reservations, at the last audit. Must be 0.", float64(*wrong))
+		send(gauge, "bourse_market_imbalance",
+			"Pools whose reserved amount differs from the same recomputed from all reservations, "+
+				"at the last audit. Must be 0.", float64(*wrong))
 	}
 	send(counter, "bourse_market_audits_total",
 		"Audits of the market: one every --audit-every.", float64(m.audits.Load()))
 	fresh, over := m.countClusters()
 	send(gauge, "bourse_clusters_fresh", "Clusters whose lease is alive.", float64(fresh))
-	send(gauge, "bourse_clusters_overcommitted", "Clusters with more reserved than they have.", float64(over))
-	send(gauge, "bourse_market_busy_seconds", "For how long the market has been at its present step. "+
-		"It answers nobody until that is done.", m.market.Busy().Seconds())
+	send(gauge, "bourse_clusters_overcommitted",
+		"Clusters with more reserved than they have.", float64(over))
+	send(gauge, "bourse_market_busy_seconds",
+		"For how long the market has been at its present step. It answers nobody until that is done.",
+		m.market.Busy().Seconds())
 	stats := m.market.Stats()
 	send(counter, "bourse_journal_refused_total",
-		"Batches that the journal refused, so that their orders were tried one by one.", float64(stats.Refused))
+		"Batches that the journal refused, so that their orders were tried one by one.",
+		float64(stats.Refused))
 	send(counter, "bourse_journal_commits_total", "Commits to the journal.", float64(stats.Batches))
 	send(counter, "bourse_journal_events_total", "Events in them.", float64(stats.Events))
-	send(counter, "bourse_journal_commit_seconds_total", "Time spent in commits.", stats.Appending.Seconds())
+	send(counter, "bourse_journal_commit_seconds_total",
+		"Time spent in commits.", stats.Appending.Seconds())
 	send(counter, "bourse_clock_jumps_total",
 		"Jumps of the wall clock that were not followed.", float64(stats.Jumps))
 }
 
-// countClusters returns the number of clusters whose lease is alive, and of those that are overcommitted.
+// countClusters returns how many clusters have a live lease, and how many are overcommitted.
 func (m *metrics) countClusters() (fresh, over int) {
 	view, now := m.market.View(), m.market.Now()
 	for slot := range view.Len() {
@@ -214,9 +218,11 @@ func (m *metrics) countClusters() (fresh, over int) {
 		if l.Fresh(now) {
 			fresh++
 		}
-		if slices.ContainsFunc(l.Pools, func(p market.PoolListing) bool { return p.Available.Negative() }) {
+		if slices.ContainsFunc(l.Pools, isOvercommitted) {
 			over++
 		}
 	}
 	return fresh, over
 }
+
+func isOvercommitted(p market.PoolListing) bool { return p.Available.Negative() }

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -35,9 +36,8 @@ func (f *service) followMembers(ctx context.Context) {
 			}
 		})
 	}
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	for seen := (&market.View{}); ; {
+	seen := &market.View{}
+	wait.UntilWithContext(ctx, func(context.Context) {
 		view := f.Server.Exchange.View()
 		view.Changed(seen, func(slot int) {
 			l := view.At(slot)
@@ -48,12 +48,7 @@ func (f *service) followMembers(ctx context.Context) {
 			f.claims.Add(l.Cluster)
 		})
 		seen = view
-		select {
-		case <-ctx.Done():
-			return
-		case <-look.C:
-		}
-	}
+	}, lookEvery)
 }
 
 // nextClaim makes a namespace for a member without one. The member's session does the rest.
