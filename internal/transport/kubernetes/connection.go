@@ -89,7 +89,7 @@ func (c *call) end() {
 		conn := c.conn
 		conn.mu.Lock()
 		delete(conn.calls, c.id)
-		finished := c.known && (c.latest.Done || c.latest.Lost)
+		finished := c.latest.Done || c.latest.Lost
 		if finished {
 			conn.answered = append(conn.answered, c.id)
 		}
@@ -195,7 +195,7 @@ func (conn *Connection) hear(u *unstructured.Unstructured) {
 	conn.message = status.Message
 	for id, answer := range status.Answers {
 		if c := conn.calls[id]; c != nil {
-			c.latest, c.known = answer, true
+			c.latest = answer
 			c.tell()
 		}
 	}

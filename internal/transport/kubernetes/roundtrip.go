@@ -25,9 +25,8 @@ type call struct {
 	ctx  context.Context
 
 	news   chan struct{} // latest changed
-	latest Answer        // guarded by the connection's lock, as are the next two
-	known  bool
-	cut    error // the reason for which no answers arrive any more
+	latest Answer        // guarded by the connection's lock, as is cut
+	cut    error         // the reason for which no answers arrive any more
 
 	at, said int64 // the bytes that were read, and those that were reported to the broker
 	over     sync.Once
@@ -145,15 +144,14 @@ func (conn *Connection) unanswered(err error) error {
 func (c *call) await(ready func(Answer) bool) (Answer, error) {
 	for {
 		c.conn.mu.Lock()
-		latest, known, cut := c.latest, c.known, c.cut
+		latest, cut := c.latest, c.cut
 		c.conn.mu.Unlock()
-		if known && (latest.Lost || ready(latest)) {
-			if latest.Lost {
-				return latest, io.ErrUnexpectedEOF
-			}
+		switch {
+		case latest.Lost:
+			return latest, io.ErrUnexpectedEOF
+		case ready(latest):
 			return latest, nil
-		}
-		if cut != nil {
+		case cut != nil:
 			return Answer{}, c.conn.explain(cut)
 		}
 		select {
