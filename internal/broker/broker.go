@@ -192,7 +192,8 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange,
 		defer stopMarket()
 		var serving errgroup.Group
 		serving.Go(func() error { return serveMembers(ctx, at.members, config, members, market) })
-		serving.Go(func() error { return server.Serve(ctx, at.operators, serveBackup(o, market, s.Operators())) })
+		operators := serveBackup(o, market, s.Operators())
+		serving.Go(func() error { return server.Serve(ctx, at.operators, operators) })
 		return serving.Wait()
 	})
 	o.Log.Info("broker serves", "url", url, "socket", o.Socket, "revision", market.View().Revision)

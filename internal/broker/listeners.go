@@ -13,7 +13,8 @@ type listeners struct {
 	probes             net.Listener // nil: there are no metrics and probes
 }
 
-// openListeners opens the addresses of a broker. Close them afterwards. Errors: Invalid with the flag.
+// openListeners opens the addresses of a broker. Close them afterwards. Errors: Invalid with the
+// flag.
 func openListeners(o Options) (*listeners, error) {
 	var l listeners
 	var err error

@@ -64,10 +64,11 @@ func answerStandby(ctx context.Context, o Options) error {
 		return err
 	}
 	var serving errgroup.Group
+	refuse := http.HandlerFunc(refuseStandby)
 	serving.Go(func() error {
-		return server.ServeTLS(ctx, at.members, authority.ServerConfig(), http.HandlerFunc(refuseStandby), server.Bounds{})
+		return server.ServeTLS(ctx, at.members, authority.ServerConfig(), refuse, server.Bounds{})
 	})
-	serving.Go(func() error { return server.Serve(ctx, at.operators, http.HandlerFunc(refuseStandby)) })
+	serving.Go(func() error { return server.Serve(ctx, at.operators, refuse) })
 	if at.probes != nil {
 		mux := http.NewServeMux()
 		mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("standby\n")) })
@@ -76,7 +77,8 @@ func answerStandby(ctx context.Context, o Options) error {
 		})
 		serving.Go(func() error { return server.Serve(ctx, at.probes, mux) })
 	}
-	o.Log.Info("broker stands by: another one leads", "listen", at.members.Addr().String(), "socket", o.Socket)
+	o.Log.Info("broker stands by: another one leads",
+		"listen", at.members.Addr().String(), "socket", o.Socket)
 	return serving.Wait()
 }
 

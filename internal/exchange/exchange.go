@@ -122,7 +122,8 @@ func (x *Exchange) load(ctx context.Context) error {
 		}
 	}
 	state, head, err := rebuild(ctx, x.options.Self, each, func(ctx context.Context,
-		onSnapshot func(journal.Head, []byte) error, onRecord func(journal.Record) error) (journal.Head, error) {
+		onSnapshot func(journal.Head, []byte) error,
+		onRecord func(journal.Record) error) (journal.Head, error) {
 		return x.journal.Load(ctx, func(at journal.Head, data []byte) error {
 			snapshot, loaded.snapshot = at.Revision, int64(len(data))
 			return onSnapshot(at, data)
@@ -150,7 +151,8 @@ func (x *Exchange) load(ctx context.Context) error {
 type Replay func(ctx context.Context, onSnapshot func(journal.Head, []byte) error,
 	onRecord func(journal.Record) error) (journal.Head, error)
 
-// Rebuild returns the market of a broker and the head of its journal, without running it. Errors: the journal's.
+// Rebuild returns the market of a broker and the head of its journal, without running it. Errors:
+// the journal's.
 func Rebuild(ctx context.Context, replay Replay) (*market.State, journal.Head, error) {
 	return rebuild(ctx, "", func(market.Event, *market.State) {}, replay)
 }

@@ -45,8 +45,8 @@ func CallerOf(ctx context.Context) Caller {
 	return c
 }
 
-// ByCertificate returns the caller by the certificate of its connection; the zero Caller without one. The
-// certificate of a connection is read once. Errors: Unauthenticated, Suspended.
+// ByCertificate returns the caller by the certificate of its connection; the zero Caller without
+// one. The certificate of a connection is read once. Errors: Unauthenticated, Suspended.
 func (s *Server) ByCertificate(r *http.Request) (Caller, error) {
 	conn := connOf(r.Context())
 	if conn == nil {
@@ -62,9 +62,9 @@ func (s *Server) ByCertificate(r *http.Request) (Caller, error) {
 	return c, err
 }
 
-// checkCertificate checks, also on open connections, that a caller's certificate has not ended early: by
-// a newer one, or with the membership for which it was issued. Errors: Unauthenticated; Suspended if no
-// certificate of the member is valid.
+// checkCertificate checks, also on open connections, that a caller's certificate has not ended
+// early: by a newer one, or with the membership for which it was issued. Errors: Unauthenticated;
+// Suspended if no certificate of the member is valid.
 func (s *Server) checkCertificate(c Caller) error {
 	switch {
 	case c.Certificate.Key == "":
@@ -191,8 +191,8 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request,
 	if conn := connOf(r.Context()); conn != nil && c.Role != "" && !conn.setCaller(key) {
 		refused("connections_of_caller")
 		w.Header().Set("Connection", "close")
-		return tooMuch(api.Errorf(api.CodeTooManyRequests, "%s has %d connections with an active call each",
-			c, s.calls.bounds.PerCaller).
+		return tooMuch(api.Errorf(api.CodeTooManyRequests,
+			"%s has %d connections with an active call each", c, s.calls.bounds.PerCaller).
 			Fix("wait for answers before calling again"))
 	}
 	if active, err = s.calls.begin(r, key); err != nil {

@@ -110,7 +110,8 @@ func (c *catalogCursor) mark(slot int, shown bool) (before bool) {
 
 // writeSeller writes the offers that a seller shows to the cluster. It writes nothing if there are
 // none and the watch has none.
-func (c *catalogCursor) writeSeller(l *market.Listing, now market.Time, lease bool, events *events) {
+func (c *catalogCursor) writeSeller(l *market.Listing,
+	now market.Time, lease bool, events *events) {
 	card := c.card(c.s.Exchange.View())
 	var shown []*market.Offer
 	for _, o := range l.Offers {
@@ -125,11 +126,13 @@ func (c *catalogCursor) writeSeller(l *market.Listing, now market.Time, lease bo
 	addSeller(events, l, shown, lease && before && len(shown) > 0, now)
 }
 
-// addSeller adds the offers that a seller shows, in several events if they are large. With lease it adds
-// only whether the seller's lease is alive.
-func addSeller(events *events, l *market.Listing, shown []*market.Offer, lease bool, now market.Time) {
+// addSeller adds the offers that a seller shows, in several events if they are large. With lease it
+// adds only whether the seller's lease is alive.
+func addSeller(events *events, l *market.Listing,
+	shown []*market.Offer, lease bool, now market.Time) {
 	since, _ := silence(l, now)
-	event := api.SellerOffers{Cluster: l.Cluster, Lease: lease, Fresh: l.Fresh(now), SilentSince: since}
+	event := api.SellerOffers{Cluster: l.Cluster,
+		Lease: lease, Fresh: l.Fresh(now), SilentSince: since}
 	if lease {
 		shown = nil
 	}

@@ -27,8 +27,8 @@ func newConnGroups() *connGroups {
 	return &connGroups{byOwner: map[string]*connGroup{}, bySize: btree.NewG(8, isLarger)}
 }
 
-// isLarger reports whether a group has more connections than another or, if they have as many, whether its
-// oldest one is older.
+// isLarger reports whether a group has more connections than another. Of two groups with as many,
+// the one with the oldest connection is the larger.
 func isLarger(a, b *connGroup) bool {
 	return cmp.Or(cmp.Compare(b.Len(), a.Len()), a.oldest().since.Compare(b.oldest().since),
 		cmp.Compare(a.owner, b.owner)) < 0

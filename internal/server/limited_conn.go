@@ -30,8 +30,8 @@ type limitedConn struct {
 	since  time.Time // when it joined its group
 }
 
-// setCaller records the caller of a connection, during a call. If the caller has too many connections, the
-// one that has been idle longest ends. It returns false if none is idle.
+// setCaller records the caller of a connection, during a call. If the caller has too many
+// connections, the one that has been idle longest ends. It returns false if none is idle.
 func (n *limitedConn) setCaller(caller string) bool {
 	g := n.listener
 	g.mu.Lock()

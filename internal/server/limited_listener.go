@@ -84,8 +84,8 @@ func (g *limitedListener) receiveAll() {
 	}
 }
 
-// Close implements net.Listener. It closes connections without any call, which clients open in advance. A
-// server that shuts down would wait five seconds for each.
+// Close implements net.Listener. It closes connections without any call, which clients open in
+// advance. A server that shuts down would wait five seconds for each.
 func (g *limitedListener) Close() error {
 	g.mu.Lock()
 	defer g.unlock()

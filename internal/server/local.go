@@ -80,9 +80,10 @@ func (l *local) routes(a huma.API) {
 			if err != nil {
 				return nil, err
 			}
-			items, err := readWhole(func(broker transport.Broker, ctx context.Context) ([]api.Envelope[api.Listing], error) {
-				return broker.Catalog(ctx, q)
-			})(l.broker, ctx)
+			search := func(b transport.Broker, ctx context.Context) ([]api.Envelope[api.Listing], error) {
+				return b.Catalog(ctx, q)
+			}
+			items, err := readWhole(search)(l.broker, ctx)
 			return answered(page[api.Listing]{Items: items, whole: true}, err)
 		})
 	huma.Register(a, operation("get-offer", http.MethodGet, "/catalog/{cluster}/{name}", "Read an offer"),

@@ -54,8 +54,8 @@ const (
 
 func (l message) bytes() int { return max(len(l.document), smallestMessage) }
 
-// after returns the messages to a cluster that came after one with a number, oldest first, and the number of
-// the last one.
+// after returns the messages to a cluster that came after the one with a number, oldest first, and
+// the number of the last one.
 func (m *relay) after(number uint64, cluster string) (documents []string, last uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -106,7 +106,8 @@ type stream struct {
 func (t *stream) run(ctx context.Context, complete bool) {
 	w := t.watch
 	t.chosen = t.choice()
-	opening := &api.WatchEvent{Type: api.WatchSnapshot, Complete: complete, Providers: providers(t.chosen)}
+	opening := &api.WatchEvent{Type: api.WatchSnapshot,
+		Complete: complete, Providers: providers(t.chosen)}
 	changed, last, checked := w.Snapshot, w.Revision, time.Now()
 	quiet := t.s.calls.bounds.Quiet
 	w.Snapshot = nil // a watch lasts for days and must not keep old records
@@ -129,7 +130,8 @@ func (t *stream) run(ctx context.Context, complete bool) {
 		case errors.Is(err, context.DeadlineExceeded):
 			changed = nil
 		case err != nil:
-			_ = t.send(func(events *events) { events.add(api.WatchEvent{Type: api.WatchEnd, Error: ended(err)}) })
+			end := api.WatchEvent{Type: api.WatchEnd, Error: ended(err)}
+			_ = t.send(func(events *events) { events.add(end) })
 			return
 		default:
 			last = revision
@@ -145,9 +147,10 @@ func ended(err error) *api.Error {
 	return api.Errorf(api.CodeUnavailable, "%s", err).Fix("watch again with the last token; agents do so by themselves")
 }
 
-// tell writes the opening event, if there is one, the changed reservations, memberships, handshake messages
-// and catalog changes, and then the bookmark.
-func (t *stream) tell(opening *api.WatchEvent, changed []*market.Reservation, revision uint64) error {
+// tell writes the opening event, if there is one, the changed reservations, memberships, handshake
+// messages and catalog changes, and then the bookmark.
+func (t *stream) tell(opening *api.WatchEvent,
+	changed []*market.Reservation, revision uint64) error {
 	return t.send(func(events *events) {
 		if opening != nil {
 			events.add(*opening)
@@ -162,7 +165,8 @@ func (t *stream) tell(opening *api.WatchEvent, changed []*market.Reservation, re
 		if t.catalog != nil {
 			t.catalog.write(t.watch, events)
 		}
-		events.add(api.WatchEvent{Type: api.WatchBookmark, Token: token(t.watch.Lineage, revision), Grown: t.s.Queue.Grown()})
+		events.add(api.WatchEvent{Type: api.WatchBookmark,
+			Token: token(t.watch.Lineage, revision), Grown: t.s.Queue.Grown()})
 	})
 }
 
@@ -191,8 +195,9 @@ func (t *stream) tellReservations(events *events, records []*market.Reservation)
 	}
 }
 
-// tellStandings writes the memberships of the other parties of the caller's reservations that changed
-// since the last write. It includes clusters that are not visible, because their partners know them.
+// tellStandings writes the memberships of the other parties of the caller's reservations that
+// changed since the last write. It includes clusters that are not visible, because their partners
+// know them.
 func (t *stream) tellStandings(events *events, parties []string) {
 	view := t.s.Exchange.View()
 	for _, party := range parties {

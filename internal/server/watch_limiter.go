@@ -13,8 +13,8 @@ type watchLimiter struct {
 	open map[string][]*exchange.Watch // by cluster, oldest first
 }
 
-// add counts a watch of a cluster until it is removed. If the cluster has more than most, the oldest one
-// ends: a cluster whose connections broke without notice reads the newest.
+// add counts a watch of a cluster until it is removed. If the cluster has more than most, its oldest
+// one ends: a cluster whose connections broke without notice reads the newest.
 func (l *watchLimiter) add(cluster string, w *exchange.Watch, most int) (remove func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -36,7 +36,8 @@ func (l *watchLimiter) remove(cluster string, w *exchange.Watch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	openWatches.Add(-1)
-	open := slices.DeleteFunc(l.open[cluster], func(other *exchange.Watch) bool { return other == w })
+	open := slices.DeleteFunc(l.open[cluster],
+		func(other *exchange.Watch) bool { return other == w })
 	if l.open[cluster] = open; len(open) == 0 {
 		delete(l.open, cluster)
 	}

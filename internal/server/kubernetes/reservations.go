@@ -112,7 +112,8 @@ func (m *memberSession) writeReservation(ctx context.Context,
 	} else if !equality.Semantic.DeepEqual(object.Object["spec"], any(spec)) {
 		before := object.DeepCopy()
 		object.Object["spec"] = spec
-		if err := client.IgnoreNotFound(m.client.Patch(ctx, object, client.MergeFrom(before))); err != nil {
+		err := m.client.Patch(ctx, object, client.MergeFrom(before))
+		if client.IgnoreNotFound(err) != nil {
 			return err
 		}
 	}
