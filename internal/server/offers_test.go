@@ -273,7 +273,9 @@ func TestHostileAssignmentsOfAPurchase(t *testing.T) {
 			a.Sale.Units, a.Resources = 6, transporttest.CPU("6")
 			must(w.oslo.Reserve(ctx, "rest", purchase(func(p *api.Purchase) { p.Units = 4 })))(t)
 		}),
-		become("no sale", api.CodeInvalid, "document.sale", func(a *api.Assignment) { a.Sale = nil }),
+		become("no sale", api.CodeInvalid, "document.sale", func(a *api.Assignment) {
+			a.Sale, a.Begins = nil, w.rome.Assignment(bound).Begins
+		}),
 		become("another plan", api.CodeInvalid, "document.sale", func(a *api.Assignment) { a.Sale.Plan = "large" }),
 		become("another offer", api.CodeInvalid, "document.sale", func(a *api.Assignment) { a.Sale.Offer = "SHA256:AAAA" }),
 		become("paid for later", api.CodeInvalid, "document.begins",
