@@ -77,7 +77,7 @@ func New(o Options) *API {
 func (a *API) Config() *rest.Config {
 	return &rest.Config{
 		Host:          "http://kubeapi.invalid", // never dialled
-		Transport:     &transport{api: a},
+		Transport:     a.transport(),
 		ContentConfig: rest.ContentConfig{ContentType: "application/json"},
 		QPS:           -1,
 	}
