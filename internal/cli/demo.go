@@ -9,7 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -161,26 +161,20 @@ func (sh *shell) play(ctx context.Context, f *federation.Federation, still bool)
 		}
 	}
 	fmt.Fprintf(sh.out, demoIntroduction, f.URL, f.Members["milan"].Socket)
-	for _, w := range []*wish{
-		{cpu: "4", memory: "8Gi", where: `region == "eu"`, duration: time.Hour, name: "web"},
-		{gpu: "2", cpu: "8", where: `"NVIDIA-A100-SXM4-80GB" in gpus`, duration: 2 * time.Hour, name: "training"},
-		{cpu: "500", memory: "1Gi", name: "too-much"},
-	} {
-		w.namespace, w.timeout = "default", 10*time.Second
-		fmt.Fprintf(sh.out, "\n$ %s\n", w)
-		quiet := &shell{out: sh.out, progress: sh.out, server: "unix://" + f.Members["rome"].Socket, output: "table"}
-		if err := quiet.reserve(ctx, w); err != nil && ctx.Err() == nil {
-			fmt.Fprintln(sh.out, "error:", err)
-			if e, ok := err.(*api.Error); ok && e.Decision != nil {
-				explain(sh.out, *e.Decision)
-			}
+	for _, args := range demoCommands {
+		fmt.Fprintf(sh.out, "\n$ bourse %s\n", strings.Join(args, " "))
+		for i := range args {
+			args[i] = strings.Trim(args[i], "'")
+		}
+		if err := asRome(ctx, sh.out, sh.out, append(args, "--timeout", "10s")...); err != nil && ctx.Err() == nil {
+			writeError(sh.out, err)
 		}
 	}
 	sh.showBurst(ctx, rome)
 	if !still {
 		f.Live(ctx, time.Second)
 	}
-	return sh.market(ctx, f)
+	return sh.market(ctx)
 }
 
 // showBurst shows rome's VirtualNodePool once pods run at the hub, which it waits for up to 10 seconds.
@@ -192,26 +186,24 @@ func (sh *shell) showBurst(ctx context.Context, rome *client.Client) {
 			continue
 		}
 		fmt.Fprint(sh.out, "\n$ bourse vnp\n")
-		_ = (&shell{out: sh.out, progress: sh.progress, output: "table"}).showVNPs(all)
+		_ = asRome(ctx, sh.out, sh.progress, "vnp")
 		return
 	}
 }
 
-// String returns the command with these flags.
-func (w *wish) String() string {
-	s := "bourse reserve --name " + w.name
-	for _, flag := range [][2]string{{"cpu", w.cpu}, {"memory", w.memory}, {"gpu", w.gpu}} {
-		if flag[1] != "" {
-			s += " --" + flag[0] + " " + flag[1]
-		}
-	}
-	if w.where != "" {
-		s += " --where '" + w.where + "'"
-	}
-	if w.duration != 0 {
-		s += " --for " + w.duration.String()
-	}
-	return s
+// demoCommands are what the demo does as a user of rome.
+var demoCommands = [][]string{
+	{"reserve", "--name", "web", "--cpu", "4", "--memory", "8Gi", "--where", `'region == "eu"'`, "--for", "1h0m0s"},
+	{"reserve", "--name", "training", "--cpu", "8", "--gpu", "2",
+		"--where", `'"NVIDIA-A100-SXM4-80GB" in gpus'`, "--for", "2h0m0s"},
+	{"reserve", "--name", "too-much", "--cpu", "500", "--memory", "1Gi"},
+}
+
+// asRome runs a command as a user of rome.
+func asRome(ctx context.Context, out, progress io.Writer, args ...string) error {
+	root := Root(out, progress)
+	root.SetArgs(append(args, "--server", "unix://"+agentSocket()))
+	return root.ExecuteContext(ctx)
 }
 
 const demoIntroduction = `
@@ -240,24 +232,16 @@ As the admin of milan, or of another cluster in the same way:
 `
 
 // market shows the market until ctx ends: each second on a terminal, else every 15 seconds.
-func (sh *shell) market(ctx context.Context, f *federation.Federation) error {
+func (sh *shell) market(ctx context.Context) error {
 	every, clear := 15*time.Second, ""
 	if onTerminal(sh.out) {
 		every, clear = time.Second, "\x1b[H\x1b[2J"
 	}
 	for {
 		var page bytes.Buffer
-		view := &shell{out: &page, progress: io.Discard, output: "table"}
-		rome := f.Members["rome"].People
-		clusters, err := rome.Clusters(ctx)
-		if err == nil {
-			_ = view.showClusters(clusters)
-		}
+		_ = asRome(ctx, &page, io.Discard, "clusters")
 		fmt.Fprintln(&page)
-		if reservations, err := rome.Reservations(ctx); err == nil {
-			reservations = slices.DeleteFunc(reservations, func(r client.Reservation) bool { return r.Payload.State.Over() })
-			_ = view.showReservations("rome", reservations, nil)
-		}
+		_ = asRome(ctx, &page, io.Discard, "reservations")
 		if ctx.Err() == nil {
 			fmt.Fprintf(sh.out, "%s\nthe market as rome sees it, %s (Ctrl-C ends the demo)\n\n%s",
 				clear, time.Now().Format(time.TimeOnly), page.String())

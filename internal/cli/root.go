@@ -48,14 +48,19 @@ func Main(args []string, out, progress io.Writer) int {
 	if e != nil {
 		e.Field = flagOf(cmd, e.Field)
 	}
-	fmt.Fprintln(progress, "error:", err)
+	writeError(progress, err)
 	if e != nil {
-		if e.Decision != nil {
-			explain(progress, *e.Decision)
-		}
 		return api.Codes[e.Code].Exit
 	}
 	return 1
+}
+
+// writeError writes an error, and the decision that explains it.
+func writeError(out io.Writer, err error) {
+	fmt.Fprintln(out, "error:", err)
+	if e, ok := errors.AsType[*api.Error](err); ok && e.Decision != nil {
+		explain(out, *e.Decision)
+	}
 }
 
 // flagOf returns the flag of a command that sets a field of the API: --max-price for
