@@ -25,7 +25,7 @@ import (
 func (sh *shell) brokerCommand() *cobra.Command {
 	var o broker.Options
 	var log logFlags
-	var caps capFlags
+	var caps api.Caps
 	var place storeFlags
 	var interfaces prototypes.Flags
 	maxBytes := resource.QuantityValue{Quantity: *resource.NewQuantity(broker.DefaultBytes, resource.BinarySI)}
@@ -45,11 +45,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 			}
 			o.Log = logger
 			logKubernetes(logger)
-			most, err := caps.caps()
-			if err != nil {
-				return err
-			}
-			if o.Caps, err = market.CapsOf("--max-", most); err != nil {
+			if o.Caps, err = market.CapsOf("--max-", caps); err != nil {
 				return err
 			}
 			if o.Caps.Bytes = maxBytes.Value(); o.Caps.Bytes < 1 {
@@ -80,7 +76,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	durationVar(f, &o.AuditEvery, "audit-every", broker.DefaultAuditEvery,
 		"how often to recompute the market's sums and compare them (bourse_market_imbalance)")
 	f.Float64Var(&o.Rate, "rate-limit", 500, "how many calls a second one member may make")
-	caps.add(f, broker.DefaultReservations, broker.DefaultPending, "one member")
+	capFlags(f, &caps, broker.DefaultReservations, broker.DefaultPending, "one member")
 	f.Var(&maxBytes, "max-bytes",
 		"about how much of the broker's memory the pending, held and reserved requests of one member may use")
 	interfaces.Add(f)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
@@ -45,7 +44,7 @@ func (sh *shell) buyCommand() *cobra.Command {
 	f := cmd.Flags()
 	durationVar(f, &w.duration, "for", 0, "how long (default "+api.DefaultDuration+")")
 	f.Int64Var(&units, "units", 0, "how many units of the plan (default: the smallest number that it sells)")
-	f.StringVar(&w.maxPrice, "max-price", "", "maximum price of all units together, such as 3EUR/hour")
+	priceVar(f, &w.maxPrice, "max-price", "maximum price of all units together, such as 3EUR/hour")
 	f.StringVar(&w.via, "via", "auto",
 		"where to buy: direct (at the seller's connector), broker, or auto (direct if the connector answers)")
 	w.useFlags(cmd)
@@ -84,14 +83,8 @@ func (sh *shell) purchase(ctx context.Context, c *client.Client, id string, unit
 	r := api.Request{
 		Purchase: &api.Purchase{Seller: l.Payload.Seller, Offer: l.Payload.Name, Plan: plan.Name,
 			Units: units, Digest: l.Payload.Digest},
-		Confirm: w.confirm, Network: api.NetworkMode(w.network),
-	}
-	w.queue(&r)
-	if r.MaxPrice, err = readMaxPrice(w.maxPrice); err != nil {
-		return r, err
-	}
-	if w.duration != 0 {
-		r.Duration = &metav1.Duration{Duration: w.duration}
+		MaxPrice: w.maxPrice, Confirm: w.confirm, Network: api.NetworkMode(w.network),
+		Priority: w.priority, Wait: durationOf(w.wait), Duration: durationOf(w.duration),
 	}
 	duration := api.DurationOf(r.Duration)
 	if units == 0 {

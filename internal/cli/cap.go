@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,57 +12,37 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
 )
 
-// capFlags bound how much a consumer may have.
-type capFlags struct {
-	reservations int64
-	pending      int64
-	priority     int32
-	resources    map[string]string
-}
-
-func (c *capFlags) add(f *pflag.FlagSet, reservations, pending int64, who string) {
-	f.Int64Var(&c.reservations, "max-reservations", reservations,
+// capFlags adds the flags that bound how much a consumer may have.
+func capFlags(f *pflag.FlagSet, c *api.Caps, reservations, pending int64, who string) {
+	f.Int64Var(&c.Reservations, "max-reservations", reservations,
 		"how many reservations "+who+" may have pending, held and reserved")
-	f.Int64Var(&c.pending, "max-pending", pending, "how many requests of "+who+" may wait for capacity at the same time")
-	f.Int32Var(&c.priority, "max-priority", 0, "highest priority for requests of "+who+" (0: no bound)")
-	f.StringToStringVar(&c.resources, "max-resources", nil,
+	f.Int64Var(&c.Pending, "max-pending", pending, "how many requests of "+who+" may wait for capacity at the same time")
+	f.Int32Var(&c.Priority, "max-priority", 0, "highest priority for requests of "+who+" (0: no bound)")
+	amountsVar(f, &c.Resources, "max-resources",
 		"amounts that "+who+" may have pending, held and reserved: NAME=AMOUNT, may be repeated (default: no bound)")
 }
 
-// caps returns the bounds that the flags give. Errors: Invalid with the flag.
-func (c *capFlags) caps() (api.Caps, error) {
-	resources, err := amounts("--max-resources", c.resources)
-	return api.Caps{Reservations: c.reservations, Pending: c.pending, Priority: c.priority, Resources: resources}, err
-}
-
 func (sh *shell) capCommand() *cobra.Command {
-	var flags capFlags
+	var caps api.Caps
 	cmd := &cobra.Command{
 		Use: "cap CLUSTER", Short: "Set how much one member may have pending, held and reserved", Args: cobra.ExactArgs(1),
 		Long: "Cap sets bounds for one member, in place of the bounds for all members (flags of bourse broker). It\n" +
 			"replaces earlier bounds of this member. Without flags the member has the bounds of all members. Existing\n" +
 			"reservations stay.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			caps, err := flags.caps()
-			if err != nil {
-				return err
-			}
-			c, err := sh.operator()
-			if err != nil {
-				return err
-			}
-			m, err := c.SetCaps(cmd.Context(), args[0], caps)
+		RunE: sh.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			m, err := c.SetCaps(ctx, args[0], caps)
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(sh.progress, "%s may have at most: %s\n", m.ID,
 				cmp.Or(capsOf(m.Payload.Caps), "what the broker allows every member"))
 			return sh.showMembers([]api.Envelope[api.Member]{m})
-		},
+		}),
 	}
-	flags.add(cmd.Flags(), 0, 0, "the member")
+	capFlags(cmd.Flags(), &caps, 0, 0, "the member")
 	return cmd
 }
 

@@ -20,7 +20,7 @@ import (
 type listing = api.Envelope[api.Listing]
 
 func (sh *shell) catalogCommand() *cobra.Command {
-	q, sort, most, uptime := api.CatalogQuery{}, "", "", 0.0
+	q, sort, uptime := api.CatalogQuery{}, "", 0.0
 	cmd := &cobra.Command{
 		Use: "catalog [WORD | SELLER/OFFER]", GroupID: "use", Short: "Search what other clusters sell",
 		Long: "Catalog lists the plans that your cluster may buy: the resources of a unit, its price, and how many\n" +
@@ -30,7 +30,7 @@ func (sh *shell) catalogCommand() *cobra.Command {
 		Example: "  bourse catalog\n  bourse catalog --gpu a100 --for 8h --sort price\n" +
 			"  bourse catalog --region eu --uptime 0.999\n  bourse catalog milan/web",
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(sh.person, offerNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) (err error) {
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			switch order := api.CatalogOrder(sort); order {
 			case "name", api.ByName:
 			case api.ByPrice, api.ByRegion, api.ByUptime:
@@ -42,9 +42,6 @@ func (sh *shell) catalogCommand() *cobra.Command {
 				return api.Invalid("--uptime", "%g is not between 0 and 1", uptime).Fix("write 0.999 for 99.9 %%")
 			}
 			q.Uptime = int64(math.Round(uptime * 1e6))
-			if q.MaxPrice, err = readMaxPrice(most); err != nil {
-				return err
-			}
 			if len(args) == 1 {
 				if seller, name, one := strings.Cut(args[0], "/"); one {
 					offer, err := c.Offer(ctx, seller, name)
@@ -70,7 +67,7 @@ func (sh *shell) catalogCommand() *cobra.Command {
 	f.StringVar(&q.SellerGPU, "seller-gpu", "",
 		"only sellers that have a GPU whose name contains this, also plans without a GPU")
 	f.StringVar(&q.Currency, "currency", "", "only plans in this currency, and free plans")
-	f.StringVar(&most, "max-price", "",
+	priceVar(f, &q.MaxPrice, "max-price",
 		"only plans whose smallest purchase costs at most this, such as 3EUR/hour, for the time of --for")
 	f.BoolVar(&q.Available, "available", false, "only plans that are not sold out")
 	f.BoolVar(&q.Hidden, "hidden", false, "also offers of sellers that have been silent for more than a day")

@@ -26,10 +26,7 @@ func (sh *shell) resizeCommand() *cobra.Command {
 		Example: "  bourse resize r-4f2a --cpu 8 --memory 16Gi\n  bourse resize r-7c1d --units 3",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, reservationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			change := api.ReservationChange{Resources: api.Resources{}, Units: units}
-			if err := w.into(change.Resources); err != nil {
-				return err
-			}
+			change := api.ReservationChange{Resources: w.resources, Units: units}
 			if cmd.Flags().Changed("units") && units < 1 {
 				return api.Invalid("--units", "%d units are nothing to buy", units).
 					Fix("name 1 or more; to end the contract: bourse release %s", args[0])

@@ -21,7 +21,6 @@ func resourceName(name string) corev1.ResourceName { return corev1.ResourceName(
 
 func (sh *shell) clustersCommand() *cobra.Command {
 	w := &wish{}
-	var fit map[string]string
 	var pods []string
 	cmd := &cobra.Command{
 		Use: "clusters [CLUSTER]", GroupID: "use", Short: "List the clusters that your cluster may see, and their capacity",
@@ -32,8 +31,8 @@ func (sh *shell) clustersCommand() *cobra.Command {
 		Example: "  bourse clusters --fit cpu=200,memory=800Gi --where 'region == \"eu\"' --pods cpu=8,memory=32Gi",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(sh.person, clusterNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
-			if len(fit) > 0 {
-				return sh.showFits(ctx, c, w, fit, pods)
+			if len(w.resources) > 0 {
+				return sh.showFits(ctx, c, w, pods)
 			}
 			if len(args) == 1 {
 				one, err := c.Cluster(ctx, args[0])
@@ -50,35 +49,26 @@ func (sh *shell) clustersCommand() *cobra.Command {
 		}),
 	}
 	f := cmd.Flags()
-	f.StringToStringVar(&fit, "fit", nil, "list how much of these amounts fits where: NAME=AMOUNT")
+	amountsVar(f, &w.resources, "fit", "list how much of these amounts fits where: NAME=AMOUNT")
 	f.StringArrayVar(&pods, "pods", nil,
 		"with --fit: count the pods with these requests that have room; may be repeated (NAME=AMOUNT,...)")
 	f.StringVar(&w.where, "where", "", "with --fit: CEL expression over the properties of clusters")
 	f.StringVar(&w.pool, "pool", "", "with --fit: pool (default general)")
-	f.StringVar(&w.maxPrice, "max-price", "", "with --fit: also consider clusters that sell it, up to this price")
+	priceVar(f, &w.maxPrice, "max-price", "with --fit: also consider clusters that sell it, up to this price")
 	durationVar(f, &w.duration, "for", 0, "with --fit: for how long (default 24h)")
 	return sh.watchable(cmd)
 }
 
 // showFits shows how much of an amount fits where.
-func (sh *shell) showFits(ctx context.Context, c *client.Client, w *wish, fit map[string]string, pods []string) error {
-	if _, err := amounts("--fit", fit); err != nil {
-		return err
-	}
-	w.resources = fit
+func (sh *shell) showFits(ctx context.Context, c *client.Client, w *wish, pods []string) error {
 	r, err := w.request()
 	if err != nil {
 		return err
 	}
 	ask := api.EvaluationCreate{Request: r, Fitting: api.Fitting{Fits: 8}}
 	for _, shape := range pods {
-		named := map[string]string{}
-		for part := range strings.SplitSeq(shape, ",") {
-			name, value, _ := strings.Cut(part, "=")
-			named[name] = value
-		}
-		pod, err := amounts("--pods", named)
-		if err != nil {
+		var pod api.Resources
+		if err := readAmounts(&pod, "--pods", shape); err != nil {
 			return err
 		}
 		ask.Pods = append(ask.Pods, pod)

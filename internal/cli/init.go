@@ -28,7 +28,7 @@ type start struct {
 	clusterID, token, brokerURL  string
 	withoutLiqo                  bool
 	share                        int
-	caps, hub                    map[string]string
+	caps, hub                    api.Resources
 	visibleTo                    []string
 	allow, connector             string
 	yes, dryRun                  bool
@@ -81,10 +81,10 @@ func (s *start) flags() *pflag.FlagSet {
 	f.IntVar(&s.share, "share", 0,
 		"percentage of the nodes' allocatable resources that others may reserve, 0 to 100; 0: share nothing, and "+
 			"create no SharingPolicy")
-	f.StringToStringVar(&s.hub, "hub", nil,
+	amountsVar(f, &s.hub, "hub",
 		"lend on what this cluster borrows, and none of its own nodes: NAME=AMOUNT of what VirtualNodePool "+
 			"upstream keeps, such as cpu=400,memory=1600Gi")
-	f.StringToStringVar(&s.caps, "cap", nil, "upper bound for a shared resource: NAME=AMOUNT, may be repeated")
+	amountsVar(f, &s.caps, "cap", "upper bound for a shared resource: NAME=AMOUNT, may be repeated")
 	f.StringSliceVar(&s.visibleTo, "visible-to", nil, "clusters that may see this one (default: every member)")
 	f.StringVar(&s.allow, "allow", "",
 		"CEL expression over consumer and request that a reservation must satisfy, such as 'consumer.region == "+
@@ -134,9 +134,6 @@ func (s *start) check() error {
 			return err
 		}
 	}
-	if _, err := s.gathers(); err != nil {
-		return err
-	}
 	policy, err := s.sharing()
 	if err != nil || policy == nil {
 		return err
@@ -164,11 +161,7 @@ func (s *start) sharing() (*api.Sharing, error) {
 		}
 		return nil, nil
 	}
-	pool := api.PoolPolicy{Name: api.GeneralPool, Percentage: new(int32(s.share))}
-	var err error
-	if pool.Caps, err = amounts("--cap", s.caps); err != nil {
-		return nil, err
-	}
+	pool := api.PoolPolicy{Name: api.GeneralPool, Percentage: new(int32(s.share)), Caps: s.caps}
 	return &api.Sharing{Terms: api.Terms{VisibleTo: api.Audience{Clusters: s.visibleTo}, Allow: s.allow},
 		Pools: []api.PoolPolicy{pool}}, nil
 }
@@ -184,26 +177,22 @@ func (s *start) lendsOn() (*api.Sharing, error) {
 		return nil, api.Invalid("--cluster-id", "the ID of a hub has at most %d characters", liqo.MaxHubID).
 			Fix("install Liqo with a shorter clusterID")
 	}
-	policy := &api.Sharing{
+	return &api.Sharing{
 		Terms: api.Terms{VisibleTo: api.Audience{Clusters: s.visibleTo}, Allow: s.allow},
-		Pools: []api.PoolPolicy{{Name: api.GeneralPool, VirtualNodes: &api.VirtualNodes{Selector: api.VirtualNodeSelector{
+		Pools: []api.PoolPolicy{{Name: api.GeneralPool, Caps: s.caps, VirtualNodes: &api.VirtualNodes{Selector: api.VirtualNodeSelector{
 			MatchLabels: map[string]string{api.VirtualNodePoolLabel: install.Upstream}}}}},
-	}
-	var err error
-	policy.Pools[0].Caps, err = amounts("--cap", s.caps)
-	return policy, err
+	}, nil
 }
 
 // gathers makes the VirtualNodePool of a hub, nil if this is none.
-func (s *start) gathers() (*api.VirtualNodePoolSpec, error) {
-	size, err := amounts("--hub", s.hub)
-	if err != nil || len(size) == 0 {
-		return nil, err
+func (s *start) gathers() *api.VirtualNodePoolSpec {
+	if len(s.hub) == 0 {
+		return nil
 	}
 	return &api.VirtualNodePoolSpec{
-		Demand: api.DemandFixed, Min: size, Max: size, Template: api.ReservationTemplate{Relend: true},
+		Demand: api.DemandFixed, Min: s.hub, Max: s.hub, Template: api.ReservationTemplate{Relend: true},
 		Offload: api.PoolOffload{Reflect: &api.Reflect{Secrets: api.ReflectAll}},
-	}, nil
+	}
 }
 
 // installation makes the installation from the answers.
@@ -211,9 +200,8 @@ func (s *start) installation() (install.Installation, error) {
 	if err := s.check(); err != nil {
 		return install.Installation{}, err
 	}
-	i := install.Installation{Namespace: s.namespace, Image: s.image, Join: s.token, Connector: s.connector != ""}
+	i := install.Installation{Namespace: s.namespace, Image: s.image, Join: s.token, Connector: s.connector != "", Gathers: s.gathers()}
 	i.Sharing, _ = s.sharing()
-	i.Gathers, _ = s.gathers()
 	for _, arg := range [][2]string{{"--cluster-id", s.clusterID},
 		{"--broker-url", s.brokerURL}, {"--connector-url", s.connector}} {
 		if arg[1] != "" {

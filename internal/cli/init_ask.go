@@ -84,18 +84,14 @@ func (s *start) answerShare(text string) (err error) {
 }
 
 func (s *start) answerCaps(text string) error {
-	s.caps = nil
-	for _, one := range list(text) {
-		name, amount, ok := strings.Cut(one, "=")
-		if !ok {
-			return api.Invalid("--cap", "%.80q is not NAME=AMOUNT", one).Fix("write cpu=16,memory=64Gi")
-		}
-		if s.caps == nil {
-			s.caps = map[string]string{}
-		}
-		s.caps[name] = amount
+	if s.caps = nil; text == "" {
+		return s.check()
 	}
-	return s.check()
+	err := readAmounts(&s.caps, "--cap", text)
+	if err == errNoPair {
+		return api.Invalid("--cap", "%.80q is not NAME=AMOUNT", text).Fix("write cpu=16,memory=64Gi")
+	}
+	return cmp.Or(err, s.check())
 }
 
 // list splits an answer at its commas.

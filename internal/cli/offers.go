@@ -102,9 +102,7 @@ func (sh *shell) offerCreateCommand() *cobra.Command {
 			if _, err := ownOfferOf(cmd.Context(), c, args[0]); err == nil {
 				return api.Errorf(api.CodeConflict, "offer %s exists", args[0]).Fix("change it: bourse offer edit %s", args[0])
 			}
-			if within != 0 {
-				spec.ApproveWithin = &metav1.Duration{Duration: within}
-			}
+			spec.ApproveWithin = durationOf(within)
 			for _, text := range plans {
 				plan, err := parsePlan(text)
 				if err != nil {

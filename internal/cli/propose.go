@@ -8,41 +8,30 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
-	"github.com/bourse-dev/bourse/internal/money"
 )
 
 type proposal = api.Envelope[api.KnownProposal]
 
 // termFlags are the flags for other terms of a plan.
 type termFlags struct {
-	price, message string
-	units          int64
-	duration       time.Duration
+	api.ProposalTerms
+	duration time.Duration
 }
 
 func (t *termFlags) add(cmd *cobra.Command, otherwise string) {
 	f := cmd.Flags()
-	f.StringVar(&t.price, "price", "", "price of one unit, such as 0.08EUR/hour (default: "+otherwise+")")
-	f.Int64Var(&t.units, "units", 0, "how many units of the plan (default: "+otherwise+")")
+	priceVar(f, &t.Price, "price", "price of one unit, such as 0.08EUR/hour (default: "+otherwise+")")
+	f.Int64Var(&t.Units, "units", 0, "how many units of the plan (default: "+otherwise+")")
 	durationVar(f, &t.duration, "for", 0, "how long (default: "+otherwise+")")
 }
 
-// read returns the terms. Errors: Invalid with the flag.
-func (t *termFlags) read() (terms api.ProposalTerms, err error) {
-	terms.Units, terms.Message = t.units, t.message
-	if t.price != "" {
-		if terms.Price, err = money.Read("--price", t.price); err != nil {
-			return terms, err
-		}
-	}
-	if t.duration != 0 {
-		terms.Duration = &metav1.Duration{Duration: t.duration}
-	}
-	return terms, nil
+// terms returns the terms that the flags name.
+func (t *termFlags) terms() api.ProposalTerms {
+	t.Duration = durationOf(t.duration)
+	return t.ProposalTerms
 }
 
 func (sh *shell) proposeCommand() *cobra.Command {
@@ -62,14 +51,8 @@ func (sh *shell) proposeCommand() *cobra.Command {
 				return api.Invalid("PLAN", "%q does not name a plan", args[0]).
 					Fix("write SELLER/OFFER/PLAN, as bourse catalog prints it")
 			}
-			terms, err := t.read()
-			if err != nil {
-				return err
-			}
-			p := api.ProposalCreate{Seller: parts[0], Offer: parts[1], Plan: parts[2], ProposalTerms: terms}
-			if within != 0 {
-				p.Within = &metav1.Duration{Duration: within}
-			}
+			p := api.ProposalCreate{Seller: parts[0], Offer: parts[1], Plan: parts[2], ProposalTerms: t.terms(),
+				Within: durationOf(within)}
 			sent, err := c.Propose(ctx, p)
 			if err != nil {
 				return err
@@ -82,7 +65,7 @@ func (sh *shell) proposeCommand() *cobra.Command {
 	}
 	t.add(cmd, "the plan's")
 	cmd.Flags().Lookup("for").Usage = "how long (default " + api.DefaultDuration + ")"
-	cmd.Flags().StringVar(&t.message, "message", "", "text that the seller reads, at most 256 characters")
+	cmd.Flags().StringVar(&t.Message, "message", "", "text that the seller reads, at most 256 characters")
 	durationVar(cmd.Flags(), &within, "within", 0, "how long the seller may take to answer, at most 168h (default 72h)")
 	return cmd
 }
@@ -164,12 +147,12 @@ func (sh *shell) counterCommand() *cobra.Command {
 		Long:    "As bourse accept, with the terms that you name. What you do not name is as proposed.",
 		Example: "  bourse counter p-3f9a11c02b7d4e55 --price 0.09EUR/hour",
 	}, func(id string) (api.ProposalAnswer, error) {
-		terms, err := t.read()
-		if err == nil && terms == (api.ProposalTerms{}) {
-			err = api.Errorf(api.CodeInvalid, "the command names no other terms").
+		terms := t.terms()
+		if terms == (api.ProposalTerms{}) {
+			return api.ProposalAnswer{}, api.Errorf(api.CodeInvalid, "the command names no other terms").
 				Fix("name --price, --units or --for; or accept it: bourse accept %s", id)
 		}
-		return api.ProposalAnswer{ProposalTerms: terms}, err
+		return api.ProposalAnswer{ProposalTerms: terms}, nil
 	})
 	t.add(cmd, "as proposed")
 	return cmd

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -31,11 +30,21 @@ func (sh *shell) reserveCommand() *cobra.Command {
 			"  bourse reserve --cpu 64 --wait 2h --priority 10\n" +
 			"  bourse reserve --cpu 300 --split 3",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return sh.reserve(cmd.Context(), w) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := w.request()
+			if err != nil {
+				return err
+			}
+			c, err := sh.person()
+			if err != nil {
+				return err
+			}
+			return sh.place(cmd.Context(), c, w, r)
+		},
 	}
 	f := cmd.Flags()
 	w.amountFlags(f)
-	f.StringToStringVar(&w.podShape, "pod-shape", nil,
+	amountsVar(f, &w.podShape, "pod-shape",
 		"largest pod that will run there, such as cpu=4,memory=16Gi; one node must have that much free")
 	durationVar(f, &w.duration, "for", 0, "how long the reservation lasts (default "+api.DefaultDuration+")")
 	f.StringVar(&w.pool, "pool", "", "pool of the provider (default "+api.GeneralPool+")")
@@ -49,41 +58,13 @@ func (sh *shell) reserveCommand() *cobra.Command {
 	f.BoolVar(&w.aggregated, "aggregated", false, "also consider hubs, which lend on what they borrow")
 	f.BoolVar(&w.relend, "relend", false, "lend on what is reserved: this cluster is a hub")
 	f.StringVar(&w.strategy, "strategy", "", "how to choose: balance (default), pack, reliable, or with --max-price cheap")
-	f.StringVar(&w.maxPrice, "max-price", "",
+	priceVar(f, &w.maxPrice, "max-price",
 		"also consider providers that lend only by offers, up to this price for all of it, such as 3EUR/hour "+
 			"(default: do not buy)")
 	f.Int32Var(&w.split, "split", 0,
 		"largest number of clusters, with equal parts; all parts are reserved or none (default: one cluster)")
 	w.useFlags(cmd)
 	return cmd
-}
-
-// asked is the amount of one resource in one flag.
-type asked struct{ flag, resource, amount string }
-
-func (w *wish) amounts() (out []asked) {
-	for _, a := range []asked{{"--cpu", "cpu", w.cpu}, {"--memory", "memory", w.memory},
-		{"--gpu", "nvidia.com/gpu", w.gpu}} {
-		if a.amount != "" {
-			out = append(out, a)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(w.resources)) {
-		out = append(out, asked{"--resource " + name, name, w.resources[name]})
-	}
-	return out
-}
-
-func (sh *shell) reserve(ctx context.Context, w *wish) error {
-	r, err := w.request()
-	if err != nil {
-		return err
-	}
-	c, err := sh.person()
-	if err != nil {
-		return err
-	}
-	return sh.place(ctx, c, w, r)
 }
 
 // place creates the ResourceRequest of a request, and follows it.

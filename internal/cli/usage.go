@@ -117,6 +117,9 @@ func badFlag(cmd *cobra.Command, err error) error {
 	if words := cmd.Flags().Args(); !cmd.HasParent() && len(words) > 0 { // the flag of a command that is spelled wrong
 		return noSuchCommand(cmd, words[0], words[1:]...)
 	}
+	if ours, ok := errors.AsType[*api.Error](err); ok {
+		return ours
+	}
 	e := api.Errorf(api.CodeInvalid, "%s", err)
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		e = api.Invalid("--"+bad.GetFlag().Name, "%q is not %s", bad.GetValue(), kindOf(bad.GetFlag()))

@@ -1,30 +1,24 @@
 package cli
 
 import (
-	"maps"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/money"
 )
 
 // wish holds the flags of reserve.
 type wish struct {
-	cpu, memory, gpu              string
-	resources, properties         map[string]string
-	reflect, podShape             map[string]string
+	resources, podShape           api.Resources
+	properties, reflect           map[string]string
+	maxPrice                      *api.Price
 	duration                      time.Duration
 	pool, where, target, strategy string
 	aggregated, relend            bool
-	network, maxPrice, data       string
+	network, data                 string
 	exclude, prefer, offload      []string
 	namespace, name, broker, via  string
 	confirm, dryRun, noWait       bool
@@ -60,10 +54,10 @@ func (w *wish) useFlags(cmd *cobra.Command) {
 
 // amountFlags adds the flags for amounts.
 func (w *wish) amountFlags(f *pflag.FlagSet) {
-	f.StringVar(&w.cpu, "cpu", "", "CPUs, such as 4 or 500m")
-	f.StringVar(&w.memory, "memory", "", "memory, such as 8Gi")
-	f.StringVar(&w.gpu, "gpu", "", "NVIDIA GPUs (nvidia.com/gpu)")
-	f.StringToStringVar(&w.resources, "resource", nil, "any resource: NAME=AMOUNT, may be repeated")
+	amountVar(f, &w.resources, "cpu", "cpu", "CPUs, such as 4 or 500m")
+	amountVar(f, &w.resources, "memory", "memory", "memory, such as 8Gi")
+	amountVar(f, &w.resources, "gpu", "nvidia.com/gpu", "NVIDIA GPUs (nvidia.com/gpu)")
+	amountsVar(f, &w.resources, "resource", "any resource: NAME=AMOUNT, may be repeated")
 }
 
 // waitFlags adds the flags for how long to wait for an answer.
@@ -76,93 +70,15 @@ func (w *wish) waitFlags(f *pflag.FlagSet) {
 // request makes a request from the flags. Errors: Invalid with the flag.
 func (w *wish) request() (api.Request, error) {
 	r := api.Request{
-		Resources: api.Resources{}, Pool: w.pool, Where: w.where, Properties: w.properties, Target: w.target,
+		Resources: w.resources, PodShape: w.podShape, MaxPrice: w.maxPrice, Pool: w.pool, Where: w.where, Properties: w.properties, Target: w.target,
 		Exclude: w.exclude, Prefer: w.prefer, Strategy: api.Strategy(w.strategy), Confirm: w.confirm,
-		Aggregated: w.aggregated, Relend: w.relend,
-		Network: api.NetworkMode(w.network), Split: w.split,
-	}
-	if w.duration != 0 {
-		r.Duration = &metav1.Duration{Duration: w.duration}
-	}
-	w.queue(&r)
-	if err := w.into(r.Resources); err != nil {
-		return r, err
-	}
-	var err error
-	if r.MaxPrice, err = readMaxPrice(w.maxPrice); err != nil {
-		return r, err
-	}
-	if r.PodShape, err = amounts("--pod-shape", w.podShape); err != nil {
-		return r, err
+		Aggregated: w.aggregated, Relend: w.relend, Priority: w.priority, Wait: durationOf(w.wait),
+		Network: api.NetworkMode(w.network), Split: w.split, Duration: durationOf(w.duration),
 	}
 	if len(r.Resources) == 0 {
 		return r, api.Invalid("--cpu", "nothing is asked for").Fix("give an amount: --cpu 4 --memory 8Gi")
 	}
 	return r, nil
-}
-
-// queue sets how long a request waits, and its priority.
-func (w *wish) queue(r *api.Request) {
-	if r.Priority = w.priority; w.wait != 0 {
-		r.Wait = &metav1.Duration{Duration: w.wait}
-	}
-}
-
-// readMaxPrice reads --max-price. It is nil if the flag is empty. Errors: Invalid with the flag.
-func readMaxPrice(text string) (*api.Price, error) {
-	if text == "" {
-		return nil, nil
-	}
-	return money.Read("--max-price", text)
-}
-
-// amounts reads the resources of a flag, by name. It is nil if there are none. Errors: Invalid with the flag.
-func amounts(flag string, texts map[string]string) (api.Resources, error) {
-	var out api.Resources
-	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		q, err := readAmount(flag, name, name+"=", texts[name])
-		if err != nil {
-			return nil, err
-		}
-		if out == nil {
-			out = api.Resources{}
-		}
-		out[resourceName(name)] = q
-	}
-	return out, nil
-}
-
-// readAmount reads the amount of one resource. Errors: Invalid with the flag, also for less than
-// 1Mi of memory or storage: its unit is missing. label stands before the amount in the error.
-func readAmount(flag, name, label, text string) (resource.Quantity, error) {
-	q, err := resource.ParseQuantity(text)
-	if err != nil || q.Sign() < 0 {
-		e := api.Invalid(flag, "%s%q is not an amount", label, text)
-		number := strings.TrimRightFunc(text, unicode.IsLetter)
-		unit := strings.ToUpper(text[len(number):])
-		if unit = strings.TrimSuffix(strings.TrimSuffix(unit, "B"), "I"); len(unit) == 1 && strings.Contains("KMGTP", unit) {
-			return q, e.Fix("write %s%si", number, unit)
-		}
-		return q, e.Fix("write amounts as Kubernetes does: 4, 500m, 8Gi")
-	}
-	inBytes := name == "memory" || name == "ephemeral-storage" || strings.HasSuffix(name, "storage")
-	if inBytes && q.Sign() > 0 && q.Value() < 1<<20 {
-		return q, api.Invalid(flag, "%s%q is %s bytes", label, text, q.String()).
-			Fix("did you mean %sGi?", strings.TrimRightFunc(text, unicode.IsLetter))
-	}
-	return q, nil
-}
-
-// into adds the amounts of the flags to all. Errors: Invalid with the flag.
-func (w *wish) into(all api.Resources) error {
-	for _, ask := range w.amounts() {
-		q, err := readAmount(ask.flag, ask.resource, "", ask.amount)
-		if err != nil {
-			return err
-		}
-		all[resourceName(ask.resource)] = q
-	}
-	return nil
 }
 
 // offloading makes the Offload from the flags. It is nil if no namespace is named.

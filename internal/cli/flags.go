@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"errors"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/money"
+)
+
+// parsed is the value of a flag that set parses. The flag has no default.
+type parsed struct {
+	kind string // as help shows it
+	set  func(text string) error
+}
+
+func (p parsed) Set(text string) error { return p.set(text) }
+func (p parsed) Type() string          { return p.kind }
+func (p parsed) String() string        { return "" }
+
+// amountVar adds a flag for the amount of one resource.
+func amountVar(f *pflag.FlagSet, to *api.Resources, name, resource, usage string) {
+	f.Var(parsed{"string", func(text string) error {
+		if text == "" {
+			return nil
+		}
+		return putAmount(to, "--"+name, resource, "", text)
+	}}, name, usage)
+}
+
+// amountsVar adds a flag for amounts by resource: NAME=AMOUNT,...
+func amountsVar(f *pflag.FlagSet, to *api.Resources, name, usage string) {
+	f.Var(parsed{"stringToString", func(text string) error { return readAmounts(to, "--"+name, text) }}, name, usage)
+}
+
+// errNoPair is the error of a text that is not NAME=VALUE.
+var errNoPair = errors.New("it is not NAME=VALUE")
+
+// readAmounts reads NAME=AMOUNT,... into to. Errors: Invalid with the flag; errNoPair.
+func readAmounts(to *api.Resources, flag, text string) error {
+	for pair := range strings.SplitSeq(text, ",") {
+		name, amount, ok := strings.Cut(strings.TrimSpace(pair), "=")
+		if !ok {
+			return errNoPair
+		}
+		field, label := flag, name+"="
+		if flag == "--resource" {
+			field, label = flag+" "+name, ""
+		}
+		if err := putAmount(to, field, name, label, amount); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func putAmount(to *api.Resources, flag, name, label, text string) error {
+	q, err := readAmount(flag, name, label, text)
+	if err != nil {
+		return err
+	}
+	if *to == nil {
+		*to = api.Resources{}
+	}
+	(*to)[resourceName(name)] = q
+	return nil
+}
+
+// readAmount reads the amount of one resource. Errors: Invalid with the flag, also for less than
+// 1Mi of memory or storage: its unit is missing. label stands before the amount in the error.
+func readAmount(flag, name, label, text string) (resource.Quantity, error) {
+	q, err := resource.ParseQuantity(text)
+	if err != nil || q.Sign() < 0 {
+		e := api.Invalid(flag, "%s%q is not an amount", label, text)
+		number := strings.TrimRightFunc(text, unicode.IsLetter)
+		unit := strings.ToUpper(text[len(number):])
+		if unit = strings.TrimSuffix(strings.TrimSuffix(unit, "B"), "I"); len(unit) == 1 && strings.Contains("KMGTP", unit) {
+			return q, e.Fix("write %s%si", number, unit)
+		}
+		return q, e.Fix("write amounts as Kubernetes does: 4, 500m, 8Gi")
+	}
+	inBytes := name == "memory" || strings.HasSuffix(name, "storage")
+	if inBytes && q.Sign() > 0 && q.Value() < 1<<20 {
+		return q, api.Invalid(flag, "%s%q is %s bytes", label, text, q.String()).
+			Fix("did you mean %sGi?", strings.TrimRightFunc(text, unicode.IsLetter))
+	}
+	return q, nil
+}
+
+// priceVar adds a flag for a price, such as 3EUR/hour.
+func priceVar(f *pflag.FlagSet, to **api.Price, name, usage string) {
+	f.Var(parsed{"string", func(text string) (err error) {
+		if *to = nil; text != "" {
+			*to, err = money.Read("--"+name, text)
+		}
+		return err
+	}}, name, usage)
+}
+
+// durationVar adds a flag for a duration. Unlike that of pflag it takes days: 1d, 1d12h.
+func durationVar(f *pflag.FlagSet, p *time.Duration, name string, value time.Duration, usage string) {
+	*p = value
+	f.Var((*durationValue)(p), name, usage)
+}
+
+// durationOf returns the duration of a flag for a payload. It is nil for 0.
+func durationOf(d time.Duration) *metav1.Duration {
+	if d == 0 {
+		return nil
+	}
+	return &metav1.Duration{Duration: d}
+}
+
+type durationValue time.Duration
+
+func (d *durationValue) Set(text string) (err error) {
+	*(*time.Duration)(d), err = parseTime(text)
+	return err
+}
+
+func (d *durationValue) Type() string { return "duration" }
+
+func (d *durationValue) String() string {
+	if *d == 0 {
+		return "" // pflag prints no default
+	}
+	return time.Duration(*d).String()
+}
+
+var days = regexp.MustCompile(`^(-?\d{1,5})d`)
+
+// parseTime reads a duration such as 1h30m, 7d or 1d12h.
+func parseTime(text string) (time.Duration, error) {
+	found := days.FindStringSubmatch(text)
+	if found == nil {
+		return time.ParseDuration(text)
+	}
+	n, err := strconv.ParseInt(found[1], 10, 64)
+	whole := time.Duration(n) * 24 * time.Hour
+	if rest := text[len(found[0]):]; err == nil && rest != "" {
+		var more time.Duration
+		more, err = time.ParseDuration(rest)
+		whole += more
+	}
+	return whole, err
+}
