@@ -7,13 +7,12 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
-	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/agent/install"
 	"github.com/bourse-dev/bourse/internal/liqo/plan"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -54,18 +53,23 @@ func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, r api.Re
 	if err != nil {
 		return err
 	}
-	if size, err := boughtSize(ctx, c, r, e.Decision.Top[0]); err != nil || size != nil {
-		return cmp.Or(err, sh.objects(w, r, size, status.Cluster, e.Decision.Top[0].Cluster))
+	size, err := boughtSize(ctx, c, r, e.Decision.Top[0])
+	if err != nil {
+		return err
 	}
-	part, err := market.ParseRequest("resources", r.Resources)
-	if n := int64(e.Decision.Parts); err == nil && n > 1 {
+	n := int64(e.Decision.Parts)
+	switch part, err := market.ParseRequest("resources", r.Resources); {
+	case size != nil:
+	case err == nil && n > 1:
 		fmt.Fprintf(sh.out, "the request has %d parts; these are the objects of the first one:\n", n)
 		for i := range part {
 			part[i].Value = (part[i].Value + n - 1) / n
 		}
-		return sh.objects(w, r, part.Resources(), status.Cluster, e.Decision.Top[0].Cluster)
+		size = part.Resources()
+	default:
+		size = r.Resources
 	}
-	return sh.objects(w, r, r.Resources, status.Cluster, e.Decision.Top[0].Cluster)
+	return sh.objects(w, r, size, status.Cluster, e.Decision.Top[0].Cluster)
 }
 
 // boughtSize returns the resources that a request would buy. It is nil if the request buys nothing.
@@ -107,67 +111,50 @@ func points(ppm int64) string { return fmt.Sprintf("%.1f", float64(ppm)/10_000) 
 func (sh *shell) objects(w *wish, r api.Request, part api.Resources, consumer, provider string) error {
 	pool := cmp.Or(r.Pool, api.GeneralPool)
 	until := time.Now().Add(api.DurationOf(r.Duration)).UTC().Truncate(time.Second)
-	name := cmp.Or(w.name, "request-<random>")
 	instruction := api.Instruction{
 		Reservation: "<reservation>", Generation: 1, Consumer: consumer, Provider: provider, Pool: pool,
 		Slice: market.SliceName(consumer, provider, pool), Resources: part, Until: metav1.NewTime(until),
-	}
-	type meta struct {
-		Name      string `json:"name"`
-		Namespace string `json:"namespace"`
-	}
-	type object struct {
-		APIVersion string `json:"apiVersion"`
-		Kind       string `json:"kind"`
-		Metadata   meta   `json:"metadata"`
-		Spec       any    `json:"spec"`
-	}
-	version := api.Group + "/" + api.Version
-	for _, o := range []struct {
-		where string
-		object
-	}{
-		{"in " + consumer + " (yours)", object{version, "ResourceRequest", meta{name, w.namespace}, r}},
-		{"in " + consumer + " (yours), by your agent",
-			object{version, "ReservationInstruction", meta{"<reservation>", w.namespace}, instruction}},
-		{"in " + provider + ", by its agent, if its gate accepts",
-			object{version, "ProviderInstruction", meta{"<reservation>", api.Namespace}, instruction}},
-	} {
-		data, err := yaml.Marshal(o.object)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(sh.out, "---\n# %s\n%s", o.where, data)
 	}
 	offload, err := w.offloading()
 	if err != nil {
 		return err
 	}
-	return sh.liqoObjects(plan.Reservation{
+	at := metav1.ObjectMeta{Name: "<reservation>", Namespace: w.namespace}
+	there := metav1.ObjectMeta{Name: "<reservation>", Namespace: api.Namespace}
+	steps := []plan.Step{
+		{Cluster: consumer + " (yours)", Object: &api.ResourceRequest{
+			ObjectMeta: metav1.ObjectMeta{Name: cmp.Or(w.name, "request-<random>"), Namespace: w.namespace},
+			Spec:       api.ResourceRequestSpec{Request: r}}},
+		{Cluster: consumer + " (yours)", By: ", by your agent",
+			Object: &api.ReservationInstruction{ObjectMeta: at, Spec: instruction}},
+		{Cluster: provider, By: ", by its agent, if its gate accepts",
+			Object: &api.ProviderInstruction{ObjectMeta: there, Spec: instruction}},
+	}
+	for _, step := range plan.Objects(plan.Reservation{
 		Consumer: consumer, Provider: provider, Slice: instruction.Slice,
 		Resources: part, Offload: offload, Network: r.Network,
-	})
-}
-
-// liqoObjects prints the Liqo objects that both agents would create if both clusters have Liqo.
-func (sh *shell) liqoObjects(r plan.Reservation) error {
-	scheme := scheme.New()
-	for _, step := range plan.Objects(r) {
-		kind, err := apiutil.GVKForObject(step.Object, scheme)
-		if err != nil {
+	}) {
+		step.By = ", " + step.By + ", if both clusters have Liqo"
+		steps = append(steps, step)
+	}
+	for _, step := range steps {
+		if err := sh.writeObject(step.Object, fmt.Sprintf("# in %s%s\n", step.Cluster, step.By)); err != nil {
 			return err
 		}
-		step.Object.GetObjectKind().SetGroupVersionKind(kind)
-		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(step.Object)
-		if err != nil {
-			return err
-		}
-		delete(fields, "status")
-		data, err := yaml.Marshal(fields)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(sh.out, "---\n# in %s, %s, if both clusters have Liqo\n%s", step.Cluster, step.By, data)
 	}
 	return nil
+}
+
+// writeObject prints an object as a user applies it, below a comment.
+func (sh *shell) writeObject(o kube.Object, comment string) error {
+	fields, err := install.Manifest(o)
+	if err != nil {
+		return err
+	}
+	data, err := yaml.Marshal(fields.Object)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(sh.out, "---\n%s%s", comment, data)
+	return err
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/install"
@@ -179,8 +178,8 @@ func (s *start) lendsOn() (*api.Sharing, error) {
 	}
 	return &api.Sharing{
 		Terms: api.Terms{VisibleTo: api.Audience{Clusters: s.visibleTo}, Allow: s.allow},
-		Pools: []api.PoolPolicy{{Name: api.GeneralPool, Caps: s.caps, VirtualNodes: &api.VirtualNodes{Selector: api.VirtualNodeSelector{
-			MatchLabels: map[string]string{api.VirtualNodePoolLabel: install.Upstream}}}}},
+		Pools: []api.PoolPolicy{{Name: api.GeneralPool, Caps: s.caps, VirtualNodes: &api.VirtualNodes{
+			Selector: api.VirtualNodeSelector{MatchLabels: map[string]string{api.VirtualNodePoolLabel: install.Upstream}}}}},
 	}, nil
 }
 
@@ -200,7 +199,8 @@ func (s *start) installation() (install.Installation, error) {
 	if err := s.check(); err != nil {
 		return install.Installation{}, err
 	}
-	i := install.Installation{Namespace: s.namespace, Image: s.image, Join: s.token, Connector: s.connector != "", Gathers: s.gathers()}
+	i := install.Installation{Namespace: s.namespace, Image: s.image, Join: s.token,
+		Connector: s.connector != "", Gathers: s.gathers()}
 	i.Sharing, _ = s.sharing()
 	for _, arg := range [][2]string{{"--cluster-id", s.clusterID},
 		{"--broker-url", s.brokerURL}, {"--connector-url", s.connector}} {
@@ -235,15 +235,9 @@ func (sh *shell) start(ctx context.Context, s *start, agreed func(string) bool) 
 	}
 	if !s.yes {
 		for _, o := range i.Objects() {
-			fields, err := install.Manifest(o)
-			if err != nil {
+			if err := sh.writeObject(o, ""); err != nil {
 				return err
 			}
-			data, err := yaml.Marshal(fields.Object)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(sh.out, "---\n%s", data)
 		}
 	}
 	switch {
