@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,27 +20,20 @@ func (sh *shell) approvalsCommand() *cobra.Command {
 		Short: "List the requests of other clusters that wait for your approval", Args: cobra.NoArgs,
 		Long: "An offer or the SharingPolicy can require approval by an admin (approveWithin). A request for it is held\n" +
 			"and waits here.",
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, _ []string) error {
-			items, err := c.Approvals(ctx)
-			if err != nil {
-				return err
-			}
-			return show(sh, items, "Nothing waits for your approval.", []column[api.Approval]{
-				{"RESERVATION", false, func(w waiting) string { return w.ID }},
-				{"CONSUMER", false, func(w waiting) string { return w.Payload.Consumer }},
-				{"PLAN", false, func(w waiting) string { return soldAs(w.Payload) }},
-				{"UNITS", false, func(w waiting) string {
-					if w.Payload.Units == 0 {
-						return ""
-					}
-					return strconv.FormatInt(w.Payload.Units, 10)
-				}},
-				{"RESOURCES", false, func(w waiting) string { return sizes(w.Payload.Resources) }},
-				{"ENDS IN", false, func(w waiting) string { return until(w.Payload.Until) }},
-				{"ANSWER WITHIN", false, func(w waiting) string { return until(w.Payload.By) }},
-				{"POOL", true, func(w waiting) string { return w.Payload.Pool }},
-			})
-		}),
+		RunE: sh.asUser(listed((*client.Client).Approvals, sh.showApprovals)),
+	})
+}
+
+func (sh *shell) showApprovals(items []waiting) error {
+	return show(sh, items, "Nothing waits for your approval.", []column[api.Approval]{
+		{"RESERVATION", false, func(w waiting) string { return w.ID }},
+		{"CONSUMER", false, func(w waiting) string { return w.Payload.Consumer }},
+		{"PLAN", false, func(w waiting) string { return soldAs(w.Payload) }},
+		{"UNITS", false, func(w waiting) string { return number(w.Payload.Units) }},
+		{"RESOURCES", false, func(w waiting) string { return sizes(w.Payload.Resources) }},
+		{"ENDS IN", false, func(w waiting) string { return until(w.Payload.Until) }},
+		{"ANSWER WITHIN", false, func(w waiting) string { return until(w.Payload.By) }},
+		{"POOL", true, func(w waiting) string { return w.Payload.Pool }},
 	})
 }
 

@@ -107,19 +107,23 @@ func (sh *shell) stepCommand(step, short, question string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: step + " CLUSTER", Short: short, Args: cobra.ExactArgs(1),
 		ValidArgsFunction: sh.complete(sh.operator, memberNames),
+		RunE: sh.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
+			if question != "" {
+				if err := sh.ask(ctx, fmt.Sprintf(question, args[0])); err != nil {
+					return err
+				}
+			}
+			m, err := c.SetMember(ctx, args[0], step)
+			if err != nil {
+				return err
+			}
+			return sh.showMembers([]api.Envelope[api.Member]{m})
+		}),
 	}
-	run := func(ctx context.Context, c *client.Client, args []string) error {
-		m, err := c.SetMember(ctx, args[0], step)
-		if err != nil {
-			return err
-		}
-		return sh.showMembers([]api.Envelope[api.Member]{m})
+	if question != "" {
+		sh.asksFirst(cmd)
 	}
-	if question == "" {
-		cmd.RunE = sh.asOperator(run)
-		return cmd
-	}
-	return sh.askFirst(sh.operator, func(args []string) string { return fmt.Sprintf(question, args[0]) }, cmd, run)
+	return cmd
 }
 
 var memberNames = idsOf((*client.Client).Members)
@@ -206,19 +210,7 @@ func (sh *shell) tokenCommand() *cobra.Command {
 	durationVar(create.Flags(), &ttl, "ttl", time.Hour, "how long the token is valid")
 	list := &cobra.Command{
 		Use: "list", Short: "List the join tokens, without their secrets", Args: cobra.NoArgs,
-		RunE: sh.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			tokens, err := c.Tokens(ctx)
-			if err != nil {
-				return err
-			}
-			type T = api.Envelope[api.Token]
-			return show(sh, tokens, "No join token. Create one: bourse broker token create", []column[api.Token]{
-				{"TOKEN", false, func(t T) string { return t.ID }},
-				{"FOR", false, func(t T) string { return t.Payload.Cluster }},
-				{"ENDS IN", false, func(t T) string { return until(t.Payload.Expires) }},
-				{"USED BY", false, func(t T) string { return t.Payload.UsedBy }},
-			})
-		}),
+		RunE: sh.asOperator(listed((*client.Client).Tokens, sh.showTokens)),
 	}
 	drop := &cobra.Command{
 		Use: "delete TOKEN...", Short: "Make join tokens void that no cluster has used",
@@ -240,4 +232,14 @@ func (sh *shell) tokenCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "token", Short: "Create, list and delete join tokens"}
 	cmd.AddCommand(create, list, drop)
 	return cmd
+}
+
+func (sh *shell) showTokens(items []api.Envelope[api.Token]) error {
+	type T = api.Envelope[api.Token]
+	return show(sh, items, "No join token. Create one: bourse broker token create", []column[api.Token]{
+		{"TOKEN", false, func(t T) string { return t.ID }},
+		{"FOR", false, func(t T) string { return t.Payload.Cluster }},
+		{"ENDS IN", false, func(t T) string { return until(t.Payload.Expires) }},
+		{"USED BY", false, func(t T) string { return t.Payload.UsedBy }},
+	})
 }

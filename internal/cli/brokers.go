@@ -127,24 +127,27 @@ func (sh *shell) switchBrokerCommand(verb, short string, disabled bool) *cobra.C
 }
 
 func (sh *shell) removeBrokerCommand() *cobra.Command {
-	return sh.askFirst(sh.person, func(args []string) string {
-		return "Leave broker " + args[0] + "? To join it again, you need a new token."
-	}, &cobra.Command{
+	return sh.asksFirst(&cobra.Command{
 		Use:   "remove NAME",
 		Short: "Leave a broker and forget this cluster's identity there; existing reservations stay to their end",
 		Args:  cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, brokerNames),
-	}, func(ctx context.Context, c *client.Client, args []string) error {
-		known, err := knownBrokerOf(ctx, c, args[0])
-		if err == nil {
-			err = c.DeleteBroker(ctx, args[0])
-		}
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(sh.progress, "Broker %s is removed.\n", args[0])
-		if !known.Payload.LastHeard.IsZero() {
-			fmt.Fprintln(sh.progress, "Its operator still lists this cluster until they remove it.")
-		}
-		return nil
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+			err := sh.ask(ctx, "Leave broker "+args[0]+"? To join it again, you need a new token.")
+			if err != nil {
+				return err
+			}
+			known, err := knownBrokerOf(ctx, c, args[0])
+			if err == nil {
+				err = c.DeleteBroker(ctx, args[0])
+			}
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(sh.progress, "Broker %s is removed.\n", args[0])
+			if !known.Payload.LastHeard.IsZero() {
+				fmt.Fprintln(sh.progress, "Its operator still lists this cluster until they remove it.")
+			}
+			return nil
+		}),
 	})
 }

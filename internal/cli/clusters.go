@@ -41,11 +41,7 @@ func (sh *shell) clustersCommand() *cobra.Command {
 				}
 				return sh.showClusters([]api.Envelope[api.Cluster]{one})
 			}
-			all, err := c.Clusters(ctx)
-			if err != nil {
-				return err
-			}
-			return sh.showClusters(all)
+			return listed((*client.Client).Clusters, sh.showClusters)(ctx, c, args)
 		}),
 	}
 	f := cmd.Flags()

@@ -49,20 +49,18 @@ func (sh *shell) operator() (*client.Client, error) {
 	return client.New(server, &http.Client{Transport: &http.Transport{TLSClientConfig: certificate.Config()}}), nil
 }
 
+// action is what a command does with a client.
+type action = func(ctx context.Context, c *client.Client, args []string) error
+
 // asUser runs a command with a client of this cluster's agent.
-func (sh *shell) asUser(run func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command,
-	[]string) error {
-	return with(sh.person, run)
-}
+func (sh *shell) asUser(run action) func(*cobra.Command, []string) error { return with(sh.person, run) }
 
 // asOperator runs a command with a client of the broker.
-func (sh *shell) asOperator(run func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command,
-	[]string) error {
+func (sh *shell) asOperator(run action) func(*cobra.Command, []string) error {
 	return with(sh.operator, run)
 }
 
-func with(connect func() (*client.Client, error),
-	run func(context.Context, *client.Client, []string) error) func(*cobra.Command, []string) error {
+func with(connect func() (*client.Client, error), run action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := connect()
 		if err != nil {

@@ -234,7 +234,7 @@ As the admin of milan, or of another cluster in the same way:
 // market shows the market until ctx ends: each second on a terminal, else every 15 seconds.
 func (sh *shell) market(ctx context.Context) error {
 	every, clear := 15*time.Second, ""
-	if onTerminal(sh.out) {
+	if file, ok := sh.out.(*os.File); ok && terminal(file) {
 		every, clear = time.Second, "\x1b[H\x1b[2J"
 	}
 	for {
@@ -260,13 +260,4 @@ func pause(ctx context.Context, d time.Duration) bool {
 	case <-time.After(d):
 		return false
 	}
-}
-
-func onTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -39,31 +39,26 @@ func (sh *shell) auditCommand() *cobra.Command {
 }
 
 func (sh *shell) evictCommand() *cobra.Command {
-	var sure consent
-	cmd := &cobra.Command{
+	return sh.asksFirst(&cobra.Command{
 		Use: "evict CLUSTER", GroupID: "use", Short: "End all reservations of another cluster in yours",
 		Long: "Evict lists what will end, asks, and ends it. The other cluster is notified and has some time to move\n" +
 			"its pods; the rest is deleted. It works without the broker. To keep the cluster out, run bourse suspend\n" +
 			"or change the SharingPolicy as well.",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, clusterNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
-			a, err := c.Audit(cmd.Context(), args[0])
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+			a, err := c.Audit(ctx, args[0])
 			if err == nil && a.Fingerprint == "" && len(a.Reservations)+len(a.Bindings)+len(a.Namespaces) == 0 {
-				err = sh.checkClusters(cmd.Context(), c, "", "see: bourse trust", args[0])
+				err = sh.checkClusters(ctx, c, "", "see: bourse trust", args[0])
 			}
 			if err != nil {
 				return err
 			}
 			writeAudit(sh.progress, a)
-			if err := sure.ask(cmd, sh.progress,
-				"Evict "+args[0]+"? Its pods here will be deleted, and its volumes with them."); err != nil {
+			err = sh.ask(ctx, "Evict "+args[0]+"? Its pods here will be deleted, and its volumes with them.")
+			if err != nil {
 				return err
 			}
-			e, err := c.Evict(cmd.Context(), args[0])
+			e, err := c.Evict(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -73,10 +68,8 @@ func (sh *shell) evictCommand() *cobra.Command {
 			fmt.Fprintf(sh.progress, "%s will end. To follow: bourse audit %s\n",
 				count(len(e.Reservations), "reservation"), args[0])
 			return nil
-		},
-	}
-	sure.add(cmd)
-	return cmd
+		}),
+	})
 }
 
 func writeAudit(out io.Writer, a api.Audit) {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -49,14 +48,14 @@ func (sh *shell) initCommand() *cobra.Command {
 			if s.dryRun && s.yes {
 				return api.Invalid("--yes", "nothing is applied with --dry-run").Fix("leave one of them out")
 			}
-			ctx, in := cmd.Context(), bufio.NewReader(cmd.InOrStdin())
-			if asks := terminal(cmd.InOrStdin()) && !s.yes; asks {
+			ctx, in := cmd.Context(), bufio.NewReader(os.Stdin)
+			if terminal(os.Stdin) && !s.yes {
 				if err := s.ask(ctx, in, sh.progress, cmd.Flags()); err != nil {
 					return err
 				}
 			}
 			return sh.start(ctx, s, func(question string) bool {
-				return terminal(cmd.InOrStdin()) && agrees(ctx, in, sh.progress, question)
+				return terminal(os.Stdin) && agrees(ctx, in, sh.progress, question)
 			})
 		},
 	}
@@ -95,11 +94,8 @@ func (s *start) flags() *pflag.FlagSet {
 	return f
 }
 
-// terminal reports whether in is a terminal.
-func terminal(in io.Reader) bool {
-	file, ok := in.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
-}
+// terminal reports whether file is a terminal.
+func terminal(file *os.File) bool { return term.IsTerminal(int(file.Fd())) }
 
 func (s *start) checkName() error {
 	if s.clusterID == "" {

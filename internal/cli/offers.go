@@ -187,22 +187,26 @@ func (sh *shell) offerDraftCommand(use, short string, draft bool) *cobra.Command
 }
 
 func (sh *shell) offerDeleteCommand() *cobra.Command {
-	return sh.askFirst(sh.person, func(args []string) string {
-		return "Delete " + strings.Join(args, ", ") + "? To take an offer off sale and keep it: bourse offer unpublish."
-	}, &cobra.Command{
+	return sh.asksFirst(&cobra.Command{
 		Use: "delete NAME...", Short: "Delete offers; existing contracts stay",
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.person, ownOfferNames),
-	}, func(ctx context.Context, c *client.Client, args []string) error {
-		for _, name := range args {
-			if _, err := ownOfferOf(ctx, c, name); err != nil {
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+			err := sh.ask(ctx, "Delete "+strings.Join(args, ", ")+
+				"? To take an offer off sale and keep it: bourse offer unpublish.")
+			if err != nil {
 				return err
 			}
-			if err := c.DeleteOffer(ctx, name); err != nil {
-				return err
+			for _, name := range args {
+				if _, err := ownOfferOf(ctx, c, name); err != nil {
+					return err
+				}
+				if err := c.DeleteOffer(ctx, name); err != nil {
+					return err
+				}
+				fmt.Fprintln(sh.progress, "offer", name, "is deleted")
 			}
-			fmt.Fprintln(sh.progress, "offer", name, "is deleted")
-		}
-		return nil
+			return nil
+		}),
 	})
 }
 

@@ -121,6 +121,14 @@ func until(t metav1.Time) string {
 	return duration.HumanDuration(d)
 }
 
+// number is empty for 0.
+func number(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
 // count is "1 reservation" or "2 reservations".
 func count(n int, thing string) string {
 	if n == 1 {
@@ -133,8 +141,7 @@ func count(n int, thing string) string {
 type lister[T any] = func(*client.Client, context.Context) ([]api.Envelope[T], error)
 
 // listed returns what a command runs that shows all items of a kind.
-func listed[T any](
-	list lister[T], show func([]api.Envelope[T]) error) func(context.Context, *client.Client, []string) error {
+func listed[T any](list lister[T], show func([]api.Envelope[T]) error) action {
 	return func(ctx context.Context, c *client.Client, _ []string) error {
 		items, err := list(c, ctx)
 		if err != nil {

@@ -5,47 +5,26 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/client"
 )
 
-// consent asks the user before something that cannot be undone.
-type consent struct{ yes bool }
-
-// add adds the flag that answers for the user.
-func (c *consent) add(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&c.yes, "yes", false, "do not ask")
+// asksFirst gives a command that cannot be undone the flag --yes, which answers for the user.
+func (sh *shell) asksFirst(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVar(&sh.yes, "yes", false, "do not ask")
+	return cmd
 }
 
-// ask asks a question. Errors: Invalid if the answer is not yes.
-func (c *consent) ask(cmd *cobra.Command, out io.Writer, question string) error {
-	if c.yes || agrees(cmd.Context(), bufio.NewReader(cmd.InOrStdin()), out, question) {
+// ask asks the user before something that cannot be undone. Errors: Invalid if the answer is not yes.
+func (sh *shell) ask(ctx context.Context, question string) error {
+	if sh.yes || agrees(ctx, bufio.NewReader(os.Stdin), sh.progress, question) {
 		return nil
 	}
 	return api.Errorf(api.CodeInvalid, "nothing was changed").Fix("answer yes, or use --yes")
-}
-
-// askFirst makes cmd ask a question, with the flag --yes, and then run with a client.
-func (sh *shell) askFirst(connect func() (*client.Client, error),
-	question func(args []string) string, cmd *cobra.Command,
-	run func(context.Context, *client.Client, []string) error) *cobra.Command {
-	var sure consent
-	sure.add(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := connect()
-		if err == nil {
-			err = sure.ask(cmd, sh.progress, question(args))
-		}
-		if err != nil {
-			return err
-		}
-		return run(cmd.Context(), c, args)
-	}
-	return cmd
 }
 
 // agrees asks a question. It returns true only for yes.

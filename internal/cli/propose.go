@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -91,12 +90,7 @@ func (sh *shell) showProposals(items []proposal) error {
 			}
 			return priceText(p.Payload.Proposal.Price)
 		}},
-		{"UNITS", false, func(p proposal) string {
-			if p.Payload.Proposal.Units == 0 {
-				return ""
-			}
-			return strconv.FormatInt(p.Payload.Proposal.Units, 10)
-		}},
+		{"UNITS", false, func(p proposal) string { return number(p.Payload.Proposal.Units) }},
 		{"FOR", false, func(p proposal) string { return approvalText(p.Payload.Proposal.Duration) }},
 		{"ANSWER", false, answerText},
 		{"EXPIRES IN", true, func(p proposal) string { return until(p.Payload.Proposal.Expires) }},

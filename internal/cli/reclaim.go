@@ -12,23 +12,26 @@ import (
 )
 
 func (sh *shell) reclaimCommand() *cobra.Command {
-	return sh.askFirst(sh.person, func(args []string) string {
-		return "Take back " + strings.Join(args, ", ") + "? The buyer is notified at once."
-	}, &cobra.Command{
+	return sh.asksFirst(&cobra.Command{
 		Use: "reclaim CONTRACT...", GroupID: "use", Short: "Take back sold contracts, with the notice of their plans",
 		Long: "If a plan has a notice (spot), its seller can take a contract back before its end. The buyer is notified\n" +
 			"at once. The contract ends after the notice, on both sides. This cannot be undone. Without a notice,\n" +
 			"ending a contract early is a breach (bourse evict).",
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.person, dealNames),
-	}, func(ctx context.Context, c *client.Client, args []string) error {
-		for _, id := range args {
-			r, err := c.Reclaim(ctx, id)
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+			err := sh.ask(ctx, "Take back "+strings.Join(args, ", ")+"? The buyer is notified at once.")
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(sh.progress, id, "ends at", r.At.UTC().Format(time.RFC3339))
-		}
-		return nil
+			for _, id := range args {
+				r, err := c.Reclaim(ctx, id)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintln(sh.progress, id, "ends at", r.At.UTC().Format(time.RFC3339))
+			}
+			return nil
+		}),
 	})
 }
 

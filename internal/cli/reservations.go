@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -164,7 +165,6 @@ func sizes(r api.Resources) string {
 }
 
 func (sh *shell) releaseCommand() *cobra.Command {
-	var sure consent
 	var given []string
 	all := false
 	cmd := &cobra.Command{
@@ -183,7 +183,7 @@ func (sh *shell) releaseCommand() *cobra.Command {
 			c, self, err := sh.ownStatus(ctx)
 			if err == nil && all {
 				if args, err = ownReservations(ctx, c, self.Cluster); err == nil {
-					err = sure.ask(cmd, sh.progress, fmt.Sprintf("Release %s: %s?",
+					err = sh.ask(ctx, fmt.Sprintf("Release %s: %s?",
 						count(len(args), "reservation"), strings.Join(args, ", ")))
 				}
 			}
@@ -194,7 +194,7 @@ func (sh *shell) releaseCommand() *cobra.Command {
 			for _, name := range args {
 				id, err := reservationID(ctx, c, name)
 				if err == nil {
-					err = sh.release(cmd, c, id, given)
+					err = sh.release(ctx, c, id, given)
 				}
 				if err != nil {
 					failed = errors.Join(failed, err)
@@ -208,8 +208,7 @@ func (sh *shell) releaseCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&all, "all", false, "release all reservations that your cluster made")
 	cmd.Flags().StringSliceVar(&given, "volumes-die", nil,
 		"digest of a list of volumes, from the refusal to delete them: deletes these volumes; may be repeated")
-	sure.add(cmd)
-	return cmd
+	return sh.asksFirst(cmd)
 }
 
 // ownReservations returns the IDs of the reservations that this cluster made and that have not ended.
@@ -225,24 +224,24 @@ func ownReservations(ctx context.Context, c *client.Client, self string) (own []
 
 // release releases a reservation. It gives up the volumes whose digest the user gave, or those that
 // the user agrees to.
-func (sh *shell) release(cmd *cobra.Command, c *client.Client, id string, given []string) error {
-	return sh.giveUp(cmd, given, func(word string) error {
-		return c.ReleaseLocally(cmd.Context(), id, api.Release{VolumesDie: word})
+func (sh *shell) release(ctx context.Context, c *client.Client, id string, given []string) error {
+	return sh.giveUp(ctx, given, func(word string) error {
+		return c.ReleaseLocally(ctx, id, api.Release{VolumesDie: word})
 	})
 }
 
 // giveUp ends something. If that would delete volumes, it ends it with their digest, if the user gave that or
 // agrees.
-func (sh *shell) giveUp(cmd *cobra.Command, given []string, end func(word string) error) error {
-	in, err := cmd.InOrStdin(), end("")
+func (sh *shell) giveUp(ctx context.Context, given []string, end func(word string) error) error {
+	err := end("")
 	e, _ := errors.AsType[*api.Error](err)
 	if e == nil || e.Code != api.CodeVolumesAtStake || e.Volumes == nil {
 		return err
 	}
 	word := e.Volumes.Digest
 	if !slices.Contains(given, word) {
-		if len(given) > 0 || !terminal(in) ||
-			!agrees(cmd.Context(), bufio.NewReader(in), sh.progress, e.Detail+". Delete the data?") {
+		if len(given) > 0 || !terminal(os.Stdin) ||
+			!agrees(ctx, bufio.NewReader(os.Stdin), sh.progress, e.Detail+". Delete the data?") {
 			return err
 		}
 	}

@@ -87,6 +87,7 @@ type shell struct {
 	output        string
 	fields        []field // of -o jsonpath and custom-columns
 	documents     bool
+	yes           bool // --yes: do not ask
 }
 
 // Root is the whole command tree.

@@ -12,7 +12,6 @@ import (
 func (sh *shell) uninstallCommand() *cobra.Command {
 	r := install.Removal{Tell: func(step string) { fmt.Fprintln(sh.out, step) }}
 	var kubeconfig string
-	var sure consent
 	cmd := &cobra.Command{
 		Use: "uninstall", GroupID: "run", Short: "Remove Bourse from a member cluster", Args: cobra.NoArgs,
 		Long: "Uninstall removes the agent, its permissions, its policies and its CRDs. It needs the kubeconfig of an\n" +
@@ -26,7 +25,7 @@ func (sh *shell) uninstallCommand() *cobra.Command {
 				return err
 			}
 			if !r.DryRun {
-				if err := sure.ask(cmd, sh.progress, "Remove Bourse from the cluster at "+config.Host+"?"); err != nil {
+				if err := sh.ask(cmd.Context(), "Remove Bourse from the cluster at "+config.Host+"?"); err != nil {
 					return err
 				}
 			}
@@ -41,6 +40,5 @@ func (sh *shell) uninstallCommand() *cobra.Command {
 	f.BoolVar(&r.KeepPeerings, "keep-peerings", false, "keep what this cluster borrows, under Liqo alone")
 	f.BoolVar(&r.Wait, "wait", false, "wait until the agent has closed the peerings that nothing uses")
 	f.BoolVar(&r.DryRun, "dry-run", false, "list what would be removed")
-	sure.add(cmd)
-	return cmd
+	return sh.asksFirst(cmd)
 }

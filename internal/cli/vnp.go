@@ -23,13 +23,7 @@ func (sh *shell) vnpCommand() *cobra.Command {
 		Long: "A VirtualNodePool is a set of virtual nodes that this cluster keeps as large as demand needs. An admin\n" +
 			"writes it as an object: kind VirtualNodePool. CPU and MEMORY are used, reserved and max.",
 		Example: "  bourse vnp plan -f burst.yaml\n  bourse vnp\n  bourse vnp why burst",
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, _ []string) error {
-			all, err := c.VirtualNodePools(ctx)
-			if err != nil {
-				return err
-			}
-			return sh.showVNPs(all)
-		}),
+		RunE:    sh.asUser(listed((*client.Client).VirtualNodePools, sh.showVNPs)),
 	}
 	cmd.AddCommand(sh.vnpPlanCommand(), sh.vnpWhyCommand(), sh.vnpStopCommand(),
 		sh.vnpAdmitCommand("enable", "Let a provider serve a VirtualNodePool", true,

@@ -135,7 +135,6 @@ func (sh *shell) sayAdmitted(before, now *virtualNodePool, provider string) {
 }
 
 func (sh *shell) vnpStopCommand() *cobra.Command {
-	var sure consent
 	word := ""
 	cmd := &cobra.Command{
 		Use: "stop NAME", Short: "Delete a VirtualNodePool: empty its virtual nodes, and end its reservations",
@@ -145,32 +144,27 @@ func (sh *shell) vnpStopCommand() *cobra.Command {
 			"names them and, at a terminal, asks. Elsewhere it stops nothing that has volumes, unless --volumes-die\n" +
 			"has the digest of their list.",
 		Example: "  bourse vnp stop burst", ValidArgsFunction: sh.complete(sh.person, vnpNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
-			if err != nil {
-				return err
-			}
-			p, err := findVNP(cmd.Context(), c, args[0])
+		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+			p, err := findVNP(ctx, c, args[0])
 			if err != nil {
 				return err
 			}
 			question := fmt.Sprintf("Stop %s? Its virtual nodes at %s are emptied, and its reservations end.", p.ID,
 				count(len(p.Payload.Status.Providers), "provider"))
-			if err := sure.ask(cmd, sh.progress, question); err != nil {
+			if err := sh.ask(ctx, question); err != nil {
 				return err
 			}
-			err = sh.giveUp(cmd, strings.Fields(word), func(word string) error {
-				return c.StopVirtualNodePool(cmd.Context(), p.ID, word)
+			err = sh.giveUp(ctx, strings.Fields(word), func(word string) error {
+				return c.StopVirtualNodePool(ctx, p.ID, word)
 			})
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(sh.progress, "%s is being stopped; see: bourse vnp why %s\n", p.ID, p.ID)
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&word, "volumes-die", "",
 		"digest of a list of volumes, from the refusal to delete them: deletes these volumes")
-	sure.add(cmd)
-	return cmd
+	return sh.asksFirst(cmd)
 }
