@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
@@ -43,10 +42,7 @@ func knownBrokerOf(ctx context.Context, c *client.Client, name string) (knownBro
 
 func (sh *shell) showBrokers(all []knownBroker) error {
 	connected := func(b knownBroker) metav1.Condition {
-		if c := meta.FindStatusCondition(b.Payload.Status.Conditions, api.ConditionConnected); c != nil {
-			return *c
-		}
-		return metav1.Condition{}
+		return conditionOf(b.Payload.Status.Conditions, api.ConditionConnected)
 	}
 	since := func(t metav1.Time, never string) string {
 		if t.IsZero() {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -172,10 +171,7 @@ func (sh *shell) change(ctx context.Context, name string, w *wish,
 
 // upToDate returns the condition UpToDate of a request: what became of its last edit.
 func upToDate(r client.RequestStatus) metav1.Condition {
-	if c := meta.FindStatusCondition(r.Payload.Status.Conditions, api.ConditionUpToDate); c != nil {
-		return *c
-	}
-	return metav1.Condition{}
+	return conditionOf(r.Payload.Status.Conditions, api.ConditionUpToDate)
 }
 
 // answered reports whether an edit was accepted or refused, or the reservation ended.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -63,20 +62,17 @@ func (sh *shell) showOwnOffers(items []ownOffer) error {
 			return strings.Join(sold, ", ")
 		}},
 		{"MESSAGE", true, func(o ownOffer) string {
-			if c := meta.FindStatusCondition(o.Payload.Status.Conditions, api.ConditionReady); c != nil {
-				return c.Message
-			}
-			return ""
+			return conditionOf(o.Payload.Status.Conditions, api.ConditionReady).Message
 		}},
 	})
 }
 
 // onSale says in one word whether an offer is on sale.
 func onSale(o api.OwnOffer) string {
-	switch c := meta.FindStatusCondition(o.Status.Conditions, api.ConditionReady); {
-	case c == nil:
+	switch c := conditionOf(o.Status.Conditions, api.ConditionReady); c.Status {
+	case "":
 		return ""
-	case c.Status == metav1.ConditionTrue:
+	case metav1.ConditionTrue:
 		return "yes"
 	default:
 		return "no (" + c.Reason + ")"

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
@@ -75,8 +74,7 @@ func (sh *shell) warnOfNodes(ctx context.Context, c *client.Client) error {
 	items, err := c.Requests(ctx)
 	for _, r := range items {
 		s := r.Payload.Status
-		if ready := meta.FindStatusCondition(s.Conditions, api.ConditionReady); ready != nil &&
-			ready.Reason == api.NodeNotReady {
+		if conditionOf(s.Conditions, api.ConditionReady).Reason == api.NodeNotReady {
 			fmt.Fprintf(sh.progress, "reservation %s (%s) on %s is NOT READY: %s\n", s.Reservation, r.ID, s.Provider, s.Message)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
@@ -62,7 +61,7 @@ func (sh *shell) showPeers(items []api.Envelope[api.KnownPeer]) error {
 		{"PINNED", false, func(p peer) string { return p.Payload.Status.Fingerprint }},
 		{"TRUSTED", false, func(p peer) string {
 			text := ""
-			if c := meta.FindStatusCondition(p.Payload.Status.Conditions, api.ConditionTrusted); c != nil {
+			if c := conditionOf(p.Payload.Status.Conditions, api.ConditionTrusted); c.Status != "" {
 				text = string(c.Status) + " (" + c.Reason + ")"
 			}
 			if p.Payload.Spec.Suspend {

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
@@ -41,11 +40,7 @@ func (sh *shell) showVNPs(all []virtualNodePool) error {
 		[]column[api.KnownVirtualNodePool]{
 			{"NAME", false, func(p virtualNodePool) string { return p.ID }},
 			{"READY", false, func(p virtualNodePool) string {
-				c := meta.FindStatusCondition(p.Payload.Status.Conditions, api.ConditionReady)
-				if c == nil {
-					return ""
-				}
-				return string(c.Status)
+				return string(conditionOf(p.Payload.Status.Conditions, api.ConditionReady).Status)
 			}},
 			{"CPU", false, func(p virtualNodePool) string { return p.Payload.Status.CPU }},
 			{"MEMORY", false, func(p virtualNodePool) string { return p.Payload.Status.Memory }},

@@ -10,8 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
@@ -45,7 +43,7 @@ func (sh *shell) vnpPlanCommand() *cobra.Command {
 			if meta.IsStatusConditionTrue(status.Conditions, api.ConditionReady) {
 				return nil
 			}
-			taken := ptr.Deref(meta.FindStatusCondition(status.Conditions, api.ConditionNamespaceTaken), metav1.Condition{})
+			taken := conditionOf(status.Conditions, api.ConditionNamespaceTaken)
 			return api.Errorf(api.CodeNoCandidate, "the pool would not meet its demand: %s",
 				cmp.Or(status.Why, taken.Message, "it would still grow"))
 		}),

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -74,28 +77,28 @@ func (sh *shell) writeNew(out io.Writer, before, now string) {
 // of reading, and of ctx.
 func await[T any](ctx context.Context, made api.Envelope[T],
 	all func(context.Context) ([]api.Envelope[T], error), said func(api.Envelope[T]) bool) (api.Envelope[T], error) {
-	enough := time.After(20 * time.Second)
-	for now := made; ; {
+	now := made
+	answered := func(context.Context) (bool, error) {
 		items, err := all(ctx)
-		if err != nil {
-			return now, err
-		}
 		i := slices.IndexFunc(items, func(item api.Envelope[T]) bool {
 			return item.ID == made.ID && item.Revision >= made.Revision
 		})
-		if i >= 0 {
-			if now = items[i]; said(now) {
-				return now, nil
-			}
+		if err != nil || i < 0 {
+			return false, err
 		}
-		select {
-		case <-ctx.Done():
-			return now, ctx.Err()
-		case <-enough:
-			return now, nil
-		case <-time.After(100 * time.Millisecond):
-		}
+		now = items[i]
+		return said(now), nil
 	}
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 20*time.Second, true, answered)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return now, nil // the caller shows what is known
+	}
+	return now, err
+}
+
+// conditionOf returns the condition of a type. It is the zero condition if there is none.
+func conditionOf(conditions []metav1.Condition, condition string) metav1.Condition {
+	return ptr.Deref(meta.FindStatusCondition(conditions, condition), metav1.Condition{})
 }
 
 // observed returns the condition of a type, if it is about a revision or a later one.
