@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
@@ -107,7 +108,7 @@ type clusterItem = api.Envelope[api.Cluster]
 
 func (sh *shell) showClusters(items []clusterItem) error {
 	of := func(part func(api.Amounts) api.Resources, name string) func(clusterItem) string {
-		return func(c clusterItem) string { return amount(ofAll(c.Payload.Pools, part), name) }
+		return func(c clusterItem) string { return sumText(c.Payload.Pools, part, name) }
 	}
 	available := func(a api.Amounts) api.Resources { return a.Available }
 	reserved := func(a api.Amounts) api.Resources { return a.Reserved }
@@ -216,15 +217,18 @@ func (sh *shell) statusCommand() *cobra.Command {
 	return cmd
 }
 
-// ofAll sums one part of all pools.
-func ofAll(pools map[string]api.Amounts, part func(api.Amounts) api.Resources) api.Resources {
-	sum := api.Resources{}
+// sumText returns one resource of all pools in a readable form. It is empty if no pool has it.
+func sumText(pools map[string]api.Amounts, part func(api.Amounts) api.Resources, name string) string {
+	var sum resource.Quantity
+	known := false
 	for _, pool := range pools {
-		for name, amount := range part(pool) {
-			total := sum[name]
-			total.Add(amount)
-			sum[name] = total
+		if q, has := part(pool)[resourceName(name)]; has {
+			known = true
+			sum.Add(q)
 		}
 	}
-	return sum
+	if !known {
+		return ""
+	}
+	return human(sum, name)
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -28,26 +27,21 @@ type column[T any] struct {
 
 // show writes items in the format of -o. It prints empty in place of an empty table.
 func show[T any](sh *shell, items []api.Envelope[T], empty string, columns []column[T]) error {
-	if sh.encodes() {
+	switch {
+	case sh.encodes():
 		return sh.encode(items)
-	}
-	if sh.output == "name" {
+	case sh.output == "name":
 		for _, item := range items {
 			fmt.Fprintln(sh.out, item.ID)
 		}
 		return nil
-	}
-	if len(items) == 0 {
+	case len(items) == 0:
 		fmt.Fprintln(sh.progress, empty)
 		return nil
 	}
-	return sh.table(rowsOf(items, columns, sh.output == "wide"))
-}
-
-func rowsOf[T any](items []api.Envelope[T], columns []column[T], wide bool) [][]string {
 	rows := make([][]string, len(items)+1)
 	for _, c := range columns {
-		if c.wide && !wide {
+		if c.wide && sh.output != "wide" {
 			continue
 		}
 		rows[0] = append(rows[0], c.title)
@@ -55,13 +49,12 @@ func rowsOf[T any](items []api.Envelope[T], columns []column[T], wide bool) [][]
 			rows[i+1] = append(rows[i+1], c.cell(item))
 		}
 	}
-	return rows
+	return sh.table(rows)
 }
 
-func (sh *shell) table(rows [][]string) error { return writeTable(sh.out, rows) }
-
-func writeTable(out io.Writer, rows [][]string) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+// table writes rows in columns.
+func (sh *shell) table(rows [][]string) error {
+	w := tabwriter.NewWriter(sh.out, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		for i, cell := range row {
 			if cell == "" {
@@ -71,15 +64,6 @@ func writeTable(out io.Writer, rows [][]string) error {
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
 	return w.Flush()
-}
-
-// amount returns one resource in a readable form.
-func amount(r api.Resources, name string) string {
-	q, ok := r[resourceName(name)]
-	if !ok {
-		return ""
-	}
-	return human(q, name)
 }
 
 // human returns a quantity in a readable form: CPUs in cores, with one decimal, bytes rounded down to

@@ -81,8 +81,7 @@ func (sh *shell) backupCommand() *cobra.Command {
 				count(len(state.Members()), "member"), backup.Head)
 			if len(backup.CA) > 0 {
 				fmt.Fprintln(sh.progress, "The backup contains the CA's private key: encrypt it.")
-			}
-			if len(backup.CA) == 0 {
+			} else {
 				fmt.Fprintln(sh.progress,
 					"The backup contains no CA, because the broker's folder has none. Back up its --tls-cert-dir, or give its --dir.")
 			}
