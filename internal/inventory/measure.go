@@ -104,7 +104,7 @@ func (i *Inventory) count(
 	for n := range all {
 		all[n] = counted{totals{}, totals{}, totals{}, byOwner{}, byOwner{}, &shapes{}}
 	}
-	var labels labelCounts
+	var nodes []node
 	for name, node := range i.nodes.items {
 		counts := len(pools) == 0 && node.counts(api.PoolPolicy{})
 		for n, policy := range pools {
@@ -121,10 +121,10 @@ func (i *Inventory) count(
 			}
 		}
 		if counts {
-			labels.add(node)
+			nodes = append(nodes, node)
 		}
 	}
-	return all, i.properties(labels), true
+	return all, i.properties(nodes), true
 }
 
 func (c *counted) add(n node, usage byOwner, policy api.PoolPolicy) {

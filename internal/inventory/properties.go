@@ -21,60 +21,42 @@ var gpuProducts = []string{
 	"cloud.google.com/gke-accelerator",
 }
 
-// labelCounts are the numbers of nodes with each value, by property.
-type labelCounts struct {
-	nodes                               int
-	virtual, byHand                     bool
-	regions, zones, architectures, gpus map[string]int
-}
-
-func (c *labelCounts) add(n node) {
-	c.nodes++
-	labels := n.labels
-	c.byHand = c.byHand || n.byHand
-	note(&c.regions, labels[corev1.LabelTopologyRegion])
-	note(&c.zones, labels[corev1.LabelTopologyZone])
-	if c.virtual = n.virtual; !n.virtual { // Liqo calls every virtual node amd64
-		note(&c.architectures, labels[corev1.LabelArchStable])
-	}
-	for _, label := range gpuProducts {
-		note(&c.gpus, labels[label])
-	}
-}
-
-func note(counts *map[string]int, value string) {
-	if value == "" {
-		return
-	}
-	if *counts == nil {
-		*counts = map[string]int{}
-	}
-	(*counts)[value]++
-}
-
-// properties returns the properties of the counted nodes, which requests select on.
-func (i *Inventory) properties(of labelCounts) api.Properties {
-	if of.virtual {
-		return of.common()
+// properties returns the properties of the counted nodes, which requests select on. Those of virtual
+// nodes are the ones that all of them have. Liqo calls every virtual node amd64.
+func (i *Inventory) properties(nodes []node) api.Properties {
+	regions := count(nodes, corev1.LabelTopologyRegion)
+	zones := count(nodes, corev1.LabelTopologyZone)
+	gpus := count(nodes, gpuProducts...)
+	if len(nodes) > 0 && nodes[0].virtual {
+		for _, counts := range []map[string]int{regions, zones, gpus} {
+			maps.DeleteFunc(counts, func(_ string, have int) bool { return have < len(nodes) })
+		}
+		return api.Properties{
+			Region: mostFrequent(regions), Zones: names(zones), GPUs: names(gpus),
+			Unverified: slices.ContainsFunc(nodes, func(n node) bool { return n.byHand }),
+		}
 	}
 	return api.Properties{
-		Region:         mostFrequent(of.regions),
-		Zones:          names(of.zones),
-		Architectures:  names(of.architectures),
-		GPUs:           names(of.gpus),
+		Region:         mostFrequent(regions),
+		Zones:          names(zones),
+		Architectures:  names(count(nodes, corev1.LabelArchStable)),
+		GPUs:           names(gpus),
 		Kubernetes:     i.kubernetes,
 		StorageClasses: names(i.storageClasses.items),
 	}
 }
 
-// common returns the properties of a pool of virtual nodes: those that all its nodes have.
-func (c *labelCounts) common() api.Properties {
-	for _, counts := range []map[string]int{c.regions, c.zones, c.gpus} {
-		maps.DeleteFunc(counts, func(_ string, nodes int) bool { return nodes < c.nodes })
+// count returns the number of nodes with each value of some labels.
+func count(nodes []node, labels ...string) map[string]int {
+	counts := map[string]int{}
+	for _, n := range nodes {
+		for _, label := range labels {
+			if value := n.labels[label]; value != "" {
+				counts[value]++
+			}
+		}
 	}
-	return api.Properties{
-		Region: mostFrequent(c.regions), Zones: names(c.zones), GPUs: names(c.gpus), Unverified: c.byHand,
-	}
+	return counts
 }
 
 // mostFrequent returns the value of the most nodes; of several, the first in the alphabet.
