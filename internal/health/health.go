@@ -27,11 +27,13 @@ func (k Kind) Of(subject, remedy, detail string, args ...any) api.Problem {
 		Detail: fmt.Sprintf(detail, args...), Remedy: remedy}
 }
 
+// rank orders problems by severity: the worst first.
+func rank(p api.Problem) int {
+	return slices.Index([]api.Severity{api.SeverityError, api.SeverityWarning, api.SeverityInfo}, p.Severity)
+}
+
 // Sort sorts problems: the worst first.
 func Sort(all []api.Problem) {
-	rank := func(p api.Problem) int {
-		return slices.Index([]api.Severity{api.SeverityError, api.SeverityWarning, api.SeverityInfo}, p.Severity)
-	}
 	slices.SortStableFunc(all, func(a, b api.Problem) int {
 		return cmp.Or(rank(a)-rank(b), strings.Compare(a.Code, b.Code), strings.Compare(a.Subject, b.Subject))
 	})
@@ -39,12 +41,8 @@ func Sort(all []api.Problem) {
 
 // Worst returns the worst severity among problems. It is empty if there are none.
 func Worst(all []api.Problem) api.Severity {
-	worst := api.Severity("")
-	for _, p := range all {
-		switch {
-		case p.Severity == api.SeverityError, p.Severity == api.SeverityWarning && worst != api.SeverityError, worst == "":
-			worst = p.Severity
-		}
+	if len(all) == 0 {
+		return ""
 	}
-	return worst
+	return slices.MinFunc(all, func(a, b api.Problem) int { return rank(a) - rank(b) }).Severity
 }
