@@ -3,6 +3,7 @@ package kubeapi
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 
@@ -189,11 +190,10 @@ func carry(name string, from, to map[string]any) {
 // specDiffers tells whether anything but metadata, and a status of its own, changed.
 func (t *table) specDiffers(was, fresh *unstructured.Unstructured) bool {
 	rest := func(u *unstructured.Unstructured) map[string]any {
-		content := map[string]any{}
-		for key, value := range u.Object {
-			if key != "metadata" && (key != "status" || !t.Status) {
-				content[key] = value
-			}
+		content := maps.Clone(u.Object)
+		delete(content, "metadata")
+		if t.Status {
+			delete(content, "status")
 		}
 		return content
 	}
