@@ -34,17 +34,16 @@ func (sh *shell) buyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err := sh.purchase(cmd.Context(), c, args[0], units, w)
-			if err != nil {
+			if err := sh.purchase(cmd.Context(), c, args[0], units, &w.Request); err != nil {
 				return err
 			}
-			return sh.place(cmd.Context(), c, w, r)
+			return sh.place(cmd.Context(), c, w)
 		},
 	}
-	f := cmd.Flags()
-	durationVar(f, &w.duration, "for", 0, "how long (default "+api.DefaultDuration+")")
+	f, r := cmd.Flags(), &w.Request
+	optionalDurationVar(f, &r.Duration, "for", "how long (default "+api.DefaultDuration+")")
 	f.Int64Var(&units, "units", 0, "how many units of the plan (default: the smallest number that it sells)")
-	priceVar(f, &w.maxPrice, "max-price", "maximum price of all units together, such as 3EUR/hour")
+	priceVar(f, &r.MaxPrice, "max-price", "maximum price of all units together, such as 3EUR/hour")
 	f.StringVar(&w.via, "via", "auto",
 		"where to buy: direct (at the seller's connector), broker, or auto (direct if the connector answers)")
 	w.useFlags(cmd)
@@ -74,18 +73,16 @@ func offered(ctx context.Context, c *client.Client, id string) (listing, *api.Pl
 	return l, plan, nil
 }
 
-// purchase makes the request for a plan from the current version of its offer.
-func (sh *shell) purchase(ctx context.Context, c *client.Client, id string, units int64, w *wish) (api.Request, error) {
+// purchase makes a request buy a plan of the current version of its offer.
+func (sh *shell) purchase(
+	ctx context.Context, c *client.Client, id string, units int64, r *api.Request,
+) error {
 	l, plan, err := offered(ctx, c, id)
 	if err != nil {
-		return api.Request{}, err
+		return err
 	}
-	r := api.Request{
-		Purchase: &api.Purchase{Seller: l.Payload.Seller, Offer: l.Payload.Name, Plan: plan.Name,
-			Units: units, Digest: l.Payload.Digest},
-		MaxPrice: w.maxPrice, Confirm: w.confirm, Network: api.NetworkMode(w.network),
-		Priority: w.priority, Wait: durationOf(w.wait), Duration: durationOf(w.duration),
-	}
+	r.Purchase = &api.Purchase{Seller: l.Payload.Seller, Offer: l.Payload.Name, Plan: plan.Name,
+		Units: units, Digest: l.Payload.Digest}
 	duration := api.DurationOf(r.Duration)
 	if units == 0 {
 		if units = 1; plan.Units != nil {
@@ -95,7 +92,7 @@ func (sh *shell) purchase(ctx context.Context, c *client.Client, id string, unit
 	}
 	price, err := money.Parse("price", plan.Price)
 	if err != nil {
-		return r, err
+		return err
 	}
 	comes := "it is free"
 	if !price.Free() {
@@ -104,5 +101,5 @@ func (sh *shell) purchase(ctx context.Context, c *client.Client, id string, unit
 	}
 	fmt.Fprintf(sh.progress, "%d of %s (%s a unit) for %s: %s\n",
 		units, id, sizes(plan.Resources), shortly(duration), comes)
-	return r, nil
+	return nil
 }

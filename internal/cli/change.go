@@ -25,7 +25,7 @@ func (sh *shell) resizeCommand() *cobra.Command {
 		Example: "  bourse resize r-4f2a --cpu 8 --memory 16Gi\n  bourse resize r-7c1d --units 3",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, reservationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			change := api.ReservationChange{Resources: w.resources, Units: units}
+			change := api.ReservationChange{Resources: w.Request.Resources, Units: units}
 			if cmd.Flags().Changed("units") && units < 1 {
 				return api.Invalid("--units", "%d units are nothing to buy", units).
 					Fix("name 1 or more; to end the contract: bourse release %s", args[0])
@@ -45,7 +45,7 @@ func (sh *shell) resizeCommand() *cobra.Command {
 
 func (sh *shell) extendCommand() *cobra.Command {
 	w := &wish{}
-	var by time.Duration
+	var by, last time.Duration
 	end, shorten := "", false
 	cmd := &cobra.Command{
 		Use: "extend RESERVATION", GroupID: "use", Short: "Move the end of a reservation, if its provider agrees",
@@ -56,13 +56,13 @@ func (sh *shell) extendCommand() *cobra.Command {
 			"  bourse extend web --until 2026-12-24T18:00:00Z",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, reservationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if (by != 0) == (w.duration != 0) && end == "" || end != "" && by+w.duration != 0 {
+			if (by != 0) == (last != 0) && end == "" || end != "" && by+last != 0 {
 				return api.Invalid("--by", "the new end is missing, or given twice").
 					Fix("say how much longer, or how long from now: bourse extend %s --by 1h, or --for 2h, or --until TIME; or end "+
 						"it: bourse release %[1]s", args[0])
 			}
 			return sh.change(cmd.Context(), args[0], w, func(r client.RequestStatus) (api.ReservationChange, error) {
-				at, now := time.Now().Add(w.duration), r.Payload.Status.Until
+				at, now := time.Now().Add(last), r.Payload.Status.Until
 				switch {
 				case by != 0 && now != nil:
 					at = now.Add(by)
@@ -82,7 +82,7 @@ func (sh *shell) extendCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	durationVar(f, &by, "by", 0, "how much longer it lasts, such as 1h or 2d")
-	durationVar(f, &w.duration, "for", 0, "how long it lasts from now")
+	durationVar(f, &last, "for", 0, "how long it lasts from now")
 	f.StringVar(&end, "until", "", "when it ends, such as 2026-12-24T18:00:00Z")
 	f.BoolVar(&shorten, "shorten", false, "agree to an earlier end")
 	w.changeFlags(f)

@@ -32,7 +32,7 @@ func (sh *shell) clustersCommand() *cobra.Command {
 		Example: "  bourse clusters --fit cpu=200,memory=800Gi --where 'region == \"eu\"' --pods cpu=8,memory=32Gi",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(sh.person, clusterNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
-			if len(w.resources) > 0 {
+			if len(w.Request.Resources) > 0 {
 				return sh.showFits(ctx, c, w, pods)
 			}
 			if len(args) == 1 {
@@ -45,24 +45,21 @@ func (sh *shell) clustersCommand() *cobra.Command {
 			return listed((*client.Client).Clusters, sh.showClusters)(ctx, c, args)
 		}),
 	}
-	f := cmd.Flags()
-	amountsVar(f, &w.resources, "fit", "list how much of these amounts fits where: NAME=AMOUNT")
+	f, r := cmd.Flags(), &w.Request
+	amountsVar(f, &r.Resources, "fit", "list how much of these amounts fits where: NAME=AMOUNT")
 	f.StringArrayVar(&pods, "pods", nil,
 		"with --fit: count the pods with these requests that have room; may be repeated (NAME=AMOUNT,...)")
-	f.StringVar(&w.where, "where", "", "with --fit: CEL expression over the properties of clusters")
-	f.StringVar(&w.pool, "pool", "", "with --fit: pool (default general)")
-	priceVar(f, &w.maxPrice, "max-price", "with --fit: also consider clusters that sell it, up to this price")
-	durationVar(f, &w.duration, "for", 0, "with --fit: for how long (default 24h)")
+	f.StringVar(&r.Where, "where", "", "with --fit: CEL expression over the properties of clusters")
+	f.StringVar(&r.Pool, "pool", "", "with --fit: pool (default general)")
+	priceVar(f, &r.MaxPrice, "max-price",
+		"with --fit: also consider clusters that sell it, up to this price")
+	optionalDurationVar(f, &r.Duration, "for", "with --fit: for how long (default 24h)")
 	return sh.watchable(cmd)
 }
 
 // showFits shows how much of an amount fits where.
 func (sh *shell) showFits(ctx context.Context, c *client.Client, w *wish, pods []string) error {
-	r, err := w.request()
-	if err != nil {
-		return err
-	}
-	ask := api.EvaluationCreate{Request: r, Fitting: api.Fitting{Fits: 8}}
+	ask := api.EvaluationCreate{Request: w.Request, Fitting: api.Fitting{Fits: 8}}
 	for _, shape := range pods {
 		var pod api.Resources
 		if err := readAmounts(&pod, "--pods", shape); err != nil {
@@ -70,7 +67,7 @@ func (sh *shell) showFits(ctx context.Context, c *client.Client, w *wish, pods [
 		}
 		ask.Pods = append(ask.Pods, pod)
 	}
-	sh.checkResources(ctx, c, "--fit", r.Resources)
+	sh.checkResources(ctx, c, "--fit", w.Request.Resources)
 	e, err := c.Fit(ctx, ask)
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 )
 
 // dryRun explains what reserve would do, and prints the objects.
-func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, r api.Request, e api.Evaluation) error {
+func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, e api.Evaluation) error {
 	var none error
 	if len(e.Decision.Top) == 0 {
 		none = api.Errorf(api.CodeNoCandidate, "no cluster can serve the request now")
@@ -53,12 +53,12 @@ func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, r api.Re
 	if err != nil {
 		return err
 	}
-	size, err := boughtSize(ctx, c, r, e.Decision.Top[0])
+	size, err := boughtSize(ctx, c, w.Request, e.Decision.Top[0])
 	if err != nil {
 		return err
 	}
 	n := int64(e.Decision.Parts)
-	switch part, err := market.ParseRequest("resources", r.Resources); {
+	switch part, err := market.ParseRequest("resources", w.Request.Resources); {
 	case size != nil:
 	case err == nil && n > 1:
 		fmt.Fprintf(sh.out, "the request has %d parts; these are the objects of the first one:\n", n)
@@ -67,9 +67,9 @@ func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, r api.Re
 		}
 		size = part.Resources()
 	default:
-		size = r.Resources
+		size = w.Request.Resources
 	}
-	return sh.objects(w, r, size, status.Cluster, e.Decision.Top[0].Cluster)
+	return sh.objects(w, size, status.Cluster, e.Decision.Top[0].Cluster)
 }
 
 // boughtSize returns the resources that a request would buy. It is nil if the request buys nothing.
@@ -108,22 +108,19 @@ func purchaseText(b api.Bought) string {
 func points(ppm int64) string { return fmt.Sprintf("%.1f", float64(ppm)/10_000) }
 
 // objects prints each object that reserve would create, on both sides.
-func (sh *shell) objects(w *wish, r api.Request, part api.Resources, consumer, provider string) error {
+func (sh *shell) objects(w *wish, part api.Resources, consumer, provider string) error {
+	r := w.Request
 	pool := cmp.Or(r.Pool, api.GeneralPool)
 	until := time.Now().Add(api.DurationOf(r.Duration)).UTC().Truncate(time.Second)
 	instruction := api.Instruction{
 		Reservation: "<reservation>", Generation: 1, Consumer: consumer, Provider: provider, Pool: pool,
 		Slice: market.SliceName(consumer, provider, pool), Resources: part, Until: metav1.NewTime(until),
 	}
-	offload, err := w.offloading()
-	if err != nil {
-		return err
-	}
-	at := metav1.ObjectMeta{Name: "<reservation>", Namespace: w.namespace}
+	at := metav1.ObjectMeta{Name: "<reservation>", Namespace: w.Namespace}
 	there := metav1.ObjectMeta{Name: "<reservation>", Namespace: api.Namespace}
 	steps := []plan.Step{
 		{Cluster: consumer + " (yours)", Object: &api.ResourceRequest{
-			ObjectMeta: metav1.ObjectMeta{Name: cmp.Or(w.name, "request-<random>"), Namespace: w.namespace},
+			ObjectMeta: metav1.ObjectMeta{Name: cmp.Or(w.Name, "request-<random>"), Namespace: w.Namespace},
 			Spec:       api.ResourceRequestSpec{Request: r}}},
 		{Cluster: consumer + " (yours)", By: ", by your agent",
 			Object: &api.ReservationInstruction{ObjectMeta: at, Spec: instruction}},
@@ -132,7 +129,7 @@ func (sh *shell) objects(w *wish, r api.Request, part api.Resources, consumer, p
 	}
 	for _, step := range plan.Objects(plan.Reservation{
 		Consumer: consumer, Provider: provider, Slice: instruction.Slice,
-		Resources: part, Offload: offload, Network: r.Network,
+		Resources: part, Offload: w.Offload, Network: r.Network,
 	}) {
 		step.By = ", " + step.By + ", if both clusters have Liqo"
 		steps = append(steps, step)

@@ -111,12 +111,15 @@ func durationVar(f *pflag.FlagSet, p *time.Duration, name string, value time.Dur
 	f.Var((*durationValue)(p), name, usage)
 }
 
-// durationOf returns the duration of a flag for a payload. It is nil for 0.
-func durationOf(d time.Duration) *metav1.Duration {
-	if d == 0 {
-		return nil
-	}
-	return &metav1.Duration{Duration: d}
+// optionalDurationVar adds a flag for a duration of a payload. It is nil for 0.
+func optionalDurationVar(f *pflag.FlagSet, to **metav1.Duration, name, usage string) {
+	f.Var(parsed{"duration", func(text string) error {
+		d, err := parseTime(text)
+		if *to = nil; d != 0 {
+			*to = &metav1.Duration{Duration: d}
+		}
+		return err
+	}}, name, usage)
 }
 
 type durationValue time.Duration

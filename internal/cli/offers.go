@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,7 +79,7 @@ func onSale(o api.OwnOffer) string {
 }
 
 func (sh *shell) offerCreateCommand() *cobra.Command {
-	file, plans, within := "", []string(nil), time.Duration(0)
+	file, plans := "", []string(nil)
 	spec := api.OfferSpec{}
 	cmd := &cobra.Command{
 		Use: "create NAME", Short: "Create an offer, from flags or from a file",
@@ -98,7 +97,6 @@ func (sh *shell) offerCreateCommand() *cobra.Command {
 			if _, err := ownOfferOf(cmd.Context(), c, args[0]); err == nil {
 				return api.Errorf(api.CodeConflict, "offer %s exists", args[0]).Fix("change it: bourse offer edit %s", args[0])
 			}
-			spec.ApproveWithin = durationOf(within)
 			for _, text := range plans {
 				plan, err := parsePlan(text)
 				if err != nil {
@@ -131,7 +129,7 @@ func (sh *shell) offerCreateCommand() *cobra.Command {
 	f.StringVar(&spec.Description, "description", "", "description for buyers")
 	f.StringToStringVar(&spec.Labels, "label", nil, "label that buyers can search for: NAME=VALUE, may be repeated")
 	f.StringVar(&spec.Accept, "accept", "", "CEL expression over consumer and request that must be true for a sale")
-	durationVar(f, &within, "approve-within", 0,
+	optionalDurationVar(f, &spec.ApproveWithin, "approve-within",
 		"require your approval of each sale (bourse approve), within this time, such as 8h")
 	f.StringSliceVar(&spec.VisibleTo.Clusters, "to", nil,
 		"the only clusters that may see the offer (default: all that may see this cluster)")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,28 +13,16 @@ import (
 
 type proposal = api.Envelope[api.KnownProposal]
 
-// termFlags are the flags for other terms of a plan.
-type termFlags struct {
-	api.ProposalTerms
-	duration time.Duration
-}
-
-func (t *termFlags) add(cmd *cobra.Command, otherwise string) {
+// termFlags adds the flags for other terms of a plan.
+func termFlags(cmd *cobra.Command, t *api.ProposalTerms, otherwise string) {
 	f := cmd.Flags()
 	priceVar(f, &t.Price, "price", "price of one unit, such as 0.08EUR/hour (default: "+otherwise+")")
 	f.Int64Var(&t.Units, "units", 0, "how many units of the plan (default: "+otherwise+")")
-	durationVar(f, &t.duration, "for", 0, "how long (default: "+otherwise+")")
-}
-
-// terms returns the terms that the flags name.
-func (t *termFlags) terms() api.ProposalTerms {
-	t.Duration = durationOf(t.duration)
-	return t.ProposalTerms
+	optionalDurationVar(f, &t.Duration, "for", "how long (default: "+otherwise+")")
 }
 
 func (sh *shell) proposeCommand() *cobra.Command {
-	var t termFlags
-	var within time.Duration
+	var p api.ProposalCreate
 	cmd := &cobra.Command{
 		Use: "propose SELLER/OFFER/PLAN", GroupID: "use",
 		Short: "Propose another price, size or time for a plan to its seller",
@@ -50,8 +37,7 @@ func (sh *shell) proposeCommand() *cobra.Command {
 				return api.Invalid("PLAN", "%q does not name a plan", args[0]).
 					Fix("write SELLER/OFFER/PLAN, as bourse catalog prints it")
 			}
-			p := api.ProposalCreate{Seller: parts[0], Offer: parts[1], Plan: parts[2], ProposalTerms: t.terms(),
-				Within: durationOf(within)}
+			p.Seller, p.Offer, p.Plan = parts[0], parts[1], parts[2]
 			sent, err := c.Propose(ctx, p)
 			if err != nil {
 				return err
@@ -62,10 +48,12 @@ func (sh *shell) proposeCommand() *cobra.Command {
 			return err
 		}),
 	}
-	t.add(cmd, "the plan's")
+	termFlags(cmd, &p.ProposalTerms, "the plan's")
 	cmd.Flags().Lookup("for").Usage = "how long (default " + api.DefaultDuration + ")"
-	cmd.Flags().StringVar(&t.Message, "message", "", "text that the seller reads, at most 256 characters")
-	durationVar(cmd.Flags(), &within, "within", 0, "how long the seller may take to answer, at most 168h (default 72h)")
+	cmd.Flags().StringVar(&p.Message, "message", "",
+		"text that the seller reads, at most 256 characters")
+	optionalDurationVar(cmd.Flags(), &p.Within, "within",
+		"how long the seller may take to answer, at most 168h (default 72h)")
 	return cmd
 }
 
@@ -135,20 +123,19 @@ func (sh *shell) declineCommand() *cobra.Command {
 }
 
 func (sh *shell) counterCommand() *cobra.Command {
-	var t termFlags
+	var t api.ProposalTerms
 	cmd := sh.answerCommand(&cobra.Command{
 		Use: "counter PROPOSAL", Short: "Answer a buyer's proposal with other terms, in an offer that only that buyer sees",
 		Long:    "As bourse accept, with the terms that you name. What you do not name is as proposed.",
 		Example: "  bourse counter p-3f9a11c02b7d4e55 --price 0.09EUR/hour",
 	}, func(id string) (api.ProposalAnswer, error) {
-		terms := t.terms()
-		if terms == (api.ProposalTerms{}) {
+		if t == (api.ProposalTerms{}) {
 			return api.ProposalAnswer{}, api.Errorf(api.CodeInvalid, "the command names no other terms").
 				Fix("name --price, --units or --for; or accept it: bourse accept %s", id)
 		}
-		return api.ProposalAnswer{ProposalTerms: terms}, nil
+		return api.ProposalAnswer{ProposalTerms: t}, nil
 	})
-	t.add(cmd, "as proposed")
+	termFlags(cmd, &t, "as proposed")
 	return cmd
 }
 

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
@@ -31,74 +33,76 @@ func (sh *shell) reserveCommand() *cobra.Command {
 			"  bourse reserve --cpu 300 --split 3",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := w.request()
-			if err != nil {
-				return err
+			if len(w.Request.Resources) == 0 {
+				return api.Invalid("--cpu", "nothing is asked for").Fix("give an amount: --cpu 4 --memory 8Gi")
 			}
 			c, err := sh.person()
 			if err != nil {
 				return err
 			}
-			return sh.place(cmd.Context(), c, w, r)
+			return sh.place(cmd.Context(), c, w)
 		},
 	}
-	f := cmd.Flags()
+	f, r := cmd.Flags(), &w.Request
 	w.amountFlags(f)
-	amountsVar(f, &w.podShape, "pod-shape",
+	amountsVar(f, &r.PodShape, "pod-shape",
 		"largest pod that will run there, such as cpu=4,memory=16Gi; one node must have that much free")
-	durationVar(f, &w.duration, "for", 0, "how long the reservation lasts (default "+api.DefaultDuration+")")
-	f.StringVar(&w.pool, "pool", "", "pool of the provider (default "+api.GeneralPool+")")
-	f.StringVar(&w.where, "where", "",
+	optionalDurationVar(f, &r.Duration, "for",
+		"how long the reservation lasts (default "+api.DefaultDuration+")")
+	f.StringVar(&r.Pool, "pool", "", "pool of the provider (default "+api.GeneralPool+")")
+	f.StringVar(&r.Where, "where", "",
 		"CEL expression over the provider's properties, such as 'region == \"eu\" && uptime >= 0.99'")
-	f.StringToStringVar(&w.properties, "property", nil, "label that the provider must have: NAME=VALUE, may be repeated")
-	f.StringVar(&w.target, "target", "", "the only provider to consider")
-	f.StringSliceVar(&w.exclude, "exclude", nil, "providers not to consider")
+	f.StringToStringVar(&r.Properties, "property", nil,
+		"label that the provider must have: NAME=VALUE, may be repeated")
+	f.StringVar(&r.Target, "target", "", "the only provider to consider")
+	f.StringSliceVar(&r.Exclude, "exclude", nil, "providers not to consider")
 	f.BoolVar(&w.excludeUnknown, "exclude-unknown", false, "accept names in --exclude that no visible cluster has")
-	f.StringSliceVar(&w.prefer, "prefer", nil, "providers to prefer, best first")
-	f.BoolVar(&w.aggregated, "aggregated", false, "also consider hubs, which lend on what they borrow")
-	f.BoolVar(&w.relend, "relend", false, "lend on what is reserved: this cluster is a hub")
-	f.StringVar(&w.strategy, "strategy", "", "how to choose: balance (default), pack, reliable, or with --max-price cheap")
-	priceVar(f, &w.maxPrice, "max-price",
+	f.StringSliceVar(&r.Prefer, "prefer", nil, "providers to prefer, best first")
+	f.BoolVar(&r.Aggregated, "aggregated", false, "also consider hubs, which lend on what they borrow")
+	f.BoolVar(&r.Relend, "relend", false, "lend on what is reserved: this cluster is a hub")
+	f.StringVar((*string)(&r.Strategy), "strategy", "",
+		"how to choose: balance (default), pack, reliable, or with --max-price cheap")
+	priceVar(f, &r.MaxPrice, "max-price",
 		"also consider providers that lend only by offers, up to this price for all of it, such as 3EUR/hour "+
 			"(default: do not buy)")
-	f.Int32Var(&w.split, "split", 0,
+	f.Int32Var(&r.Split, "split", 0,
 		"largest number of clusters, with equal parts; all parts are reserved or none (default: one cluster)")
 	w.useFlags(cmd)
 	return cmd
 }
 
-// place creates the ResourceRequest of a request, and follows it.
-func (sh *shell) place(ctx context.Context, c *client.Client, w *wish, r api.Request) error {
-	offload, err := w.offloading()
-	if err != nil {
+// place creates a ResourceRequest, and follows it.
+func (sh *shell) place(ctx context.Context, c *client.Client, w *wish) (err error) {
+	r := w.Request
+	if w.Offload, err = w.offloading(); err != nil {
 		return err
 	}
 	fix := "to name a cluster that may appear later, add --exclude-unknown"
 	if w.excludeUnknown {
 		fix = ""
 	}
-	err = cmp.Or(sh.checkClusters(ctx, c, "--exclude", fix, w.exclude...),
-		sh.checkClusters(ctx, c, "--prefer", "", w.prefer...), sh.checkClusters(ctx, c, "--target", "", w.target))
+	err = cmp.Or(sh.checkClusters(ctx, c, "--exclude", fix, r.Exclude...),
+		sh.checkClusters(ctx, c, "--prefer", "", r.Prefer...),
+		sh.checkClusters(ctx, c, "--target", "", r.Target))
 	if err != nil {
 		return err
 	}
-	if w.broker != "" {
-		if _, err := knownBrokerOf(ctx, c, w.broker); err != nil {
+	if w.Broker != "" {
+		if _, err := knownBrokerOf(ctx, c, w.Broker); err != nil {
 			return err
 		}
 	}
 	sh.checkResources(ctx, c, "--resource", r.Resources)
-	create := api.RequestCreate{Namespace: w.namespace, Name: w.name,
-		Request: r, Offload: offload, Broker: w.broker, Via: vias[w.via]}
-	e, err := c.DryRun(ctx, create)
+	w.Via = vias[w.via]
+	e, err := c.DryRun(ctx, w.RequestCreate)
 	switch {
 	case err == nil && w.dryRun:
-		return sh.dryRun(ctx, c, w, r, e)
+		return sh.dryRun(ctx, c, w, e)
 	// a request that can never be served is not created; a broker that is away may answer later
 	case w.dryRun, hopeless(api.CodeOf(err)):
 		return err
 	}
-	made, err := c.MakeRequest(ctx, create)
+	made, err := c.MakeRequest(ctx, w.RequestCreate)
 	if err != nil {
 		return err
 	}
@@ -106,7 +110,7 @@ func (sh *shell) place(ctx context.Context, c *client.Client, w *wish, r api.Req
 	if w.noWait {
 		return sh.showRequest(made)
 	}
-	ctx, cancel := context.WithTimeout(ctx, w.timeout+w.wait)
+	ctx, cancel := context.WithTimeout(ctx, w.timeout+ptr.Deref(r.Wait, metav1.Duration{}).Duration)
 	defer cancel()
 	done, err := sh.follow(ctx, c, made, w.done)
 	if err != nil {
@@ -136,11 +140,13 @@ func (w *wish) done(r client.RequestStatus) bool {
 	case "", api.Pending:
 		return false
 	case api.Held:
-		return w.confirm || meta.IsStatusConditionTrue(r.Payload.Status.Conditions, api.ConditionAwaitsApproval)
+		return w.Request.Confirm ||
+			meta.IsStatusConditionTrue(r.Payload.Status.Conditions, api.ConditionAwaitsApproval)
 	case api.Reserved:
-		return len(w.offload) == 0 && w.network != string(api.NetworkWireGuard)
+		return len(w.offload.Namespaces) == 0 && w.Request.Network != api.NetworkWireGuard
 	}
-	if r.Payload.Status.State == api.Active && len(w.offload) > 0 && len(r.Payload.Steps) > 0 {
+	offloads := len(w.offload.Namespaces) > 0
+	if r.Payload.Status.State == api.Active && offloads && len(r.Payload.Steps) > 0 {
 		return meta.IsStatusConditionTrue(r.Payload.Steps, api.ConditionOffloaded)
 	}
 	return r.Payload.Status.State != api.Releasing
@@ -159,29 +165,24 @@ func (sh *shell) follow(ctx context.Context, c *client.Client,
 		fmt.Fprintf(sh.progress, "  %s\n", now)
 	}
 	now := made
-	for {
+	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(context.Context) (bool, error) {
 		read, err := c.Request(ctx, namespace, name)
-		if err != nil && ctx.Err() == nil {
-			return read, err
+		if err != nil {
+			return false, err
 		}
-		if err == nil {
-			now = read
-			for _, of := range steps {
-				tell(of, step(meta.FindStatusCondition(now.Payload.Steps, of)))
-			}
-			tell("", now.Payload.Status.Message)
-			if done(now) {
-				return now, nil
-			}
+		now = read
+		for _, of := range steps {
+			tell(of, step(meta.FindStatusCondition(now.Payload.Steps, of)))
 		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			return now, api.Errorf(api.CodeUnavailable, "request %s is not done yet: %s",
-				made.ID, api.WithoutCode(stuckAt(now))).
-				Fix("the agent continues; to follow: bourse describe %s; to end it: bourse release %[1]s", name)
-		}
+		tell("", now.Payload.Status.Message)
+		return done(now), nil
+	})
+	if ctx.Err() != nil && err != nil {
+		return now, api.Errorf(api.CodeUnavailable, "request %s is not done yet: %s",
+			made.ID, api.WithoutCode(stuckAt(now))).
+			Fix("the agent continues; to follow: bourse describe %s; to end it: bourse release %[1]s", name)
 	}
+	return now, err
 }
 
 // steps are the conditions on the way from Reserved to running pods.
