@@ -89,10 +89,10 @@ func actAs(ts *testscript.TestScript, _ bool, args []string) {
 // broker stop, broker start.
 func stopOrStartBroker(ts *testscript.TestScript, _ bool, args []string) {
 	if args[0] == "stop" {
-		playedIn(ts).StopBroker()
+		playedIn(ts).Broker.Stop()
 		return
 	}
-	ts.Check(playedIn(ts).StartBroker())
+	ts.Check(playedIn(ts).Broker.Start())
 }
 
 // pass DURATION lets time pass for all of the federation.

@@ -87,8 +87,8 @@ func TestKubernetesTransport(t *testing.T) {
 	t.Run("its rights", func(t *testing.T) { romeMayNoMore(t, c, romes, admin) })
 	t.Run("the policy", func(t *testing.T) { nobodySpeaksForAnother(t, romes, admin) })
 	t.Run("the broker starts again", func(t *testing.T) {
-		f.StopBroker()
-		if err := f.StartBroker(); err != nil {
+		f.Broker.Stop()
+		if err := f.Broker.Start(); err != nil {
 			t.Fatal(err)
 		}
 		trade(t, rome, milan)

@@ -13,7 +13,7 @@ import (
 )
 
 // joins has members join another broker, and waits until they are connected.
-func (f *fair) joins(o *federation.Other, members ...*federation.Member) {
+func (f *fair) joins(o *federation.Broker, members ...*federation.Member) {
 	f.t.Helper()
 	for _, m := range members {
 		token, err := o.Operator.CreateToken(f.t.Context(), m.Name, time.Hour)
@@ -104,7 +104,7 @@ func TestTwoBrokers(t *testing.T) {
 	}
 
 	// Without the main broker the other goes on; then without both.
-	f.StopBroker()
+	f.Broker.Stop()
 	f.until("rome sees that", func() bool { return f.brokerState(f.rome, "main") == string(api.CodeUnavailable) })
 	if found := must(f.rome.People.Catalog(t.Context(), api.CatalogQuery{}))(t); len(found) != 1 ||
 		found[0].Payload.AsOf != nil {
@@ -154,7 +154,7 @@ func TestTwoBrokers(t *testing.T) {
 	if got := f.contractsOf(f.rome)[again.Reservation].Status.State; got != api.Reserved {
 		t.Errorf("what was bought at a broker that was removed is %s", got)
 	}
-	if err := f.StartBroker(); err != nil {
+	if err := f.Broker.Start(); err != nil {
 		t.Fatal(err)
 	}
 	f.until("the first broker, back, counts what was sold by the other", func() bool {

@@ -25,12 +25,12 @@ func TestCatalogIsCopied(t *testing.T) {
 	}
 	var l api.Envelope[api.Listing]
 	f.until("oslo has the new price in its copy", func() bool { // which follows the broker
-		f.StopBroker()
+		f.Broker.Stop()
 		f.until("oslo, which milan does not know, has a copy", func() (ok bool) { l, ok = copied(); return ok })
 		if price(l.Payload) == "0.30" {
 			return true
 		}
-		if err := f.StartBroker(); err != nil {
+		if err := f.Broker.Start(); err != nil {
 			t.Fatal(err)
 		}
 		f.until("oslo is connected", func() bool { return must(f.oslo.People.Status(t.Context()))(t).Connected })
@@ -68,7 +68,7 @@ func TestCatalogIsCopied(t *testing.T) {
 	if got := l.Payload.AsOf.Time; got.After(asOf.Add(time.Minute)) || price(l.Payload) != "0.30" {
 		t.Errorf("it is as of %s, and was as of %s", got, asOf)
 	}
-	if err := f.StartBroker(); err != nil {
+	if err := f.Broker.Start(); err != nil {
 		t.Fatal(err)
 	}
 	f.StartMember("milan")

@@ -75,7 +75,7 @@ func TestToggleCountsAtAConnector(t *testing.T) {
 	asks("auto", api.ViaAuto) // the broker decides, and knows the choice
 	f.becomes(f.rome, "auto", func(now api.ResourceRequestStatus) bool { return now.State == api.Rejected })
 
-	f.StopBroker()
+	f.Broker.Stop()
 	f.StopMember("rome")
 	f.StartMember("rome")
 	f.until("rome's agent listens again", func() bool {
@@ -84,7 +84,7 @@ func TestToggleCountsAtAConnector(t *testing.T) {
 	})
 	asks("alone", api.ViaAuto)
 	f.becomes(f.rome, "alone", isForbidden)
-	if err := f.StartBroker(); err != nil {
+	if err := f.Broker.Start(); err != nil {
 		t.Fatal(err)
 	}
 	f.until("rome is back", func() bool { return must(f.rome.People.Status(t.Context()))(t).Connected })

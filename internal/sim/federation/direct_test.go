@@ -110,7 +110,7 @@ func (f *fair) trusts(m *federation.Member, cluster string) metav1.Condition {
 // can be read, and the first purchase is made, resized and ended.
 func TestFirstContactWithoutABroker(t *testing.T) {
 	f := strangers(t)
-	f.StopBroker()
+	f.Broker.Stop()
 	ctx := t.Context()
 	must(f.rome.People.AddPeer(ctx, "milan", f.fingerprint(f.milan), f.milan.Address))(t)
 	f.until("rome says that milan does not let it in", func() bool {
@@ -227,7 +227,7 @@ func TestFirstContactWithTheWrongOne(t *testing.T) {
 // buys. No broker has a part in it.
 func TestNegotiation(t *testing.T) {
 	f := strangers(t)
-	f.StopBroker()
+	f.Broker.Stop()
 	ctx := t.Context()
 	must(f.rome.People.AddPeer(ctx, "milan", f.fingerprint(f.milan), f.milan.Address))(t)
 	must(f.milan.People.AddPeer(ctx, "rome", f.fingerprint(f.rome), ""))(t)

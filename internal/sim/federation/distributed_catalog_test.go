@@ -467,11 +467,11 @@ func TestSubscribeToTheConnector(t *testing.T) {
 		provider.ClusterID != "milan" || provider.Offers[0].Plans[0].PlanCost != "0.20" {
 		t.Errorf("%+v", e)
 	}
-	f.StopBroker()
+	f.Broker.Stop()
 	if e := next(3); !strings.Contains(e.Body.Data, "unreachable") {
 		t.Errorf("%+v", e)
 	}
-	if err := f.StartBroker(); err != nil {
+	if err := f.Broker.Start(); err != nil {
 		t.Fatal(err)
 	}
 	if e := next(1); e.Type != 20 {

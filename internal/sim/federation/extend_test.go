@@ -86,8 +86,8 @@ func TestResizeRightAfterTheBrokerStarted(t *testing.T) {
 	}
 	f.becomes(f.rome, "grows", func(now api.ResourceRequestStatus) bool { return now.State == api.Reserved })
 	f.StopMember("milan")
-	f.StopBroker()
-	if err := f.StartBroker(); err != nil {
+	f.Broker.Stop()
+	if err := f.Broker.Start(); err != nil {
 		t.Fatal(err)
 	}
 	key := kube.ObjectKey{Namespace: "default", Name: "grows"}

@@ -66,20 +66,25 @@ type Member struct {
 
 // Federation is a running one.
 type Federation struct {
-	Dir     string
-	URL     string
-	Members map[string]*Member
-	// Operator acts as the broker's operator.
-	Operator *client.Client
-	// StopBroker stops the broker alone, and waits for its end: the members go on. StartBroker
-	// starts it again.
-	StopBroker func()
+	// Broker is its own; members can join others besides.
+	*Broker
+	Dir        string
+	Members    map[string]*Member
 	prototypes prototypes.Options
 	clock      *clock
 	group      *errgroup.Group
 	stop       context.CancelFunc
 	ctx        context.Context
 	log        *slog.Logger
+}
+
+// Broker is a broker that members can join.
+type Broker struct {
+	Name, URL string
+	// Operator acts as its operator.
+	Operator *client.Client
+	f        *Federation
+	stop     func()
 }
 
 // Kinds are our kinds, for a simulated API.
@@ -118,7 +123,8 @@ func StartWith(ctx context.Context, dir string, log *slog.Logger,
 		slices.ContainsFunc(members, func(m *Member) bool { return m.DistributedCatalog })
 	f := &Federation{Dir: dir, prototypes: interfaces, clock: newClock(),
 		Members: map[string]*Member{}, group: &errgroup.Group{}, stop: stop, ctx: ctx, log: log}
-	if err := f.StartBroker(); err != nil {
+	var err error
+	if f.Broker, err = f.StartOther("broker"); err != nil {
 		return nil, f.failed(err)
 	}
 	for i, m := range members {
@@ -136,57 +142,42 @@ func (f *Federation) failed(err error) error {
 	return err
 }
 
-// StartBroker starts the broker, where it was if it was stopped.
-func (f *Federation) StartBroker() (err error) {
-	f.URL, f.Operator, f.StopBroker, err = f.startBroker("broker", f.URL)
-	return err
-}
-
-// Other is a broker besides the federation's own.
-type Other struct {
-	Name, URL string
-	Operator  *client.Client
-	// Stop stops it, and waits for its end; Start starts it again where it was.
-	Stop func()
-	f    *Federation
-}
-
 // StartOther starts another broker.
-func (f *Federation) StartOther(name string) (*Other, error) {
-	o := &Other{Name: name, f: f}
-	return o, o.Start()
+func (f *Federation) StartOther(name string) (*Broker, error) {
+	b := &Broker{Name: name, f: f, Operator: client.New("unix://"+filepath.Join(f.Dir, name+".sock"), nil)}
+	return b, b.Start()
 }
 
-// Start starts it, where it was if it was stopped.
-func (o *Other) Start() (err error) {
-	o.URL, o.Operator, o.Stop, err = o.f.startBroker(o.Name, o.URL)
-	return err
-}
-
-func (f *Federation) startBroker(name, url string) (string, *client.Client, func(), error) {
-	socket, address := filepath.Join(f.Dir, name+".sock"), strings.TrimPrefix(url, "https://")
-	if url == "" {
+// Start starts the broker, where it was if it was stopped.
+func (b *Broker) Start() error {
+	f, address := b.f, strings.TrimPrefix(b.URL, "https://")
+	if address == "" {
 		address = freeAddress()
 	}
 	ctx, stop := context.WithCancel(f.ctx)
 	ready, ended, closed := make(chan string, 1), make(chan error, 1), make(chan struct{})
+	b.stop = func() { stop(); <-closed }
 	f.group.Go(func() error {
+		defer close(closed)
 		err := broker.Run(ctx, broker.Options{
-			Dir: filepath.Join(f.Dir, name), Listen: address, Socket: socket,
-			Prototypes: f.prototypes, Clock: f.clock, Log: f.log.With("part", name), Ready: func(url string) { ready <- url },
+			Dir: filepath.Join(f.Dir, b.Name), Listen: address, Socket: filepath.Join(f.Dir, b.Name+".sock"),
+			Prototypes: f.prototypes, Clock: f.clock, Log: f.log.With("part", b.Name),
+			Ready: func(url string) { ready <- url },
 		})
 		ended <- err
-		close(closed)
 		return err
 	})
 	select {
-	case url = <-ready:
-		return url, client.New("unix://"+socket, nil), func() { stop(); <-closed }, nil
+	case b.URL = <-ready:
+		return nil
 	case err := <-ended:
 		stop()
-		return "", nil, func() {}, fmt.Errorf("the broker did not start: %w", err)
+		return fmt.Errorf("the broker did not start: %w", err)
 	}
 }
+
+// Stop stops the broker alone, and waits for its end: the members go on.
+func (b *Broker) Stop() { b.stop() }
 
 func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logger) (err error) {
 	m.Types = append(Kinds(), kubeapi.Type{GroupVersion: corev1.SchemeGroupVersion, Kind: "PersistentVolumeClaim",
@@ -197,21 +188,19 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 	if m.Objects, err = kube.New(m.Cluster.API.Config(), kube.Options{Scheme: scheme.New()}); err != nil {
 		return err
 	}
+	var written []kube.Object
 	if m.Sharing != nil {
-		policy := &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: *m.Sharing}
-		if err := m.Objects.Create(ctx, policy); err != nil {
-			return err
-		}
+		written = append(written, &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: *m.Sharing})
 	}
 	for name, spec := range m.Offers {
-		offer := &api.Offer{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: name}, Spec: spec}
-		if err := m.Objects.Create(ctx, offer); err != nil {
-			return err
-		}
+		at := metav1.ObjectMeta{Namespace: api.Namespace, Name: name}
+		written = append(written, &api.Offer{ObjectMeta: at, Spec: spec})
 	}
 	for name, spec := range m.Pools {
-		pool := &api.VirtualNodePool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
-		if err := m.Objects.Create(ctx, pool); err != nil {
+		written = append(written, &api.VirtualNodePool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})
+	}
+	for _, o := range written {
+		if err := m.Objects.Create(ctx, o); err != nil {
 			return err
 		}
 	}

@@ -60,8 +60,8 @@ func (b *bursting) through(what string, happens func(), is func() bool, agents .
 	rises := func(agent string) {
 		b.StopMember(agent)
 		if kills++; kills == 1 {
-			b.StopBroker()
-			if err := b.StartBroker(); err != nil {
+			b.Broker.Stop()
+			if err := b.Broker.Start(); err != nil {
 				b.t.Fatal(err)
 			}
 		}

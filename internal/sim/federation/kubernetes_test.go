@@ -110,8 +110,8 @@ func TestThroughObjects(t *testing.T) {
 	}
 	_ = answer.Body.Close()
 
-	f.StopBroker()
-	if err := f.StartBroker(); err != nil {
+	f.Broker.Stop()
+	if err := f.Broker.Start(); err != nil {
 		t.Fatal(err)
 	}
 	release(f.rome, "to-oslo", "oslo")

@@ -240,8 +240,8 @@ func TestLegacy(t *testing.T) {
 	f.until("the broker has heard of its count", func() bool { return left() == "2" })
 
 	// The broker is stopped and comes back: what is bound stays, and the old agent's poll goes on.
-	f.StopBroker()
-	if err := f.StartBroker(); err != nil {
+	f.Broker.Stop()
+	if err := f.Broker.Start(); err != nil {
 		t.Fatal(err)
 	}
 	f.until("it is known again", func() bool {
@@ -318,8 +318,8 @@ func TestForeignClusters(t *testing.T) {
 		"", nil); status != http.StatusOK || said != "" {
 		t.Errorf("%d %q", status, said)
 	}
-	f.StopBroker()
-	if err := f.StartBroker(); err != nil {
+	f.Broker.Stop()
+	if err := f.Broker.Start(); err != nil {
 		t.Fatal(err)
 	}
 	f.until("the choice is there again",

@@ -58,8 +58,8 @@ func TestQueue(t *testing.T) {
 		t.Errorf("%+v", status)
 	}
 
-	f.StopBroker()
-	if err := f.StartBroker(); err != nil {
+	f.Broker.Stop()
+	if err := f.Broker.Start(); err != nil {
 		t.Fatal(err)
 	}
 	f.until("they wait as before", func() bool {

@@ -19,9 +19,9 @@ func TestARejectedRequestIsNotAskedAgain(t *testing.T) {
 		t.Errorf("its explanation is %+v", gone.Payload.Decision)
 	}
 	before := must(f.rome.People.Request(t.Context(), "default", "gone"))(t)
-	f.StopBroker()
+	f.Broker.Stop()
 	f.StopMember("rome")
-	if err := f.StartBroker(); err != nil {
+	if err := f.Broker.Start(); err != nil {
 		t.Fatal(err)
 	}
 	f.StartMember("rome")

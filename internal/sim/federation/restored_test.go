@@ -45,7 +45,7 @@ func TestOnSaleAgainAtARestoredBroker(t *testing.T) {
 	}
 	f.until("both offers are on sale", func() bool { return onSale() && reason() == "OnSale" })
 
-	f.StopBroker()
+	f.Broker.Stop()
 	dir := filepath.Join(f.Dir, "broker")
 	if err := os.Rename(dir, filepath.Join(f.Dir, "lost")); err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestOnSaleAgainAtARestoredBroker(t *testing.T) {
 	if _, err := backup.Restore(t.Context(), dir, must(broker.OpenStore(dir, ""))(t)); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.StartBroker(); err != nil {
+	if err := f.Broker.Start(); err != nil {
 		t.Fatal(err)
 	}
 	f.until("both offers are on sale again", func() bool {

@@ -26,7 +26,7 @@ import (
 // soldOnThreeRoutes is milan, which sold a unit to each of three consumers: to oslo through the main broker, to
 // rome through north, and to bonn at its connector. None of the three is a member where another one is. sold has
 // the reservation of each.
-func soldOnThreeRoutes(t *testing.T) (f *fair, north *federation.Other, bonn *federation.Member, sold map[string]string) {
+func soldOnThreeRoutes(t *testing.T) (f *fair, north *federation.Broker, bonn *federation.Member, sold map[string]string) {
 	t.Helper()
 	one := func(name string, alone bool) *federation.Member {
 		return &federation.Member{Options: sim.Options{Name: name, Nodes: 1}, Alone: alone}
@@ -103,7 +103,7 @@ func TestABrokerLearnsOnlyOfItsOwnConsumers(t *testing.T) {
 			return f.remaining(at) == 0 && f.reservedAt(at) == "6"
 		})
 	}
-	f.StopBroker() // both write down what they received
+	f.Broker.Stop() // both write down what they received
 	north.Stop()
 	for broker, own := range map[string]string{"broker": "oslo", "north": "rome"} {
 		kept := f.filesOf(broker)

@@ -234,7 +234,7 @@ func TestTradeWithoutBroker(t *testing.T) {
 	if before.State != api.Reserved {
 		t.Fatalf("%+v", before)
 	}
-	f.StopBroker()
+	f.Broker.Stop()
 	f.until("rome sees that the broker is away",
 		func() bool { return !must(f.rome.People.Status(t.Context()))(t).Connected })
 
@@ -280,7 +280,7 @@ func TestTradeWithoutBroker(t *testing.T) {
 		return bought.Status.Terms.Units == 3 && sold.Status.Terms.Units == 3 && bought.Spec == sold.Spec
 	})
 
-	if err := f.StartBroker(); err != nil {
+	if err := f.Broker.Start(); err != nil {
 		t.Fatal(err)
 	}
 	f.until("the broker's books agree: one is over, the other takes all that is sold", func() bool {
@@ -309,7 +309,7 @@ func TestChangeWithoutBroker(t *testing.T) {
 	if bought.State != api.Reserved {
 		t.Fatalf("%+v", bought)
 	}
-	f.StopBroker()
+	f.Broker.Stop()
 	f.until("rome sees that the broker is away",
 		func() bool { return !must(f.rome.People.Status(t.Context()))(t).Connected })
 	if _, err := f.rome.People.ChangeLocally(t.Context(), bought.Reservation,
@@ -320,7 +320,7 @@ func TestChangeWithoutBroker(t *testing.T) {
 		here, there := f.contractsOf(f.rome)[bought.Reservation], f.contractsOf(f.milan)[bought.Reservation]
 		return here.Status.Terms.Units == 2 && there.Status.Terms.Units == 2 && here.Spec == there.Spec
 	})
-	if err := f.StartBroker(); err != nil {
+	if err := f.Broker.Start(); err != nil {
 		t.Fatal(err)
 	}
 	f.until("the broker counts two units", func() bool {
