@@ -10,6 +10,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -74,18 +75,8 @@ const namespace = "apps"
 
 // NewCluster returns a cluster with its nodes Ready and its pods Running.
 func NewCluster(ctx context.Context, o Options) (*Cluster, error) {
-	if o.CPU == 0 {
-		o.CPU = 16
-	}
-	if o.Memory == 0 {
-		o.Memory = 64
-	}
-	if o.Region == "" {
-		o.Region = "local"
-	}
-	if o.Arch == "" {
-		o.Arch = "amd64"
-	}
+	o.CPU, o.Memory = cmp.Or(o.CPU, 16), cmp.Or(o.Memory, 64)
+	o.Region, o.Arch = cmp.Or(o.Region, "local"), cmp.Or(o.Arch, "amd64")
 	if o.GPU == "" {
 		o.GPUs = 0
 	}

@@ -1,6 +1,7 @@
 package kubeapi
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
@@ -46,18 +47,12 @@ type API struct {
 
 // New returns a server that holds the namespaces default and kube-system.
 func New(o Options) *API {
-	a := &API{clock: o.Clock, history: o.History, cut: make(chan struct{}), revision: firstRevision}
+	a := &API{clock: o.Clock, history: cmp.Or(o.History, 1000), cut: make(chan struct{}), revision: firstRevision}
 	if a.clock == nil {
 		a.clock = time.Now
 	}
-	if a.history == 0 {
-		a.history = 1000
-	}
-	if o.Seed == 0 {
-		o.Seed = rand.Uint64()
-	}
 	var seed [32]byte
-	binary.LittleEndian.PutUint64(seed[:], o.Seed)
+	binary.LittleEndian.PutUint64(seed[:], cmp.Or(o.Seed, rand.Uint64()))
 	a.random = rand.NewChaCha8(seed)
 	for _, t := range append(builtin(), o.Types...) {
 		a.register(t)
