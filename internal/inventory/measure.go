@@ -87,7 +87,7 @@ type counted struct {
 	capacity, allocatable totals
 	unverified            totals  // of allocatable, of nodes that no reservation made
 	usage, sources        byOwner // sources are by the cluster behind a virtual node
-	shapes                *shapes
+	shapes                shapes
 }
 
 // count sums the counting nodes and pods, one result per pool. All else happens later, without the lock:
@@ -102,7 +102,7 @@ func (i *Inventory) count(
 	}
 	all = make([]counted, len(pools))
 	for n := range all {
-		all[n] = counted{totals{}, totals{}, totals{}, byOwner{}, byOwner{}, &shapes{}}
+		all[n] = counted{totals{}, totals{}, totals{}, byOwner{}, byOwner{}, shapes{}}
 	}
 	var nodes []node
 	for name, node := range i.nodes.items {

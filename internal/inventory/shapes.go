@@ -3,6 +3,7 @@ package inventory
 import (
 	"cmp"
 	"encoding/binary"
+	"maps"
 	"math/bits"
 	"slices"
 	"strings"
@@ -30,15 +31,11 @@ type shape struct {
 }
 
 // shapes are by their free amounts, encoded as bytes.
-type shapes struct {
-	known map[string]*shape
-	free  market.Amounts // of the node that is being added
-	key   []byte
-}
+type shapes map[string]*shape
 
 // add counts a node if a pod fits on it.
-func (s *shapes) add(n node, usage byOwner, policy api.PoolPolicy) {
-	free := s.free[:0]
+func (s shapes) add(n node, usage byOwner, policy api.PoolPolicy) {
+	var free market.Amounts
 	for _, has := range n.allocatable {
 		name := has.Resource
 		left := has.Value
@@ -55,27 +52,23 @@ func (s *shapes) add(n node, usage byOwner, policy api.PoolPolicy) {
 			free = append(free, market.Amount{Resource: name, Value: left})
 		}
 	}
-	if s.free = free; len(free) > 0 {
+	if len(free) > 0 {
 		s.group(1, free, finest)
 	}
 }
 
-// group merges shapes that are equal after rounding to digits.
-func (s *shapes) group(nodes int64, free market.Amounts, digits int) {
-	s.key = s.key[:0]
+// group merges shapes that are equal after rounding to digits. It rounds free itself.
+func (s shapes) group(nodes int64, free market.Amounts, digits int) {
+	var key []byte
 	for i, a := range free {
 		free[i].Value = floor(a.Value, digits)
-		s.key = append(append(s.key, a.Resource...), 0)
-		s.key = binary.BigEndian.AppendUint64(s.key, uint64(free[i].Value))
+		key = append(append(key, a.Resource...), 0)
+		key = binary.BigEndian.AppendUint64(key, uint64(free[i].Value))
 	}
-	if known := s.known[string(s.key)]; known != nil {
-		known.nodes += nodes
-		return
+	if s[string(key)] == nil {
+		s[string(key)] = &shape{free: free}
 	}
-	if s.known == nil {
-		s.known = map[string]*shape{}
-	}
-	s.known[string(s.key)] = &shape{nodes, slices.Clone(free)}
+	s[string(key)].nodes += nodes
 }
 
 // floor keeps the first binary digit and the given number after it.
@@ -85,19 +78,15 @@ func floor(n int64, digits int) int64 {
 }
 
 // few returns at most maxShapes shapes, largest first.
-func (s *shapes) few() []api.Shape {
-	for digits := finest - 1; len(s.known) > maxShapes && digits >= 0; digits-- {
-		coarser := &shapes{}
-		for _, one := range s.known {
+func (s shapes) few() []api.Shape {
+	for digits := finest - 1; len(s) > maxShapes && digits >= 0; digits-- {
+		coarser := shapes{}
+		for _, one := range s {
 			coarser.group(one.nodes, one.free, digits)
 		}
 		s = coarser
 	}
-	all := make([]*shape, 0, len(s.known))
-	for _, one := range s.known {
-		all = append(all, one)
-	}
-	slices.SortFunc(all, larger)
+	all := slices.SortedFunc(maps.Values(s), larger)
 	if len(all) > maxShapes {
 		all = keepMost(all)
 	}
