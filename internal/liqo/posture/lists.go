@@ -3,7 +3,6 @@ package posture
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"maps"
 	"sort"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -82,32 +82,22 @@ func (p *Policies) List(ctx context.Context, consumer string, demands *Demands, 
 		for _, s := range all {
 			slices = append(slices, s.Name+"="+strconv.Itoa(s.CSR))
 			data[s.User+of] = consumer
-			says := func(i int) string { return before[s.User+places[i]] }
-			if s.Placement != nil {
-				says = s.Placement.say
-			}
 			for i, place := range places {
-				put(data, s.User+place, says(i))
+				value := before[s.User+place]
+				if s.Placement != nil {
+					value = s.Placement.values()[i]
+				}
+				put(data, s.User+place, value)
 			}
 		}
 		put(data, consumer+slicesOf, strings.Join(slices, ","))
 	})
 }
 
-// say returns the value of the i-th key of places.
-func (p *PodPlacement) say(i int) string {
-	return []string{p.selector(), strings.Join(p.Tolerates, ","),
-		strings.Join(p.StorageClasses, ","), strings.Join(p.RuntimeClasses, ",")}[i]
-}
-
-// selector returns the labels in the form that the policies read.
-func (p PodPlacement) selector() string {
-	var nodes []string
-	for name, value := range p.Nodes {
-		nodes = append(nodes, name+"="+value)
-	}
-	sort.Strings(nodes)
-	return strings.Join(nodes, ",")
+// values returns the values of the keys of places, in the form that the policies read.
+func (p *PodPlacement) values() []string {
+	return []string{labels.Set(p.Nodes).String(), strings.Join(p.Tolerates, ","),
+		strings.Join(p.StorageClasses, ","), strings.Join(p.RuntimeClasses, ",")}
 }
 
 // forget removes the entries of a consumer's slices.

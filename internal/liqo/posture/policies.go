@@ -3,6 +3,7 @@
 package posture
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	_ "embed"
@@ -18,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -161,27 +163,23 @@ type shipped struct {
 
 // wanted reads the manifest.
 var wanted = sync.OnceValues(func() (all shipped, err error) {
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096)
+	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifest)))
 	for {
-		var raw rawObject
-		if err := decoder.Decode(&raw); errors.Is(err, io.EOF) {
+		text, err := documents.Read()
+		if errors.Is(err, io.EOF) {
 			return all, nil
 		} else if err != nil {
 			return all, err
 		}
-		switch raw.Kind {
-		case "ValidatingAdmissionPolicy":
-			var policy admissionv1.ValidatingAdmissionPolicy
-			if err := raw.into(&policy); err != nil {
-				return all, err
-			}
-			all.policies = append(all.policies, policy)
-		case "ValidatingAdmissionPolicyBinding":
-			var binding admissionv1.ValidatingAdmissionPolicyBinding
-			if err := raw.into(&binding); err != nil {
-				return all, err
-			}
-			all.bindings = append(all.bindings, binding)
+		object, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil)
+		if err != nil {
+			return all, err
+		}
+		switch o := object.(type) {
+		case *admissionv1.ValidatingAdmissionPolicy:
+			all.policies = append(all.policies, *o)
+		case *admissionv1.ValidatingAdmissionPolicyBinding:
+			all.bindings = append(all.bindings, *o)
 		}
 	}
 })
