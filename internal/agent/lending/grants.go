@@ -15,36 +15,16 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// pools returns the pools that a consumer may use: those that the policy shares, and those that were reserved
-// before the policy changed.
-func (l *Lending) pools(ctx context.Context, consumer string) ([]string, error) {
-	var pools []string
+// sliceNames returns the pools of a consumer by the names of its slices: one for each pool, and one for each
+// reservation that it lends on. The pools are those that the policy shares, and those that were reserved before
+// the policy changed.
+func (l *Lending) sliceNames(ctx context.Context, consumer string) (map[string]string, error) {
+	named := map[string]string{}
+	add := func(pool string) { named[market.SliceName(consumer, l.options.Cluster, pool)] = pool }
 	if s := l.options.Sharing(); s != nil {
 		for _, p := range s.Pools {
-			pools = append(pools, p.Name)
+			add(p.Name)
 		}
-	}
-	err := l.options.Market.Read(ctx, func(s *market.State) {
-		for _, r := range s.Of(l.options.Cluster, 0) {
-			if r.Provider == l.options.Cluster && r.Consumer == consumer && r.State.Counts() {
-				pools = append(pools, r.Pool)
-			}
-		}
-	})
-	slices.Sort(pools)
-	return slices.Compact(pools), err
-}
-
-// sliceNames returns the pools of a consumer by the names of its slices: one for each pool, and one
-// for each reservation that it lends on.
-func (l *Lending) sliceNames(ctx context.Context, consumer string) (map[string]string, error) {
-	pools, err := l.pools(ctx, consumer)
-	if err != nil {
-		return nil, err
-	}
-	named := map[string]string{}
-	for _, pool := range pools {
-		named[market.SliceName(consumer, l.options.Cluster, pool)] = pool
 	}
 	for pool, c := range l.options.Sharing().PlainConsumers() {
 		if c.Cluster == consumer {
@@ -54,6 +34,7 @@ func (l *Lending) sliceNames(ctx context.Context, consumer string) (map[string]s
 	return named, l.options.Market.Read(ctx, func(s *market.State) {
 		for _, r := range s.Of(l.options.Cluster, 0) {
 			if r.Provider == l.options.Cluster && r.Consumer == consumer && r.State.Counts() {
+				add(r.Pool)
 				named[r.Slice()] = r.Pool
 			}
 		}
@@ -63,21 +44,22 @@ func (l *Lending) sliceNames(ctx context.Context, consumer string) (map[string]s
 // slices returns the slices that a consumer may have here.
 func (l *Lending) slices(ctx context.Context, consumer string) ([]posture.Slice, error) {
 	named, err := l.sliceNames(ctx, consumer)
+	if err != nil {
+		return nil, err
+	}
 	var all []posture.Slice
 	for _, name := range slices.Sorted(maps.Keys(named)) {
-		if err != nil {
-			return nil, err
-		}
-		s, pool := posture.Slice{Name: name}, named[name]
-		s.User = grant.User(s.Name, consumer)
-		if p := l.options.Sharing().Pool(pool); p != nil {
+		s := posture.Slice{Name: name, User: grant.User(name, consumer)}
+		if p := l.options.Sharing().Pool(named[name]); p != nil {
 			s.Placement = &posture.PodPlacement{Nodes: p.PodSelector(), Tolerates: p.TolerateTaints,
 				StorageClasses: p.StorageClasses, RuntimeClasses: p.RuntimeClasses}
 		}
-		s.CSR, err = peering.SliceCSR(consumer, s.Name)
+		if s.CSR, err = peering.SliceCSR(consumer, name); err != nil {
+			return nil, err
+		}
 		all = append(all, s)
 	}
-	return all, err
+	return all, nil
 }
 
 // owed returns what an account is to be granted: the sum of what is bound, and the max of a plain consumer.
