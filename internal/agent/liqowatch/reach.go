@@ -1,7 +1,6 @@
 package liqowatch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -23,7 +22,6 @@ const (
 
 // dial is the result of one.
 type dial struct {
-	at   time.Time
 	took time.Duration
 	err  error
 }
@@ -34,105 +32,73 @@ type dial struct {
 // does not check that the server is the provider's: Liqo's Identity ensures that.
 // Errors: ApiServerUnreachable, NoNetwork.
 func (w *Watch) CheckReach(ctx context.Context, provider *api.Card, r api.Request) error {
-	if err := checkNetwork(w.options.Gateway, r, provider); err != nil {
-		return err
-	}
-	server := provider.Properties.APIServer
-	// it cannot be dialled before the network is up
-	if server == "" || provider.Properties.APIServerAccess == api.APIServerNetwork {
-		return nil
-	}
-	last, end, err := w.beginDial(ctx, server)
-	if end == nil {
-		return cmp.Or(err, last.err)
-	}
-	defer end()
-	if !w.mayDial(provider.Cluster) {
-		return api.Errorf(api.CodeUnreachable,
-			"the card of %s has named %d other addresses of its API server lately", provider.Cluster, dialsAtOnce).
-			Fix("try again in some minutes, or ask its admin")
-	}
-	began := w.options.Clock.Now()
-	cause := w.options.Addresses.DialTLS(ctx, server)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	err = cause
-	if refused, ok := errors.AsType[*api.Error](cause); ok {
-		err = refused
-	} else if cause != nil { // the error does not say why: the card's author reads it, and could scan this network
-		w.options.Log.Info("the API server of a provider does not answer", "provider", provider.Cluster,
-			"address", server, "error", cause)
-		err = api.Errorf(api.CodeUnreachable, "the API server of %s does not answer by TLS at %.200q from here",
-			provider.Cluster, server).
-			Fix("ask its admin to make it reachable, or to tell Liqo its address (apiServer.address); the agent's log says more")
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock() // before end
-	if len(w.dials) > maxDials {
-		clear(w.dials)
-	}
-	w.dials[server] = dial{w.options.Clock.Now(), w.options.Clock.Since(began), err}
+	_, err := w.reach(ctx, provider, r)
 	return err
-}
-
-// beginDial returns the last result of an address, while that holds. It waits while another call dials the
-// address: many reservations at one provider are one dial, and count as one. Otherwise the caller dials, and
-// calls end afterwards. Errors: ctx's.
-func (w *Watch) beginDial(ctx context.Context, server string) (last dial, end func(), err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for {
-		if last, ok := w.dials[server]; ok && w.options.Clock.Since(last.at) < dialLasts {
-			return last, nil, nil
-		}
-		other := w.dialling[server]
-		if other == nil {
-			break
-		}
-		w.mu.Unlock()
-		select {
-		case <-other:
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
-		if w.mu.Lock(); err != nil {
-			return last, nil, err
-		}
-	}
-	own := make(chan struct{})
-	w.dialling[server] = own
-	return last, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.dialling, server)
-		close(own)
-	}, nil
 }
 
 // Latency is how long this cluster takes to open a TLS connection to the API server of a provider. Zero: its
 // card names none, or one that is reached through a network only. Errors: ApiServerUnreachable.
 func (w *Watch) Latency(ctx context.Context, provider *api.Card) (time.Duration, error) {
-	if err := w.CheckReach(ctx, provider, api.Request{Network: provider.Properties.Network}); err != nil {
+	return w.reach(ctx, provider, api.Request{Network: provider.Properties.Network})
+}
+
+// reach does what CheckReach says, and returns what Latency does. Many calls for one provider are one dial, and
+// count as one. A caller that gives up does not end it.
+func (w *Watch) reach(ctx context.Context, provider *api.Card, r api.Request) (took time.Duration, err error) {
+	if err := checkNetwork(w.options.Gateway, r, provider); err != nil {
 		return 0, err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.dials[provider.Properties.APIServer].took, nil
+	server := provider.Properties.APIServer
+	// it cannot be dialled before the network is up
+	if server == "" || provider.Properties.APIServerAccess == api.APIServerNetwork {
+		return 0, nil
+	}
+	answer := w.dialling.DoChan(provider.Cluster+" "+server, func() (any, error) {
+		return w.dial(context.WithoutCancel(ctx), provider.Cluster, server)
+	})
+	select {
+	case dialled := <-answer:
+		return dialled.Val.(time.Duration), dialled.Err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// dial opens a connection to an address that a provider names, unless the last result of the address holds.
+func (w *Watch) dial(ctx context.Context, provider, server string) (took time.Duration, err error) {
+	if last, holds := w.dials.Get(server); holds {
+		return last.(dial).took, last.(dial).err
+	}
+	if !w.mayDial(provider) {
+		return 0, api.Errorf(api.CodeUnreachable,
+			"the card of %s has named %d other addresses of its API server lately", provider, dialsAtOnce).
+			Fix("try again in some minutes, or ask its admin")
+	}
+	began := w.options.Clock.Now()
+	err = w.options.Addresses.DialTLS(ctx, server)
+	took = w.options.Clock.Since(began)
+	if refused, ok := errors.AsType[*api.Error](err); ok {
+		err = refused
+	} else if err != nil { // the error does not say why: the card's author reads it, and could scan this network
+		w.options.Log.Info("the API server of a provider does not answer", "provider", provider,
+			"address", server, "error", err)
+		err = api.Errorf(api.CodeUnreachable, "the API server of %s does not answer by TLS at %.200q from here",
+			provider, server).
+			Fix("ask its admin to make it reachable, or to tell Liqo its address (apiServer.address); the agent's log says more")
+	}
+	w.dials.Add(server, dial{took, err}, dialLasts)
+	return took, err
 }
 
 // mayDial reports whether a provider may name one more address.
 func (w *Watch) mayDial(provider string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	limiter := w.limits[provider]
-	if limiter == nil {
-		if len(w.limits) > maxLimits {
-			clear(w.limits)
-		}
-		limiter = rate.NewLimiter(rate.Every(dialLasts), dialsAtOnce)
-		w.limits[provider] = limiter
+	limiter := rate.NewLimiter(rate.Every(dialLasts), dialsAtOnce)
+	if known, ok := w.limits.Get(provider); ok {
+		limiter = known.(*rate.Limiter)
 	}
+	w.limits.Add(provider, limiter, dialsAtOnce*dialLasts) // then it is as a new one
 	return limiter.AllowN(w.options.Clock.Now(), 1)
 }
 

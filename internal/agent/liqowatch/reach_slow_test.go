@@ -30,10 +30,7 @@ func TestReachOfOneAddressAtOnce(t *testing.T) {
 	}
 	begun.Wait()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
-		w.mu.Lock()
-		limiter := w.limits["milan"]
-		w.mu.Unlock()
-		if limiter != nil {
+		if _, dials := w.limits.Get("milan"); dials {
 			break
 		}
 		if time.Now().After(end) {

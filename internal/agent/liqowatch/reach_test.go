@@ -63,8 +63,8 @@ func TestReachThroughTheNetwork(t *testing.T) {
 		APIServer: "https://127.0.0.1:1", APIServerAccess: api.APIServerNetwork, Network: api.NetworkWireGuard, Gateway: true,
 	}}
 	w := testWatch(loopback(), network.GatewayOutbound)
-	if err := w.CheckReach(t.Context(), card, api.Request{Network: api.NetworkWireGuard}); err != nil || len(w.dials) > 0 {
-		t.Errorf("%v, %d dialled", err, len(w.dials))
+	if err := w.CheckReach(t.Context(), card, api.Request{Network: api.NetworkWireGuard}); err != nil || len(w.dials.Keys()) > 0 {
+		t.Errorf("%v, %d dialled", err, len(w.dials.Keys()))
 	}
 	if err := w.CheckReach(t.Context(), card, api.Request{}); api.CodeOf(err) != api.CodeNoNetwork {
 		t.Errorf("without a network: %v", err)
@@ -165,12 +165,12 @@ func TestACardScansPorts(t *testing.T) {
 	if len(said) != 1 {
 		t.Errorf("it says what is there: %v", said)
 	}
-	for port := 2; len(w.dials) < dialsAtOnce+5; port++ {
-		before := len(w.dials)
+	for port := 2; len(w.dials.Keys()) < dialsAtOnce+5; port++ {
+		before := len(w.dials.Keys())
 		if at("https://" + net.JoinHostPort("127.0.0.1", string(rune('0'+port%10))) +
-			"/" + strings.Repeat("x", port)); len(w.dials) == before {
+			"/" + strings.Repeat("x", port)); len(w.dials.Keys()) == before {
 			return
 		}
 	}
-	t.Errorf("%d addresses are dialled", len(w.dials))
+	t.Errorf("%d addresses are dialled", len(w.dials.Keys()))
 }

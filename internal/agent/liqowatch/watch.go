@@ -12,8 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
+	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -51,14 +52,14 @@ type Options struct {
 
 // Watch knows this cluster's Liqo. Several goroutines may use it.
 type Watch struct {
-	options Options
+	options  Options
+	dialling singleflight.Group    // by provider and address
+	dials    *cache.LRUExpireCache // the result of each address
 
 	mu        sync.Mutex
 	canBorrow bool // it was so once: Liqo's key stays
 	known     liqo.Installation
-	dials     map[string]dial          // by address
-	dialling  map[string]chan struct{} // by address; closed once that is dialled
-	limits    map[string]*rate.Limiter // by provider: how often it may name another address
+	limits    *cache.LRUExpireCache // by provider, a *rate.Limiter: how often it may name another address
 }
 
 // New reads this cluster's Liqo. It returns nil where there is none, or none that Bourse can use; the log
@@ -103,8 +104,8 @@ func New(ctx context.Context, o Options) (*Watch, error) {
 }
 
 func newWatch(o Options) *Watch {
-	return &Watch{options: o, dials: map[string]dial{}, dialling: map[string]chan struct{}{},
-		limits: map[string]*rate.Limiter{}}
+	return &Watch{options: o, dials: cache.NewLRUExpireCacheWithClock(maxDials, o.Clock),
+		limits: cache.NewLRUExpireCacheWithClock(maxLimits, o.Clock)}
 }
 
 // Run reads Liqo's configuration again and again, until ctx ends.
