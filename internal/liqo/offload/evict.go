@@ -54,13 +54,11 @@ func (e *Evictor) Fits(ctx context.Context, node string, size api.Resources) (bo
 
 func (e *Evictor) findExcess(ctx context.Context, node string, keep api.Resources,
 	leaving []string) ([]liqo.Running, error) {
-	pods, err := e.list(ctx, node)
+	pods, err := e.Remaining(ctx, node)
 	var running []liqo.Running
-	for i := range pods {
-		if p := &pods[i]; !kubeobject.HasEnded(p.Status.Phase) && kubeobject.ControllerKind(p) != "DaemonSet" {
-			running = append(running, liqo.Running{ObjectMeta: p.ObjectMeta,
-				Spec: &p.Spec, First: slices.Contains(leaving, p.Namespace)})
-		}
+	for _, p := range pods {
+		running = append(running, liqo.Running{ObjectMeta: p.ObjectMeta,
+			Spec: &p.Spec, First: slices.Contains(leaving, p.Namespace)})
 	}
 	return liqo.Excess(running, keep), err
 }
