@@ -16,7 +16,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"maps"
 	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -34,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 )
 
 // Class is the class of our ResourceSlices. Liqo leaves slices of other classes than its own to others.
@@ -100,28 +100,17 @@ func Lists() []client.ObjectList {
 	}
 }
 
-// Change lists objects and writes those for which change returns true. It ignores objects that are
-// gone by then. Errors: those of the API server, also for an unknown kind.
+// Change lists objects and writes those that change changes. It ignores objects that are gone by then.
+// Errors: those of the API server, also for an unknown kind.
 func Change(ctx context.Context, c client.Client, list client.ObjectList,
-	change func(client.Object) bool, which ...client.ListOption) error {
+	change func(client.Object), which ...client.ListOption) error {
 	if err := c.List(ctx, list, which...); err != nil {
 		return err
 	}
-	objects, err := meta.ExtractList(list)
-	if err != nil {
-		return err
-	}
-	for _, o := range objects {
-		o := o.(client.Object)
-		before := o.DeepCopyObject().(client.Object)
-		if !change(o) {
-			continue
-		}
-		if err := c.Patch(ctx, o, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-			return err
-		}
-	}
-	return nil
+	return meta.EachListItem(list, func(item runtime.Object) error {
+		o := item.(client.Object)
+		return kubeobject.Change(ctx, c, o, func() { change(o) })
+	})
 }
 
 // touched is the annotation with the time at which an object was last touched.
@@ -138,14 +127,9 @@ func Touch(ctx context.Context, c client.Client, o client.Object,
 	if left := every - now.Sub(since); left > 0 {
 		return left, nil
 	}
-	before := o.DeepCopyObject().(client.Object)
-	annotations := maps.Clone(o.GetAnnotations())
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[touched] = now.UTC().Format(time.RFC3339)
-	o.SetAnnotations(annotations)
-	return every, client.IgnoreNotFound(c.Patch(ctx, o, client.MergeFrom(before)))
+	return every, kubeobject.Change(ctx, c, o, func() {
+		o.SetAnnotations(labels.Merge(o.GetAnnotations(), labels.Set{touched: now.UTC().Format(time.RFC3339)}))
+	})
 }
 
 // Ours reports whether we made an object.

@@ -216,16 +216,15 @@ func (u *removal) removeNamed(ctx context.Context, list client.ObjectList) error
 // removeLabels takes Bourse's labels off Liqo's objects. What stays is plain Liqo.
 func (u *removal) removeLabels(ctx context.Context) error {
 	for _, list := range append(liqo.Lists(), &corev1.NamespaceList{}) {
-		err := liqo.Change(ctx, u.c, list, func(o client.Object) bool {
+		err := liqo.Change(ctx, u.c, list, func(o client.Object) {
 			if !u.announce("leave to Liqo:", o) {
-				return false
+				return
 			}
 			labels := o.GetLabels()
 			for name := range liqo.Managed() {
 				delete(labels, name)
 			}
 			o.SetLabels(labels)
-			return true
 		}, client.MatchingLabels(liqo.Managed()))
 		if err != nil && !unknown(err) {
 			return err
@@ -240,8 +239,10 @@ func (u *removal) removeFinalizers(ctx context.Context) error {
 	for finalizer, list := range map[string]client.ObjectList{
 		api.VolumesFinalizer: &api.ResourceRequestList{}, api.VirtualNodesFinalizer: &api.VirtualNodePoolList{},
 	} {
-		err := liqo.Change(ctx, u.c, list, func(o client.Object) bool {
-			return !u.DryRun && controllerutil.RemoveFinalizer(o, finalizer)
+		err := liqo.Change(ctx, u.c, list, func(o client.Object) {
+			if !u.DryRun {
+				controllerutil.RemoveFinalizer(o, finalizer)
+			}
 		})
 		if err != nil && !unknown(err) {
 			return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/vnp"
 )
 
@@ -244,25 +244,18 @@ func (c *Controller) delete(ctx context.Context, one *child) error {
 }
 
 func (c *Controller) edit(ctx context.Context, one *child, change func(*api.ResourceRequestSpec)) error {
-	before := one.DeepCopy()
-	change(&one.Spec)
-	return client.IgnoreNotFound(c.options.Client.Patch(ctx, one.ResourceRequest, client.MergeFrom(before)))
+	return kubeobject.Change(ctx, c.options.Client, one.ResourceRequest, func() { change(&one.Spec) })
 }
 
 // annotate sets an annotation of a request, or removes it, and lets its virtual node follow.
 func (c *Controller) annotate(ctx context.Context, one *child, name, value string) error {
-	before := one.DeepCopy()
-	annotations := maps.Clone(one.Annotations)
-	if annotations == nil {
-		annotations = map[string]string{}
+	err := kubeobject.Change(ctx, c.options.Client, one.ResourceRequest, func() {
+		if metav1.SetMetaDataAnnotation(&one.ObjectMeta, name, value); value == "" {
+			delete(one.Annotations, name)
+		}
+	})
+	if err == nil {
+		c.options.Serve(one.Spec.Target)
 	}
-	if annotations[name] = value; value == "" {
-		delete(annotations, name)
-	}
-	one.Annotations = annotations
-	if err := c.options.Client.Patch(ctx, one.ResourceRequest, client.MergeFrom(before)); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	c.options.Serve(one.Spec.Target)
-	return nil
+	return err
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -23,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/network"
 )
@@ -100,12 +100,7 @@ func (g *Guard) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	if tenant := liqo.TenantOf(ns.Name, liqo.Peer(&ns)); tenant != "" {
 		labels[tenantLabel] = tenant
 	}
-	if has := maps.Clone(ns.Labels); contains(has, labels) {
-		return ctrl.Result{}, nil
-	}
-	before := ns.DeepCopy()
-	maps.Copy(ns.Labels, labels)
-	return ctrl.Result{}, client.IgnoreNotFound(g.Patch(ctx, &ns, client.MergeFrom(before)))
+	return ctrl.Result{}, kubeobject.Change(ctx, g.Client, &ns, func() { maps.Copy(ns.Labels, labels) })
 }
 
 // soon is the interval at which Kubernetes checks a namespace that is being deleted.
@@ -132,24 +127,8 @@ func Objects(ns *corev1.Namespace, sharing *api.Sharing, reached ...string) []cl
 // brokered reports whether we made the peering with a consumer.
 func (g *Guard) brokered(ctx context.Context, consumer string) (bool, error) {
 	var tenants authv1beta1.TenantList
-	if err := g.List(ctx, &tenants); err != nil {
-		return false, err
-	}
-	for _, t := range tenants.Items {
-		if string(t.Spec.ClusterID) == consumer && liqo.Ours(&t) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-func contains(have, want map[string]string) bool {
-	for k, v := range want {
-		if have[k] != v {
-			return false
-		}
-	}
-	return true
+	err := g.List(ctx, &tenants, liqo.Of(consumer), client.MatchingLabels(liqo.Managed()))
+	return len(tenants.Items) > 0, err
 }
 
 // policyOf returns the namespace policy of a SharingPolicy, with the defaults.
@@ -191,19 +170,16 @@ func (g *Guard) ensure(ctx context.Context, want client.Object) error {
 	} else if err != nil {
 		return client.IgnoreAlreadyExists(g.Create(ctx, want))
 	}
-	before := have.DeepCopyObject().(client.Object)
-	switch want := want.(type) {
-	case *corev1.ResourceQuota:
-		have.(*corev1.ResourceQuota).Spec = want.Spec
-	case *corev1.LimitRange:
-		have.(*corev1.LimitRange).Spec = want.Spec
-	case *networkingv1.NetworkPolicy:
-		have.(*networkingv1.NetworkPolicy).Spec = want.Spec
-	}
-	if equality.Semantic.DeepEqual(before, have) {
-		return nil
-	}
-	return client.IgnoreNotFound(g.Patch(ctx, have, client.MergeFrom(before)))
+	return kubeobject.Change(ctx, g.Client, have, func() {
+		switch want := want.(type) {
+		case *corev1.ResourceQuota:
+			have.(*corev1.ResourceQuota).Spec = want.Spec
+		case *corev1.LimitRange:
+			have.(*corev1.LimitRange).Spec = want.Spec
+		case *networkingv1.NetworkPolicy:
+			have.(*networkingv1.NetworkPolicy).Spec = want.Spec
+		}
+	})
 }
 
 func object(namespace string) metav1.ObjectMeta {

@@ -34,6 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
@@ -161,12 +162,12 @@ func (n *Network) configure(ctx context.Context, p *parts, peer string,
 		p.configuration = want
 		return client.IgnoreAlreadyExists(n.Create(ctx, want)) // our cache may lag
 	}
-	before := p.configuration.DeepCopy()
-	p.configuration.Spec.Remote = want.Spec.Remote
-	if p.configuration.Annotations[neededBy(role)] == "" {
-		metav1.SetMetaDataAnnotation(&p.configuration.ObjectMeta, neededBy(role), "true")
-	}
-	return n.patch(ctx, before, p.configuration)
+	return kubeobject.Change(ctx, n.Client, p.configuration, func() {
+		p.configuration.Spec.Remote = want.Spec.Remote
+		if p.configuration.Annotations[neededBy(role)] == "" {
+			metav1.SetMetaDataAnnotation(&p.configuration.ObjectMeta, neededBy(role), "true")
+		}
+	})
 }
 
 // connect makes our gateway and gives it the key of the peer's.
@@ -189,9 +190,7 @@ func (n *Network) connect(ctx context.Context, p *parts, peer string,
 		p.key = want
 		return client.IgnoreAlreadyExists(n.Create(ctx, want)) // our cache may lag
 	}
-	before := p.key.DeepCopy()
-	p.key.Spec = want.Spec
-	return n.patch(ctx, before, p.key)
+	return kubeobject.Change(ctx, n.Client, p.key, func() { p.key.Spec = want.Spec })
 }
 
 // serves reports whether this cluster's gateway is the server. The provider's is, if it is reachable,
@@ -223,9 +222,9 @@ func (n *Network) serve(ctx context.Context, p *parts, peer string) error {
 		p.server = want
 		return client.IgnoreAlreadyExists(n.Create(ctx, want)) // our cache may lag
 	}
-	before := p.server.DeepCopy()
-	p.server.Spec.Endpoint.ServiceType = want.Spec.Endpoint.ServiceType
-	return n.patch(ctx, before, p.server)
+	return kubeobject.Change(ctx, n.Client, p.server, func() {
+		p.server.Spec.Endpoint.ServiceType = want.Spec.Endpoint.ServiceType
+	})
 }
 
 // dial makes our gateway a client of the peer's, once the peer's has an address.
@@ -248,9 +247,7 @@ func (n *Network) dial(ctx context.Context, p *parts, peer string, heard *api.Ha
 		p.client = want
 		return client.IgnoreAlreadyExists(n.Create(ctx, want)) // our cache may lag
 	}
-	before := p.client.DeepCopy()
-	p.client.Spec.Endpoint = want.Spec.Endpoint
-	return n.patch(ctx, before, p.client)
+	return kubeobject.Change(ctx, n.Client, p.client, func() { p.client.Spec.Endpoint = want.Spec.Endpoint })
 }
 
 // publicKey returns the public key of our gateway and makes the keys if there are none. The private
@@ -268,14 +265,6 @@ func (n *Network) publicKey(ctx context.Context, p *parts, peer string) ([]byte,
 	secret.Labels = liqo.Labels(peer, consts.GatewayResourceLabel, consts.GatewayResourceLabelValue)
 	secret.Data = map[string][]byte{consts.PrivateKeyField: key.Bytes(), consts.PublicKeyField: key.PublicKey().Bytes()}
 	return secret.Data[consts.PublicKeyField], n.Create(ctx, secret)
-}
-
-// patch writes the changes, if there are any.
-func (n *Network) patch(ctx context.Context, before, after client.Object) error {
-	if equality.Semantic.DeepEqual(before, after) {
-		return nil
-	}
-	return n.Patch(ctx, after, client.MergeFrom(before))
 }
 
 func configured(c *networkingv1beta1.Configuration) bool {

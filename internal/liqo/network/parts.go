@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
@@ -124,9 +125,9 @@ func (n *Network) Remove(ctx context.Context, peer string, role api.PeeringRole,
 		if !confirmed {
 			return false, nil
 		}
-		before := p.configuration.DeepCopy()
-		delete(p.configuration.Annotations, neededBy(role))
-		return true, n.patch(ctx, before, p.configuration)
+		return true, kubeobject.Change(ctx, n.Client, p.configuration, func() {
+			delete(p.configuration.Annotations, neededBy(role))
+		})
 	}
 	if p.key != nil || p.server != nil || p.client != nil {
 		return false, n.disconnect(ctx, p)

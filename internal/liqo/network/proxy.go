@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 )
 
 // Consumers reach a provider's API server through the network with Liqo's own proxy (HTTP CONNECT), a
@@ -103,9 +104,9 @@ func (n *Network) Carry(ctx context.Context, peer string, role api.PeeringRole) 
 	if err != nil || p.byHand || p.configuration == nil {
 		return err
 	}
-	before := p.configuration.DeepCopy()
-	metav1.SetMetaDataAnnotation(&p.configuration.ObjectMeta, neededBy(role), carried)
-	return n.patch(ctx, before, p.configuration)
+	return kubeobject.Change(ctx, n.Client, p.configuration, func() {
+		metav1.SetMetaDataAnnotation(&p.configuration.ObjectMeta, neededBy(role), carried)
+	})
 }
 
 // Carries reports whether it does. If so, the network lasts as long as the peering.

@@ -45,12 +45,10 @@ func random() string { return strings.ToLower(rand.Text()[:8]) }
 // Customers returns the customers by the namespaces that are offloaded for them.
 func (n *Namespaces) Customers(ctx context.Context, r client.Reader) (map[string]Customer, error) {
 	var list offv1beta1.NamespaceOffloadingList
-	err := r.List(ctx, &list, client.HasLabels{customerLabel})
+	err := r.List(ctx, &list, client.HasLabels{customerLabel}, client.MatchingLabels(liqo.Managed()))
 	out := map[string]Customer{}
-	for i := range list.Items {
-		if o := &list.Items[i]; liqo.Ours(o) {
-			out[o.Namespace] = Customer{o.Labels[customerLabel], o.Spec.RemoteNamespaceName}
-		}
+	for _, o := range list.Items {
+		out[o.Namespace] = Customer{o.Labels[customerLabel], o.Spec.RemoteNamespaceName}
 	}
 	return out, err
 }

@@ -70,26 +70,13 @@ func (s *Slices) leaving(ctx context.Context, namespace string) (string, error) 
 
 // mark sets or removes the mark of each map. keeps decides, given whether the map has it.
 func (s *Slices) mark(ctx context.Context, namespace string, keeps func(is bool) bool) error {
-	var maps offv1beta1.NamespaceMapList
-	if err := s.List(ctx, &maps, client.InNamespace(namespace),
-		client.MatchingLabels{consts.ReplicationRequestedLabel: consts.ReplicationRequestedLabelValue}); err != nil {
-		return err
-	}
-	for i := range maps.Items {
-		m := &maps.Items[i]
-		is := m.Annotations[kept] != ""
-		want := keeps(is)
-		if is == want {
-			continue
-		}
-		before := m.DeepCopy()
-		delete(m.Annotations, kept)
-		if want {
+	return liqo.Change(ctx, s.Client, &offv1beta1.NamespaceMapList{}, func(o client.Object) {
+		m := o.(*offv1beta1.NamespaceMap)
+		if keeps(m.Annotations[kept] != "") {
 			metav1.SetMetaDataAnnotation(&m.ObjectMeta, kept, "true")
+		} else {
+			delete(m.Annotations, kept)
 		}
-		if err := s.Patch(ctx, m, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-			return err
-		}
-	}
-	return nil
+	}, client.InNamespace(namespace),
+		client.MatchingLabels{consts.ReplicationRequestedLabel: consts.ReplicationRequestedLabelValue})
 }

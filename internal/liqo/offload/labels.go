@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
 )
@@ -104,23 +105,28 @@ func (n *Namespaces) SetLabels(ctx context.Context, provider string, add, remove
 	if err := n.keep(ctx, provider, add, remove); err != nil {
 		return err
 	}
-	list, err := n.virtualNodes(ctx, provider)
-	if err != nil {
-		return err
-	}
-	for i := range list {
-		if err := n.relabel(ctx, &list[i], add, remove); err != nil {
-			return err
+	return liqo.Change(ctx, n.Client, &offv1beta1.VirtualNodeList{}, func(o client.Object) {
+		v := o.(*offv1beta1.VirtualNode)
+		if string(v.Spec.ClusterID) != provider {
+			return
 		}
-	}
-	return nil
+		if v.Spec.Labels == nil {
+			v.Spec.Labels = map[string]string{}
+		}
+		for _, name := range add {
+			v.Spec.Labels[Label(name)] = "true"
+		}
+		for _, name := range remove {
+			delete(v.Spec.Labels, Label(name))
+		}
+	})
 }
 
 // keep adds and removes namespaces that stay in the map of a provider.
 func (n *Namespaces) keep(ctx context.Context, provider string, add, remove []string) error {
-	return liqo.Change(ctx, n.Client, &offv1beta1.NamespaceMapList{}, func(o client.Object) bool {
-		was := o.GetAnnotations()[keptNamespaces]
-		names := slices.DeleteFunc(append(strings.Split(was, ","), add...), func(name string) bool {
+	return liqo.Change(ctx, n.Client, &offv1beta1.NamespaceMapList{}, func(o client.Object) {
+		was := strings.Split(o.GetAnnotations()[keptNamespaces], ",")
+		names := slices.DeleteFunc(append(was, add...), func(name string) bool {
 			return name == "" || slices.Contains(remove, name)
 		})
 		slices.Sort(names)
@@ -130,25 +136,7 @@ func (n *Namespaces) keep(ctx context.Context, provider string, add, remove []st
 			delete(annotations, keptNamespaces)
 		}
 		o.SetAnnotations(annotations)
-		return is != was
 	}, mapsTo(provider))
-}
-
-func (n *Namespaces) relabel(ctx context.Context, v *offv1beta1.VirtualNode, add, remove []string) error {
-	before := v.DeepCopy()
-	if v.Spec.Labels == nil {
-		v.Spec.Labels = map[string]string{}
-	}
-	for _, name := range add {
-		v.Spec.Labels[Label(name)] = "true"
-	}
-	for _, name := range remove {
-		delete(v.Spec.Labels, Label(name))
-	}
-	if maps.Equal(before.Spec.Labels, v.Spec.Labels) {
-		return nil
-	}
-	return client.IgnoreNotFound(n.Patch(ctx, v, client.MergeFrom(before)))
 }
 
 // labelSelected gives the virtual nodes that an offloading selects the label of its namespace. It
@@ -194,13 +182,14 @@ func (n *Namespaces) Cordon(ctx context.Context, name string, now time.Time) (si
 	if at, err := strconv.ParseInt(began, 10, 64); err == nil && node.Spec.Unschedulable {
 		return time.Unix(at, 0), nil
 	}
-	before, value := node.DeepCopy(), strconv.FormatInt(now.Unix(), 10)
-	if node.Spec.Unschedulable {
-		value += byAdmin
-	}
-	node.Spec.Unschedulable = true
-	metav1.SetMetaDataLabel(&node.ObjectMeta, leavingLabel, value)
-	return now, client.IgnoreNotFound(n.Patch(ctx, &node, client.MergeFrom(before)))
+	return now, kubeobject.Change(ctx, n.Client, &node, func() {
+		value := strconv.FormatInt(now.Unix(), 10)
+		if node.Spec.Unschedulable {
+			value += byAdmin
+		}
+		node.Spec.Unschedulable = true
+		metav1.SetMetaDataLabel(&node.ObjectMeta, leavingLabel, value)
+	})
 }
 
 // Leaving returns the providers of virtual nodes made by hand that Cordon keeps pods off.
@@ -222,12 +211,10 @@ func (n *Namespaces) Uncordon(ctx context.Context, name string) error {
 	if err := n.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	value := node.Labels[leavingLabel]
-	if value == "" {
-		return nil
-	}
-	before := node.DeepCopy()
-	node.Spec.Unschedulable = node.Spec.Unschedulable && strings.HasSuffix(value, byAdmin)
-	delete(node.Labels, leavingLabel)
-	return client.IgnoreNotFound(n.Patch(ctx, &node, client.MergeFrom(before)))
+	return kubeobject.Change(ctx, n.Client, &node, func() {
+		if value := node.Labels[leavingLabel]; value != "" {
+			node.Spec.Unschedulable = node.Spec.Unschedulable && strings.HasSuffix(value, byAdmin)
+			delete(node.Labels, leavingLabel)
+		}
+	})
 }

@@ -104,9 +104,9 @@ func (n *Namespaces) update(ctx context.Context, o *offv1beta1.NamespaceOffloadi
 		if err != nil || !ready {
 			return err
 		}
-		old := o.DeepCopy()
-		o.Spec.ClusterSelector = spec.ClusterSelector // Liqo forbids other changes
-		return n.Patch(ctx, o, client.MergeFrom(old))
+		return kubeobject.Change(ctx, n.Client, o, func() {
+			o.Spec.ClusterSelector = spec.ClusterSelector // Liqo forbids other changes
+		})
 	}
 	if u.Requested {
 		return nil
@@ -207,16 +207,12 @@ func (n *Namespaces) Others(ctx context.Context, provider string,
 // Ours lists the namespaces that we offloaded.
 func (n *Namespaces) Ours(ctx context.Context) ([]string, error) {
 	var list offv1beta1.NamespaceOffloadingList
-	if err := n.List(ctx, &list); err != nil {
-		return nil, err
-	}
+	err := n.List(ctx, &list, client.MatchingLabels(liqo.Managed()))
 	var out []string
-	for i := range list.Items {
-		if liqo.Ours(&list.Items[i]) {
-			out = append(out, list.Items[i].Namespace)
-		}
+	for _, o := range list.Items {
+		out = append(out, o.Namespace)
 	}
-	return out, nil
+	return out, err
 }
 
 // Ready reports whether Liqo has mapped a namespace at a provider; message says how far it is.

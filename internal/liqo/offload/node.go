@@ -14,7 +14,6 @@ import (
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -23,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
@@ -42,9 +42,9 @@ func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 	case err != nil || made && !stands:
 		return err
 	case made:
-		before := slice.DeepCopy()
-		metav1.SetMetaDataAnnotation(&slice.ObjectMeta, consts.CreateVirtualNodeAnnotation, "true")
-		return s.Patch(ctx, slice, client.MergeFrom(before))
+		return kubeobject.Change(ctx, s.Client, slice, func() {
+			metav1.SetMetaDataAnnotation(&slice.ObjectMeta, consts.CreateVirtualNodeAnnotation, "true")
+		})
 	}
 	var identities authv1beta1.IdentityList
 	if err := s.List(ctx, &identities, client.InNamespace(slice.Namespace),
@@ -197,12 +197,10 @@ func (s *Slices) options(ctx context.Context, as Node) (string, error) {
 	case apierrors.IsNotFound(err):
 		have.Labels, have.Spec = liqo.Managed(), *want
 		return name, client.IgnoreAlreadyExists(s.Create(ctx, have))
-	case err != nil || equality.Semantic.DeepEqual(have.Spec, *want) || !liqo.Ours(have):
+	case err != nil || !liqo.Ours(have):
 		return name, err
 	}
-	before := have.DeepCopy()
-	have.Spec = *want
-	return name, s.Patch(ctx, have, client.MergeFrom(before))
+	return name, kubeobject.Change(ctx, s.Client, have, func() { have.Spec = *want })
 }
 
 // withDefaults sets the defaults. Only Secrets that are marked for it go to the provider.

@@ -11,13 +11,13 @@ import (
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
 )
@@ -89,12 +89,11 @@ func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Res
 		return Standing{}, err
 	case slice.DeletionTimestamp != nil:
 		return Standing{Message: "the slice of an earlier reservation is being removed"}, nil
-	case !equality.Semantic.DeepEqual(slice.Spec.Resources, corev1.ResourceList(want)) || slice.Spec.Class != liqo.Class:
-		old := slice.DeepCopy()
+	}
+	if err := kubeobject.Change(ctx, s.Client, slice, func() {
 		slice.Spec.Resources, slice.Spec.Class = corev1.ResourceList(want), liqo.Class
-		if err := s.Patch(ctx, slice, client.MergeFrom(old)); err != nil {
-			return Standing{}, err
-		}
+	}); err != nil {
+		return Standing{}, err
 	}
 	out, err := s.standing(ctx, slice, want)
 	if err != nil || !out.Granted {
@@ -202,15 +201,11 @@ func (s *Slices) Names(ctx context.Context, provider string) ([]string, error) {
 		return nil, err
 	}
 	var list authv1beta1.ResourceSliceList
-	if err := s.List(ctx, &list, client.InNamespace(namespace)); err != nil {
-		return nil, err
-	}
+	err = s.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels(liqo.Managed()),
+		client.MatchingLabels{consts.ReplicationRequestedLabel: consts.ReplicationRequestedLabelValue})
 	var names []string
-	for i := range list.Items {
-		if slice := &list.Items[i]; liqo.Ours(slice) &&
-			slice.Labels[consts.ReplicationRequestedLabel] == consts.ReplicationRequestedLabelValue {
-			names = append(names, slice.Name)
-		}
+	for _, slice := range list.Items {
+		names = append(names, slice.Name)
 	}
-	return names, nil
+	return names, err
 }

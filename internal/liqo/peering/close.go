@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
@@ -201,11 +202,10 @@ func (p *Provider) mapped(ctx context.Context, consumer string) (left bool, err 
 
 // drain makes Liqo revoke a consumer's rights and remove everything that it copied here.
 func (p *Provider) drain(ctx context.Context, t *authv1beta1.Tenant) error {
-	if t.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
-		return nil
-	}
-	before := t.DeepCopy()
-	t.Spec.TenantCondition = authv1beta1.TenantConditionDrained
-	metav1.SetMetaDataAnnotation(&t.ObjectMeta, draining, "true")
-	return client.IgnoreNotFound(p.Patch(ctx, t, client.MergeFrom(before)))
+	return kubeobject.Change(ctx, p.Client, t, func() {
+		if t.Spec.TenantCondition != authv1beta1.TenantConditionDrained {
+			t.Spec.TenantCondition = authv1beta1.TenantConditionDrained
+			metav1.SetMetaDataAnnotation(&t.ObjectMeta, draining, "true")
+		}
+	})
 }

@@ -25,8 +25,10 @@ func (c *Consumer) abandon(ctx context.Context, namespace, provider string) erro
 	}
 	for _, list := range []client.ObjectList{&authv1beta1.ResourceSliceList{},
 		&offv1beta1.NamespaceMapList{}, &authv1beta1.RenewList{}} {
-		err := liqo.Change(ctx, c.Client, list, func(o client.Object) bool {
-			return o.GetDeletionTimestamp() != nil && controllerutil.RemoveFinalizer(o, replicator)
+		err := liqo.Change(ctx, c.Client, list, func(o client.Object) {
+			if o.GetDeletionTimestamp() != nil {
+				controllerutil.RemoveFinalizer(o, replicator)
+			}
 		}, client.InNamespace(namespace), client.MatchingLabels{consts.ReplicationRequestedLabel: "true"})
 		if err != nil {
 			return err
