@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	helper "k8s.io/component-helpers/resource"
+	"k8s.io/utils/ptr"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -23,18 +24,13 @@ type Running struct {
 // Excess returns the pods to evict so that the rest fits into keep, in the order of eviction: those
 // marked First, then by low priority, then the youngest. It considers only the resources that keep names.
 func Excess(running []Running, keep api.Resources) []Running {
+	rank := map[bool]int{true: 0, false: 1}
 	order := slices.Clone(running)
 	slices.SortStableFunc(order, func(a, b Running) int {
-		if a.First != b.First {
-			return cmp.Compare(0, map[bool]int{true: 1, false: -1}[a.First])
-		}
-		if c := cmp.Compare(priority(a.Spec), priority(b.Spec)); c != 0 {
-			return c
-		}
-		if c := b.CreationTimestamp.Compare(a.CreationTimestamp.Time); c != 0 {
-			return c
-		}
-		return cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+		return cmp.Or(cmp.Compare(rank[a.First], rank[b.First]),
+			cmp.Compare(ptr.Deref(a.Spec.Priority, 0), ptr.Deref(b.Spec.Priority, 0)),
+			b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
+			cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
 	})
 	used := corev1.ResourceList{}
 	for _, p := range order {
@@ -49,13 +45,6 @@ func Excess(running []Running, keep api.Resources) []Running {
 		excess = append(excess, p)
 	}
 	return excess
-}
-
-func priority(s *corev1.PodSpec) int32 {
-	if s.Priority == nil {
-		return 0
-	}
-	return *s.Priority
 }
 
 func add(sum corev1.ResourceList, s *corev1.PodSpec, times int) {

@@ -18,9 +18,7 @@ func grantOf(owed api.Resources, before corev1.ResourceList) corev1.ResourceList
 	for name := range before {
 		out[name] = *resource.NewQuantity(0, resource.DecimalSI)
 	}
-	for name, amount := range owed {
-		out[name] = amount
-	}
+	maps.Copy(out, owed)
 	if _, asked := owed[corev1.ResourcePods]; !asked {
 		out[corev1.ResourcePods] = *resource.NewQuantity(podSlots(owed), resource.DecimalSI)
 	}

@@ -8,6 +8,7 @@ package grant
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -257,9 +258,7 @@ func setCondition(status *authv1beta1.ResourceSliceStatus, c authv1beta1.Resourc
 // labels returns those of the virtual node, given those before.
 func (g *Granter) labels(owed Owed, before map[string]string) map[string]string {
 	out := map[string]string{ProviderLabel: g.Cluster}
-	for name, value := range before {
-		out[name] = value
-	}
+	maps.Copy(out, before)
 	if owed.Pool != "" {
 		out[PoolLabel] = owed.Pool
 	}

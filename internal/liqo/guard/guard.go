@@ -4,6 +4,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -137,12 +138,8 @@ func policyOf(sharing *api.Sharing) api.NamespacePolicy {
 	if sharing != nil && sharing.Namespaces != nil {
 		p = *sharing.Namespaces
 	}
-	if p.PodSecurity == "" {
-		p.PodSecurity = api.PodSecurityBaseline
-	}
-	if p.Network == "" {
-		p.Network = api.NetworkIsolated
-	}
+	p.PodSecurity = cmp.Or(p.PodSecurity, api.PodSecurityBaseline)
+	p.Network = cmp.Or(p.Network, api.NetworkIsolated)
 	quota := api.Resources{
 		corev1.ResourceServicesLoadBalancers:  resource.MustParse("0"),
 		corev1.ResourceServicesNodePorts:      resource.MustParse("0"),

@@ -3,6 +3,7 @@ package offload
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -178,9 +179,7 @@ func selects(o *offv1beta1.NamespaceOffloading, provider string, labels map[stri
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
 		consts.RemoteClusterID: provider, consts.TypeLabel: consts.TypeNode,
 	}}}
-	for name, value := range labels {
-		node.Labels[name] = value
-	}
+	maps.Copy(node.Labels, labels)
 	selector, err := nodeaffinity.NewNodeSelector(&o.Spec.ClusterSelector)
 	return err != nil || selector.Match(node) // assume that an invalid selector admits the node
 }

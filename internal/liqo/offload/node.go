@@ -205,15 +205,9 @@ func (s *Slices) options(ctx context.Context, as Node) (string, error) {
 
 // withDefaults sets the defaults. Only Secrets that are marked for it go to the provider.
 func withDefaults(r api.Reflect) api.Reflect {
-	if r.Secrets == "" {
-		r.Secrets = api.ReflectAllowList
-	}
-	if r.ConfigMaps == "" {
-		r.ConfigMaps = api.ReflectAll
-	}
-	if r.Services == "" {
-		r.Services = api.ReflectAll
-	}
+	r.Secrets = cmp.Or(r.Secrets, api.ReflectAllowList)
+	r.ConfigMaps = cmp.Or(r.ConfigMaps, api.ReflectAll)
+	r.Services = cmp.Or(r.Services, api.ReflectAll)
 	return r
 }
 
