@@ -7,6 +7,7 @@
 package borrowing
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -59,7 +60,7 @@ type Options struct {
 // Borrowing is the consumer's side of all peerings. Several goroutines may use it, each for another provider.
 type Borrowing struct {
 	options    Options
-	clock      clock.PassiveClock // that of Slices, the machine's by default
+	clock      clock.PassiveClock // that of Peering, the machine's by default
 	evictor    *offload.Evictor
 	waits      *debounce.Debouncer[string] // what each slice waits for
 	offloading sync.Mutex                  // held while namespaces are offloaded: a namespace may use several providers
@@ -80,10 +81,7 @@ type state struct {
 
 // New returns the consumer's side.
 func New(o Options) *Borrowing {
-	now := clock.PassiveClock(clock.RealClock{})
-	if o.Slices != nil && o.Slices.Clock != nil {
-		now = o.Slices.Clock
-	}
+	now := cmp.Or[clock.PassiveClock](o.Peering.Clock, clock.RealClock{})
 	return &Borrowing{
 		options: o, clock: now, waits: debounce.New[string](now), providers: map[string]*state{},
 		evictor:    &offload.Evictor{Reader: o.Reader, Client: o.Client},

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
@@ -17,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -54,7 +52,7 @@ func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 	if len(identities.Items) == 0 || identities.Items[0].Status.KubeconfigSecretRef == nil {
 		return nil // the Identity's creation triggers the next call
 	}
-	options, err := s.prepared(ctx, as)
+	options, err := s.options(ctx, as)
 	if err != nil {
 		return err
 	}
@@ -133,34 +131,6 @@ func PoolNode(pool string, namespaces []string) *corev1.Node {
 }
 
 const defaultOptions = "virtual-kubelet-default"
-
-// template is the VkOptionsTemplate that was last found or made.
-type template struct {
-	of   Node
-	name string
-	at   time.Time
-}
-
-// templateLasts is how long the template is not read again.
-const templateLasts = 2 * time.Second
-
-// prepared returns the name of the VkOptionsTemplate for a reflection. It does not read a recently
-// made template again, because a virtual node waits for it.
-func (s *Slices) prepared(ctx context.Context, as Node) (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := cmp.Or[clock.PassiveClock](s.Clock, clock.RealClock{}).Now()
-	t := s.template
-	if same := t.of.Reflect == as.Reflect && t.of.Hub == as.Hub &&
-		t.of.NoIP == as.NoIP; same && now.Sub(t.at) < templateLasts {
-		return t.name, nil
-	}
-	name, err := s.options(ctx, as)
-	if err == nil {
-		s.template = template{as, name, now}
-	}
-	return name, err
-}
 
 // options makes the VkOptionsTemplate for a reflection from the cluster's default one and returns its name.
 func (s *Slices) options(ctx context.Context, as Node) (string, error) {

@@ -4,7 +4,6 @@ package offload
 
 import (
 	"context"
-	"sync"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
@@ -13,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -31,11 +29,6 @@ type Slices struct {
 	// Guarded returns an error if the admission policies are missing. Without them, a provider may
 	// have one virtual node at most.
 	Guarded func(ctx context.Context) error
-	// Clock is the machine's by default.
-	Clock clock.PassiveClock
-
-	mu       sync.Mutex // guards template
-	template template
 }
 
 // Standing is the state of a slice.
@@ -82,7 +75,7 @@ func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Res
 	case apierrors.IsNotFound(err):
 		err = client.IgnoreAlreadyExists(s.Create(ctx, NewSlice(namespace, provider, name, want))) // our cache may lag
 		if err == nil {
-			_, err = s.prepared(ctx, node)
+			_, err = s.options(ctx, node) // the virtual node will not wait for it
 		}
 		return Standing{Message: "the slice was made"}, err
 	case err != nil:
