@@ -6,9 +6,10 @@ import (
 	"strings"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
-	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -42,36 +43,31 @@ func (n *Network) read(ctx context.Context, peer string) (*parts, error) {
 		publicKeys     networkingv1beta1.PublicKeyList
 		connections    networkingv1beta1.ConnectionList
 	)
-	for _, list := range []client.ObjectList{&configurations, &servers, &clients, &publicKeys, &connections} {
-		if err := n.List(ctx, list, client.MatchingLabels{consts.RemoteClusterID: peer}); err != nil {
+	if err := n.List(ctx, &connections, liqo.Of(peer)); err != nil { // Liqo makes them
+		return nil, err
+	}
+	for _, list := range []client.ObjectList{&configurations, &servers, &clients, &publicKeys} {
+		if err := n.List(ctx, list, liqo.Of(peer)); err != nil {
 			return nil, err
 		}
+		_ = meta.EachListItem(list, func(item runtime.Object) error {
+			o := item.(client.Object)
+			p.byHand = p.byHand || !liqo.Ours(o)
+			p.going = p.going || o.GetDeletionTimestamp() != nil
+			return nil
+		})
 	}
-	for i := range configurations.Items {
-		p.configuration = &configurations.Items[i]
-		p.look(p.configuration)
-	}
-	for i := range servers.Items {
-		p.server = &servers.Items[i]
-		p.look(p.server)
-	}
-	for i := range clients.Items {
-		p.client = &clients.Items[i]
-		p.look(p.client)
-	}
-	for i := range publicKeys.Items {
-		p.key = &publicKeys.Items[i]
-		p.look(p.key)
-	}
-	for i := range connections.Items {
-		p.connection = &connections.Items[i]
-	}
+	p.configuration, p.server, p.client = last(configurations.Items), last(servers.Items), last(clients.Items)
+	p.key, p.connection = last(publicKeys.Items), last(connections.Items)
 	return p, nil
 }
 
-func (p *parts) look(o client.Object) {
-	p.byHand = p.byHand || !liqo.Ours(o)
-	p.going = p.going || o.GetDeletionTimestamp() != nil
+// last returns the last item of a list, nil if it is empty.
+func last[T any](items []T) *T {
+	if len(items) == 0 {
+		return nil
+	}
+	return &items[len(items)-1]
 }
 
 // connected adds the state of the tunnel, as Liqo reports it, to a standing.
@@ -174,7 +170,7 @@ func (n *Network) remove(ctx context.Context, o client.Object) error {
 // we made. byHand includes networks that admins made.
 func Reached(ctx context.Context, r client.Reader, peer string, byHand bool) ([]string, error) {
 	var list networkingv1beta1.ConfigurationList
-	if err := r.List(ctx, &list, client.MatchingLabels{consts.RemoteClusterID: peer}); err != nil {
+	if err := r.List(ctx, &list, liqo.Of(peer)); err != nil {
 		return nil, err
 	}
 	var out []string
