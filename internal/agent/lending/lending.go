@@ -56,7 +56,7 @@ type Lending struct {
 
 	mu        sync.Mutex
 	consumers map[string]*state // those whose peering is open or opens
-	plain     map[string]proof  // plain consumers that are under the policies, with the last proof
+	plain     map[string]proof  // the last proof for each plain consumer
 }
 
 // state is what is known of the peering with one consumer. Only the goroutine uses it that acts for

@@ -38,7 +38,7 @@ func (l *Lending) controlPlain(m ctrl.Manager) error {
 // guardAllPlain puts the plain consumers of the SharingPolicy under the admission policies. A consumer that the
 // SharingPolicy no longer names stays there until its peering is gone.
 func (l *Lending) guardAllPlain(ctx context.Context, _ ctrl.Request) (again ctrl.Result, err error) {
-	listed, err := l.options.Policies.Plain(ctx)
+	listed, err := l.readGuarded(ctx)
 	if err != nil {
 		return again, kubeobject.Error(err)
 	}
@@ -46,18 +46,6 @@ func (l *Lending) guardAllPlain(ctx context.Context, _ ctrl.Request) (again ctrl
 	for _, c := range l.options.Sharing().PlainConsumers() {
 		named[c.Cluster] = true
 	}
-	l.mu.Lock()
-	for consumer := range l.plain {
-		if !listed[consumer] {
-			l.setGuarded(consumer, false)
-		}
-	}
-	for consumer := range listed {
-		if _, is := l.plain[consumer]; !is {
-			l.setGuarded(consumer, true)
-		}
-	}
-	l.mu.Unlock()
 	for consumer := range named {
 		if failed := l.guardPlain(ctx, consumer); api.CodeOf(failed) == api.CodeUnavailable { // the doctor says why
 			again.RequeueAfter = liqo.GuardEvery
@@ -71,6 +59,15 @@ func (l *Lending) guardAllPlain(ctx context.Context, _ ctrl.Request) (again ctrl
 		}
 	}
 	return again, kubeobject.Error(err)
+}
+
+// readGuarded returns the plain consumers that are under the policies, and notes them.
+func (l *Lending) readGuarded(ctx context.Context) (map[string]bool, error) {
+	listed, err := l.options.Policies.Plain(ctx)
+	if err == nil {
+		l.options.Usage.SetGuarded(listed)
+	}
+	return listed, err
 }
 
 // guardPlain puts one plain consumer under the policies as soon as they would refuse nothing that it has.
@@ -91,10 +88,8 @@ func (l *Lending) guardPlain(ctx context.Context, consumer string) error {
 	if err := l.refuses(ctx, consumer); err != nil { // it came before the policies knew the consumer
 		return errors.Join(err, l.options.Policies.UnlistPlain(ctx, consumer))
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.setGuarded(consumer, true)
-	return nil
+	_, err := l.readGuarded(ctx)
+	return err
 }
 
 // unlistPlain takes a consumer from the policies that has no peering here.
@@ -107,48 +102,32 @@ func (l *Lending) unlistPlain(ctx context.Context, consumer string) error {
 		err = l.options.Policies.UnlistPlain(ctx, consumer)
 	}
 	if err == nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.setGuarded(consumer, false)
+		_, err = l.readGuarded(ctx)
 	}
 	return err
 }
 
-// setGuarded notes whether a plain consumer is under the policies. The caller holds mu.
-func (l *Lending) setGuarded(consumer string, is bool) {
-	if is {
-		l.plain[consumer] = proof{}
-	} else {
-		delete(l.plain, consumer)
-	}
-	l.options.Usage.SetGuarded(consumer, is)
-}
-
 // guards reports whether a plain consumer is under the policies. If it is not, waits says whether it will be.
 func (l *Lending) guards(consumer string) (guarded, waits bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, guarded = l.plain[consumer]
+	guarded = l.options.Usage.IsGuarded(consumer)
 	return guarded, !guarded && l.options.Sharing().NamesPlain(consumer)
 }
 
 // holds reports whether a plain consumer is under policies that deny. It proves that again after a minute.
 func (l *Lending) holds(ctx context.Context, consumer string) bool {
-	l.mu.Lock()
-	p, guarded := l.plain[consumer]
-	l.mu.Unlock()
-	if !guarded {
+	if !l.options.Usage.IsGuarded(consumer) {
 		return false
 	}
+	l.mu.Lock()
+	p := l.plain[consumer]
+	l.mu.Unlock()
 	if p.holds == nil || l.options.Clock.Since(p.begun) > proofLasts || p.holds() != nil {
 		p = l.prove(ctx, consumer)
 		l.mu.Lock()
-		if _, guarded = l.plain[consumer]; guarded {
-			l.plain[consumer] = p
-		}
+		l.plain[consumer] = p
 		l.mu.Unlock()
 	}
-	return guarded && p.holds() == nil
+	return p.holds() == nil && l.options.Usage.IsGuarded(consumer)
 }
 
 // refused says what a plain consumer has here that the policies would refuse.

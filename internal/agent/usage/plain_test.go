@@ -72,7 +72,7 @@ func TestPlainConsumersUseNoMore(t *testing.T) {
 	left("at the start", 3)
 	left("not guarded", 3)
 	left("still not guarded", 3)
-	u.SetGuarded("lyon", true)
+	u.SetGuarded(map[string]bool{"lyon": true})
 	left("within the graces", 3)
 	left("after the graces", 2)
 	policy = sharing("1")

@@ -79,7 +79,7 @@ func New(o Options) *Usage {
 		o.Sharing = func() *api.Sharing { return nil }
 	}
 	return &Usage{options: o, began: o.Market.Now().Go(), stuck: map[string]attempt{},
-		plain: map[string]steady{}, overstaying: map[string]bool{}, guarded: map[string]bool{}}
+		plain: map[string]steady{}, overstaying: map[string]bool{}}
 }
 
 // Overstaying returns how many reservations have ended whose pods stay longer than the grace.
@@ -89,15 +89,11 @@ func (u *Usage) Overstaying() int {
 	return len(u.overstaying)
 }
 
-// SetGuarded says whether a plain consumer is under the admission policies. Until it is, its pods stay.
-func (u *Usage) SetGuarded(consumer string, is bool) {
+// SetGuarded says which plain consumers are under the admission policies. The pods of others stay.
+func (u *Usage) SetGuarded(all map[string]bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if is {
-		u.guarded[consumer] = true
-	} else {
-		delete(u.guarded, consumer)
-	}
+	u.guarded = all
 }
 
 // IsGuarded reports whether a plain consumer is under the admission policies.
