@@ -131,22 +131,9 @@ func (b *Borrowing) Serve(ctx context.Context, provider string) (waits string, e
 		}
 	}
 	b.forgetOthers(provider, accounts)
-	if err := b.namespaces.SetLabels(ctx, provider, wanted, nil); err != nil {
-		return "", err
-	}
-	nodes, have, err := b.namespaces.Nodes(ctx, provider)
+	nodes, have, err := b.label(ctx, provider, wanted)
 	if err != nil {
 		return "", err
-	}
-	gone, err := b.namespaces.Gone(ctx, have)
-	if err != nil {
-		return "", err
-	}
-	if len(gone) > 0 {
-		if err := b.namespaces.SetLabels(ctx, provider, nil, gone); err != nil {
-			return "", err
-		}
-		have = slices.DeleteFunc(have, func(name string) bool { return slices.Contains(gone, name) })
 	}
 	labels := slices.Compact(slices.Sorted(slices.Values(slices.Concat(wanted, have))))
 	var found []string
@@ -168,6 +155,21 @@ func (b *Borrowing) Serve(ctx context.Context, provider string) (waits string, e
 	found = slices.DeleteFunc(slices.Concat(found, shrinks, leaves), func(s string) bool { return s == "" })
 	slices.Sort(found)
 	return strings.Join(found, "; "), nil
+}
+
+// label adds the labels of namespaces to the virtual nodes with a provider, and removes those of namespaces that
+// are gone. It returns these nodes, and the namespaces whose labels they had and keep.
+func (b *Borrowing) label(ctx context.Context, provider string, wanted []string) (nodes, have []string, err error) {
+	nodes, have, err = b.namespaces.Nodes(ctx, provider)
+	if err != nil {
+		return nil, nil, err
+	}
+	gone, err := b.namespaces.Gone(ctx, have)
+	if err != nil {
+		return nil, nil, err
+	}
+	have = slices.DeleteFunc(have, func(name string) bool { return slices.Contains(gone, name) })
+	return nodes, have, b.namespaces.SetLabels(ctx, provider, wanted, gone)
 }
 
 // forgetOthers drops what is known of reservations with a provider that are over.

@@ -105,11 +105,7 @@ func (b *Borrowing) serveHandMade(ctx context.Context, all []loan, provider stri
 	if err != nil {
 		return false, err
 	}
-	nodes, have, err := b.namespaces.Nodes(ctx, provider)
-	if err != nil {
-		return false, err
-	}
-	gone, err := b.namespaces.Gone(ctx, have)
+	nodes, have, err := b.label(ctx, provider, wanted)
 	if err != nil {
 		return false, err
 	}
@@ -117,13 +113,9 @@ func (b *Borrowing) serveHandMade(ctx context.Context, all []loan, provider stri
 	if err != nil {
 		return false, err
 	}
-	have = slices.DeleteFunc(have, func(name string) bool {
-		return customers[name].ID == "" || slices.Contains(gone, name)
+	leaving := slices.DeleteFunc(have, func(name string) bool {
+		return customers[name].ID == "" || slices.Contains(wanted, name)
 	})
-	if err := b.namespaces.SetLabels(ctx, provider, wanted, gone); err != nil {
-		return false, err
-	}
-	leaving := slices.DeleteFunc(have, func(name string) bool { return slices.Contains(wanted, name) })
 	if len(leaving) == 0 {
 		for _, node := range nodes {
 			if err := b.namespaces.Uncordon(ctx, node); err != nil {
