@@ -82,12 +82,6 @@ func (l *Lending) controlGuards(m ctrl.Manager) error {
 // reservations or the admin's word on it change.
 func (l *Lending) controlGrants(m ctrl.Manager) error {
 	c := l.options.Client
-	requests := func(slices []client.ObjectKey) (out []reconcile.Request) {
-		for _, slice := range slices {
-			out = append(out, reconcile.Request{NamespacedName: slice})
-		}
-		return out
-	}
 	of := func(consumer func(client.Object) string) handler.EventHandler {
 		return mapTo(func(ctx context.Context, o client.Object) []reconcile.Request {
 			namespace, err := liqo.TenantNamespace(ctx, c, consumer(o))
@@ -95,7 +89,7 @@ func (l *Lending) controlGrants(m ctrl.Manager) error {
 				return nil
 			}
 			slices, _ := grant.Slices(ctx, c, client.InNamespace(namespace))
-			return requests(slices)
+			return slices
 		})
 	}
 	return ctrl.NewControllerManagedBy(m).Named("grant").For(liqo.ResourceSlice()).
@@ -111,7 +105,7 @@ func (l *Lending) controlGrants(m ctrl.Manager) error {
 		})).
 		Watches(&api.SharingPolicy{}, mapTo(func(ctx context.Context, _ client.Object) []reconcile.Request {
 			slices, _ := grant.Slices(ctx, c)
-			return requests(slices)
+			return slices
 		})).
 		Complete(&grant.Granter{
 			Client: c, Cluster: l.options.Cluster, Owed: l.owed, Properties: l.properties, Suspended: l.suspended,

@@ -6,23 +6,21 @@ import (
 	"fmt"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
-// Slices lists the names of slices, by default of all consumers and providers.
-func Slices(ctx context.Context, r client.Reader, of ...client.ListOption) ([]client.ObjectKey, error) {
+// Slices returns slices for [Granter.Reconcile], by default those of all consumers and providers.
+func Slices(ctx context.Context, r client.Reader, of ...client.ListOption) (all []ctrl.Request, err error) {
 	var list authv1beta1.ResourceSliceList
-	if err := r.List(ctx, &list, of...); err != nil {
-		return nil, err
-	}
-	var names []client.ObjectKey
+	err = r.List(ctx, &list, of...)
 	for i := range list.Items {
-		names = append(names, client.ObjectKeyFromObject(&list.Items[i]))
+		all = append(all, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 	}
-	return names, nil
+	return all, err
 }
 
 // Told returns the grant in a slice's status; nil if there is no such slice.
