@@ -12,14 +12,11 @@ import (
 // Restrict does to a consumer what the SharingPolicy says about one in this state (onRevoke), and
 // what the admin says about this one. It takes back what no longer applies.
 func (l *Lending) Restrict(ctx context.Context, consumer string, state api.MemberState) error {
-	action, known := onRevoke(l.options.Sharing(), state)
-	if !known {
-		action = peering.AsItIs
-	}
 	suspension, err := l.options.Suspension(ctx, consumer)
 	if err != nil {
 		return err
 	}
+	action := onRevoke(l.options.Sharing(), state)
 	return l.peering.Restrict(ctx, consumer, action, suspension.Status == metav1.ConditionTrue)
 }
 
@@ -32,32 +29,31 @@ func (l *Lending) Suspension(ctx context.Context, consumer string) (*metav1.Cond
 // Effect says in words what Restrict does to a consumer in this state. It is empty if existing
 // reservations stay.
 func (l *Lending) Effect(state api.MemberState) string {
-	action, known := onRevoke(l.options.Sharing(), state)
-	switch {
-	case !known:
+	switch onRevoke(l.options.Sharing(), state) {
+	case peering.AsItIs:
 		return "with no SharingPolicy in force its Tenant is left as it is"
-	case action == api.RevokeCordon:
+	case api.RevokeCordon:
 		return "Liqo's Tenant is cordoned, as the SharingPolicy says (onRevoke): running pods stay, and no new pods come"
-	case action == api.RevokeDrain:
+	case api.RevokeDrain:
 		return "as the SharingPolicy says (onRevoke) Liqo's Tenant is drained: what it has here ends"
 	}
 	return ""
 }
 
-// onRevoke returns what the policy says to do about a consumer in this state. It is not known
-// without a policy or without a state: then everything stays as it is.
-func onRevoke(policy *api.Sharing, state api.MemberState) (action api.RevokeAction, known bool) {
+// onRevoke returns what the policy says to do about a consumer in this state. Without a policy or without a
+// state, that is not known, and everything stays as it is.
+func onRevoke(policy *api.Sharing, state api.MemberState) api.RevokeAction {
 	switch {
 	case state == api.MemberActive:
-		return api.RevokeNone, true
+		return api.RevokeNone
 	case policy == nil:
-		return api.RevokeNone, false
+		return peering.AsItIs
 	case policy.OnRevoke == "" || policy.OnRevoke == api.RevokeNone:
-		return api.RevokeNone, true
+		return api.RevokeNone
 	case state == "":
-		return api.RevokeNone, false
+		return peering.AsItIs
 	case state == api.MemberSuspended:
-		return api.RevokeCordon, true
+		return api.RevokeCordon
 	}
-	return policy.OnRevoke, true
+	return policy.OnRevoke
 }

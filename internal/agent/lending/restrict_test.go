@@ -26,9 +26,8 @@ func TestOnRevoke(t *testing.T) {
 		if c.policy != "no" {
 			policy = &api.Sharing{OnRevoke: api.RevokeAction(c.policy)}
 		}
-		action, known := onRevoke(policy, c.state)
-		if got := string(action); known != (c.want != "") || known && got != c.want {
-			t.Errorf("policy %q, %q: %q (%v), want %q", c.policy, c.state, got, known, c.want)
+		if got := string(onRevoke(policy, c.state)); got != c.want {
+			t.Errorf("policy %q, %q: %q, want %q", c.policy, c.state, got, c.want)
 		}
 	}
 }
