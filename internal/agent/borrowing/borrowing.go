@@ -66,8 +66,7 @@ type Borrowing struct {
 	offloading sync.Mutex                  // held while namespaces are offloaded: a namespace may use several providers
 	namespaces *offload.Namespaces
 
-	mu        sync.Mutex
-	providers map[string]*state
+	providers sync.Map // by provider, its *state
 }
 
 // state is what is known of one provider. Only the goroutine uses it that acts for this provider.
@@ -83,25 +82,15 @@ type state struct {
 func New(o Options) *Borrowing {
 	now := cmp.Or[clock.PassiveClock](o.Peering.Clock, clock.RealClock{})
 	return &Borrowing{
-		options: o, clock: now, waits: debounce.New[string](now), providers: map[string]*state{},
+		options: o, clock: now, waits: debounce.New[string](now),
 		evictor:    &offload.Evictor{Reader: o.Reader, Client: o.Client},
 		namespaces: &offload.Namespaces{Client: o.Client, Reader: o.Reader, Cluster: o.Peering.Cluster},
 	}
 }
 
 func (b *Borrowing) state(provider string) *state {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.providers[provider] == nil {
-		b.providers[provider] = &state{checked: map[string]time.Time{}}
-	}
-	return b.providers[provider]
-}
-
-func (b *Borrowing) forget(provider string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.providers, provider)
+	known, _ := b.providers.LoadOrStore(provider, &state{checked: map[string]time.Time{}})
+	return known.(*state)
 }
 
 // Open brings the peering with a provider forward. received is the newest message of the provider,
@@ -207,7 +196,7 @@ func (b *Borrowing) Close(ctx context.Context, provider string, force bool) (don
 	}
 	done, err = b.options.Peering.Close(ctx, provider, force)
 	if err == nil && done {
-		b.forget(provider)
+		b.providers.Delete(provider)
 	}
 	return done, err
 }

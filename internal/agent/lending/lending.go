@@ -54,9 +54,8 @@ type Lending struct {
 	options Options
 	peering *peering.Provider
 
-	mu        sync.Mutex
-	consumers map[string]*state // those whose peering is open or opens
-	plain     map[string]proof  // the last proof for each plain consumer
+	consumers sync.Map // by consumer whose peering is open or opens, its *state
+	plain     sync.Map // by plain consumer, the last proof
 }
 
 // state is what is known of the peering with one consumer. Only the goroutine uses it that acts for
@@ -72,24 +71,14 @@ func New(o Options) *Lending {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	l := &Lending{options: o, consumers: map[string]*state{}, plain: map[string]proof{}}
+	l := &Lending{options: o}
 	l.peering = &peering.Provider{Client: o.Client, Access: l.access, Clock: o.Clock}
 	return l
 }
 
 func (l *Lending) state(consumer string) *state {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.consumers[consumer] == nil {
-		l.consumers[consumer] = &state{}
-	}
-	return l.consumers[consumer]
-}
-
-func (l *Lending) forget(consumer string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.consumers, consumer)
+	known, _ := l.consumers.LoadOrStore(consumer, &state{})
+	return known.(*state)
 }
 
 // Open brings the peering with a consumer forward, under policies that are proven to deny. received
@@ -147,7 +136,7 @@ func (l *Lending) Close(ctx context.Context, consumer string, force bool) (done 
 	if err != nil || !done {
 		return false, err
 	}
-	l.forget(consumer)
+	l.consumers.Delete(consumer)
 	return true, l.options.Policies.Unlist(ctx, consumer)
 }
 

@@ -93,9 +93,10 @@ func TestManyOpenAtOnce(t *testing.T) {
 			t.Errorf("%s is not closed: %v, %v", name(i), done, err)
 		}
 	}
-	if len(l.consumers) > 0 {
-		t.Errorf("%d consumers are remembered", len(l.consumers))
-	}
+	l.consumers.Range(func(consumer, _ any) bool {
+		t.Errorf("%s is remembered", consumer)
+		return true
+	})
 	if p, err := l.Open(ctx, name(0), nil); err != nil || p.Step != peering.StepTenant && p.Step != peering.StepNonce {
 		t.Errorf("again: %+v, %v", p, err)
 	}

@@ -118,14 +118,11 @@ func (l *Lending) holds(ctx context.Context, consumer string) bool {
 	if !l.options.Usage.IsGuarded(consumer) {
 		return false
 	}
-	l.mu.Lock()
-	p := l.plain[consumer]
-	l.mu.Unlock()
-	if p.holds == nil || l.options.Clock.Since(p.begun) > proofLasts || p.holds() != nil {
+	last, _ := l.plain.Load(consumer)
+	p, is := last.(proof)
+	if !is || l.options.Clock.Since(p.begun) > proofLasts || p.holds() != nil {
 		p = l.prove(ctx, consumer)
-		l.mu.Lock()
-		l.plain[consumer] = p
-		l.mu.Unlock()
+		l.plain.Store(consumer, p)
 	}
 	return p.holds() == nil && l.options.Usage.IsGuarded(consumer)
 }

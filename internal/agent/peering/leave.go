@@ -79,7 +79,7 @@ func (p *Peerings) close(ctx context.Context, object *api.Peering, gone, carried
 	if err := client.IgnoreNotFound(p.options.Client.Delete(ctx, object)); err != nil {
 		return ctrl.Result{}, err
 	}
-	p.noteDeleted(object.Name, object.UID)
+	p.deleted.Store(object.Name, object.UID)
 	return ctrl.Result{}, nil
 }
 

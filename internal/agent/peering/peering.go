@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -111,10 +110,11 @@ type Peerings struct {
 	options Options
 	waits   *debounce.Debouncer[wait]
 
-	mu   sync.Mutex
-	busy map[string]bool // the clusters for which a goroutine acts
+	// busy has the clusters for which a goroutine acts. The two directions between two clusters share objects of
+	// Liqo, so that only one is brought forward at a time.
+	busy sync.Map
 	// deleted has the UIDs of Peerings that this process deleted, by name, while the cache may still have them.
-	deleted map[string]types.UID
+	deleted sync.Map
 }
 
 // wait is what a peering waits for.
@@ -128,8 +128,7 @@ func New(o Options) *Peerings {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Peerings{options: o, waits: debounce.New[wait](o.Clock), busy: map[string]bool{},
-		deleted: map[string]types.UID{}}
+	return &Peerings{options: o, waits: debounce.New[wait](o.Clock)}
 }
 
 func (p *Peerings) side(role api.PeeringRole) Side {
@@ -191,41 +190,11 @@ func (p *Peerings) used(ctx context.Context, spec api.PeeringSpec) (used bool, e
 	return used, err
 }
 
-// begin reports whether no other goroutine acts for a cluster. The two directions between two clusters share
-// objects of Liqo, so that only one is brought forward at a time.
-func (p *Peerings) begin(peer string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.busy[peer] {
-		return false
-	}
-	p.busy[peer] = true
-	return true
-}
-
-func (p *Peerings) end(peer string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.busy, peer)
-}
-
-// noteDeleted notes that the Peering with this UID is deleted. The empty UID says that the cache knows.
-func (p *Peerings) noteDeleted(name string, uid types.UID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if delete(p.deleted, name); uid != "" {
-		p.deleted[name] = uid
-	}
-}
-
 // createAgain creates a Peering that this process deleted, and that the cache still has: a cache is old for up to
 // a minute after the API server was away. Without the object, nothing would take the peering down later.
 // Errors: the API server's.
 func (p *Peerings) createAgain(ctx context.Context, object *api.Peering) error {
-	p.mu.Lock()
-	stale := p.deleted[object.Name] == object.UID && object.UID != ""
-	p.mu.Unlock()
-	if !stale {
+	if uid, known := p.deleted.Load(object.Name); !known || uid != object.UID {
 		return nil
 	}
 	err := p.options.Client.Create(ctx, &api.Peering{
@@ -243,7 +212,7 @@ func (p *Peerings) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	var object api.Peering
 	if err := p.options.Client.Get(ctx, request.NamespacedName, &object); err != nil {
 		if apierrors.IsNotFound(err) {
-			p.noteDeleted(request.Name, "")
+			p.deleted.Delete(request.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -251,10 +220,10 @@ func (p *Peerings) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	if object.Name != api.PeeringName(peer, role) || object.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil
 	}
-	if !p.begin(peer) {
+	if _, busy := p.busy.LoadOrStore(peer, true); busy {
 		return ctrl.Result{RequeueAfter: soon}, nil
 	}
-	defer p.end(peer)
+	defer p.busy.Delete(peer)
 	ctx, cancel := context.WithTimeout(ctx, actWithin)
 	defer cancel()
 	if role == api.RoleConsumer {
