@@ -23,20 +23,11 @@ func (p *Peerings) show(ctx context.Context, object *api.Peering, next api.Peeri
 		now := metav1.NewTime(p.options.Clock.Now())
 		next.Since = &now
 	}
-	ready := metav1.Condition{
-		Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: string(next.State),
-		Message: next.Message, ObservedGeneration: object.Generation,
-	}
-	if next.State == api.PeeringOpen {
-		ready.Status = metav1.ConditionTrue
-	}
-	meta.SetStatusCondition(&next.Conditions, ready)
+	opened := next.State == api.PeeringOpen
+	set(&next.Conditions, object, api.ConditionReady, opened, string(next.State), next.Message)
 	if byHand {
-		meta.SetStatusCondition(&next.Conditions, metav1.Condition{
-			Type: api.ConditionMixedPeering, Status: metav1.ConditionTrue, Reason: "MadeByHand",
-			ObservedGeneration: object.Generation,
-			Message:            "this peering was made by hand: it is used and never written",
-		})
+		set(&next.Conditions, object, api.ConditionMixedPeering, true, "MadeByHand",
+			"this peering was made by hand: it is used and never written")
 	} else {
 		meta.RemoveStatusCondition(&next.Conditions, api.ConditionMixedPeering)
 	}
@@ -70,13 +61,17 @@ func withNetwork(object *api.Peering, s *network.Standing) []metav1.Condition {
 		meta.RemoveStatusCondition(&conditions, api.ConditionNetworkReady)
 		return conditions
 	}
-	c := metav1.Condition{
-		Type: api.ConditionNetworkReady, Status: metav1.ConditionFalse, Reason: s.Reason, Message: s.Message,
-		ObservedGeneration: object.Generation,
-	}
-	if s.Ready {
+	set(&conditions, object, api.ConditionNetworkReady, s.Ready, s.Reason, s.Message)
+	return conditions
+}
+
+// set sets a condition of a peering to True or False.
+func set(conditions *[]metav1.Condition, object *api.Peering,
+	kind string, is bool, reason, message string) {
+	c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message,
+		ObservedGeneration: object.Generation}
+	if is {
 		c.Status = metav1.ConditionTrue
 	}
-	meta.SetStatusCondition(&conditions, c)
-	return conditions
+	meta.SetStatusCondition(conditions, c)
 }
