@@ -60,24 +60,23 @@ func (c *Consumer) Open(ctx context.Context, provider string, heard *api.Handsha
 	if err != nil {
 		return Progress{}, err
 	}
-	if identity != nil && !liqo.Ours(identity) {
+	switch {
+	case identity != nil && !liqo.Ours(identity):
 		return Progress{Open: true, ByHand: true}, nil
+	case identity != nil: // Liqo makes a kubeconfig from it and copies our objects
+		return c.renew(ctx, namespace, provider, identity, heard)
+	case heard == nil:
+		return waiting(StepNonce), nil
 	}
-	if heard != nil && heard.Identity != nil && identity == nil {
+	if heard.Identity != nil {
 		if made, err := c.install(ctx, namespace, provider, heard); err != nil || made {
 			return Progress{Open: made, Step: StepIdentity}, err
 		}
 	}
-	if heard != nil && heard.Nonce != nil && identity == nil {
+	if heard.Nonce != nil {
 		return c.answer(ctx, namespace, provider, heard)
 	}
-	if identity != nil { // Liqo makes a kubeconfig from it and copies our objects
-		return c.renew(ctx, namespace, provider, identity, heard)
-	}
-	if heard != nil {
-		return waiting(StepIdentity), nil
-	}
-	return waiting(StepNonce), nil
+	return waiting(StepIdentity), nil
 }
 
 // Session returns the session of the peering with a provider; empty if an admin made the peering.
