@@ -252,8 +252,8 @@ func (c *Controller) finish(ctx context.Context, pool *api.VirtualNodePool, all 
 	if len(all.requests) > 0 {
 		return ctrl.Result{RequeueAfter: soon}, c.showDraining(ctx, pool, all)
 	}
-	before := pool.DeepCopy()
-	controllerutil.RemoveFinalizer(pool, api.VirtualNodesFinalizer)
-	err := c.options.Client.Patch(ctx, pool, client.MergeFrom(before))
-	return ctrl.Result{}, kubeobject.Error(client.IgnoreNotFound(err))
+	err := kubeobject.Change(ctx, c.options.Client, pool, func() {
+		controllerutil.RemoveFinalizer(pool, api.VirtualNodesFinalizer)
+	})
+	return ctrl.Result{}, kubeobject.Error(err)
 }
