@@ -61,17 +61,11 @@ func (l *Lending) controlGuards(m ctrl.Manager) error {
 		}
 		return l.mapped(ctx, liqo.Of(liqo.Peer(&ns)))
 	})
-	own := mapTo(func(_ context.Context, o client.Object) []reconcile.Request {
-		if !liqo.Ours(o) {
-			return nil
-		}
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetNamespace()}}}
-	})
 	return ctrl.NewControllerManagedBy(m).Named("guard").For(&corev1.Namespace{}).
 		Watches(&api.SharingPolicy{}, all).Watches(liqo.Tenant(), all).Watches(liqo.Configuration(), all).
 		Watches(&api.ProviderInstruction{}, ofConsumer).
 		Watches(&corev1.ResourceQuota{}, beside).
-		Watches(&corev1.LimitRange{}, own).Watches(&networkingv1.NetworkPolicy{}, own).
+		Watches(&corev1.LimitRange{}, beside).Watches(&networkingv1.NetworkPolicy{}, beside).
 		Complete(&guard.Guard{
 			Client: l.options.Client, Reader: l.options.Reader, Sharing: l.options.Sharing, Storage: l.storage,
 			Granted: l.granted, Plain: l.guards,

@@ -36,7 +36,11 @@ func (p *Peerings) Control(m ctrl.Manager) error {
 			return out
 		})
 	}
-	all := func(ctx context.Context) (out []reconcile.Request) { // in which this cluster borrows
+	// of those in which this cluster borrows
+	borrows := func(ctx context.Context, o client.Object) (out []reconcile.Request) {
+		if _, is := o.(*corev1.Namespace); is && liqo.Peer(o) == "" {
+			return nil
+		}
 		var list api.PeeringList
 		_ = p.options.Client.List(ctx, &list, client.InNamespace(p.options.Namespace))
 		for _, object := range list.Items {
@@ -46,15 +50,7 @@ func (p *Peerings) Control(m ctrl.Manager) error {
 		}
 		return out
 	}
-	borrowing := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
-		return all(ctx)
-	})
-	mapped := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
-		if liqo.Peer(o) == "" {
-			return nil
-		}
-		return all(ctx)
-	})
+	borrowing := handler.EnqueueRequestsFromMapFunc(borrows)
 	named := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		return []reconcile.Request{request(o.GetName(), api.RoleConsumer)}
 	})
@@ -68,7 +64,7 @@ func (p *Peerings) Control(m ctrl.Manager) error {
 		Watches(liqo.ResourceSlice(), both).
 		Watches(liqo.VirtualNode(), of(api.RoleProvider)).
 		Watches(liqo.Offloading(), borrowing).Watches(&api.SharingPolicy{}, borrowing).
-		Watches(&corev1.Namespace{}, mapped).
+		Watches(&corev1.Namespace{}, borrowing).
 		Watches(&corev1.Node{}, of(api.RoleProvider)).
 		Watches(liqo.Configuration(), both).
 		Watches(liqo.GatewayServer(), both).
