@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -17,19 +16,21 @@ import (
 // A change is written once, and an object that is gone is no error.
 func TestChange(t *testing.T) {
 	writes := 0
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "apps", Labels: map[string]string{"kept": "yes"}}}
-	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(ns).Build(), interceptor.Funcs{
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, all ...client.PatchOption) error {
-			writes++
-			return c.Patch(ctx, o, p, all...)
-		},
-	})
+	ns := &corev1.Namespace{}
+	ns.Name, ns.Labels = "apps", map[string]string{"kept": "yes"}
+	stores := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(ns).Build()
+	c := interceptor.NewClient(stores, interceptor.Funcs{Patch: func(ctx context.Context,
+		c client.WithWatch, o client.Object, p client.Patch, all ...client.PatchOption) error {
+		writes++
+		return c.Patch(ctx, o, p, all...)
+	}})
 	for call := range 2 {
 		var stored corev1.Namespace
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(ns), &stored); err != nil {
 			t.Fatal(err)
 		}
-		if err := kubeobject.Change(t.Context(), c, &stored, func() { stored.Labels["new"] = "yes" }); err != nil {
+		err := kubeobject.Change(t.Context(), c, &stored, func() { stored.Labels["new"] = "yes" })
+		if err != nil {
 			t.Fatal(err)
 		}
 		if writes != 1 || stored.Labels["new"] != "yes" || stored.Labels["kept"] != "yes" {
@@ -39,7 +40,8 @@ func TestChange(t *testing.T) {
 	if err := c.Delete(t.Context(), ns.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
-	if err := kubeobject.Change(t.Context(), c, ns, func() { ns.Labels["new"] = "no" }); err != nil || writes != 2 {
+	err := kubeobject.Change(t.Context(), c, ns, func() { ns.Labels["new"] = "no" })
+	if err != nil || writes != 2 {
 		t.Errorf("of one that is gone: %v, %d writes", err, writes)
 	}
 }

@@ -100,8 +100,8 @@ func Lists() []client.ObjectList {
 	}
 }
 
-// Change lists objects and writes those that change changes. It ignores objects that are gone by then.
-// Errors: those of the API server, also for an unknown kind.
+// Change lists objects and writes those that change changes. It ignores objects that are gone by
+// then. Errors: those of the API server, also for an unknown kind.
 func Change(ctx context.Context, c client.Client, list client.ObjectList,
 	change func(client.Object), which ...client.ListOption) error {
 	if err := c.List(ctx, list, which...); err != nil {
@@ -128,7 +128,8 @@ func Touch(ctx context.Context, c client.Client, o client.Object,
 		return left, nil
 	}
 	return every, kubeobject.Change(ctx, c, o, func() {
-		o.SetAnnotations(labels.Merge(o.GetAnnotations(), labels.Set{touched: now.UTC().Format(time.RFC3339)}))
+		at := labels.Set{touched: now.UTC().Format(time.RFC3339)}
+		o.SetAnnotations(labels.Merge(o.GetAnnotations(), at))
 	})
 }
 

@@ -146,9 +146,11 @@ func (b *Borrowing) Serve(ctx context.Context, provider string) (waits string, e
 	return strings.Join(found, "; "), nil
 }
 
-// label adds the labels of namespaces to the virtual nodes with a provider, and removes those of namespaces that
-// are gone. It returns these nodes, and the namespaces whose labels they had and keep.
-func (b *Borrowing) label(ctx context.Context, provider string, wanted []string) (nodes, have []string, err error) {
+// label adds the labels of namespaces to the virtual nodes with a provider, and removes those of
+// namespaces that are gone. It returns these nodes, and the namespaces whose labels they had and
+// keep.
+func (b *Borrowing) label(ctx context.Context, provider string,
+	wanted []string) (nodes, have []string, err error) {
 	nodes, have, err = b.namespaces.Nodes(ctx, provider)
 	if err != nil {
 		return nil, nil, err

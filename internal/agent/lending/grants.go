@@ -15,9 +15,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// sliceNames returns the pools of a consumer by the names of its slices: one for each pool, and one for each
-// reservation that it lends on. The pools are those that the policy shares, and those that were reserved before
-// the policy changed.
+// sliceNames returns the pools of a consumer by the names of its slices: one for each pool, and one
+// for each reservation that it lends on. The pools are those that the policy shares, and those that
+// were reserved before the policy changed.
 func (l *Lending) sliceNames(ctx context.Context, consumer string) (map[string]string, error) {
 	named := map[string]string{}
 	add := func(pool string) { named[market.SliceName(consumer, l.options.Cluster, pool)] = pool }

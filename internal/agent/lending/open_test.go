@@ -58,7 +58,8 @@ func TestManyOpenAtOnce(t *testing.T) {
 	}
 	ledger := exchangetest.Open(t, nil, exchange.Options{Self: "milan"})
 	l := New(Options{
-		Client: c, Reader: c, Cluster: "milan", Market: ledger, Usage: usage.New(usage.Options{Market: ledger}),
+		Client: c, Reader: c, Cluster: "milan",
+		Market: ledger, Usage: usage.New(usage.Options{Market: ledger}),
 		Policies: &posture.Policies{Known: c, Reader: c, Writer: c, Namespace: "bourse", Cluster: "milan"},
 		Sharing:  func() *api.Sharing { return &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}} },
 		Suspension: func(context.Context, string) (metav1.Condition, error) {

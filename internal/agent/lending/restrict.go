@@ -40,8 +40,8 @@ func (l *Lending) Effect(state api.MemberState) string {
 	return ""
 }
 
-// onRevoke returns what the policy says to do about a consumer in this state. Without a policy or without a
-// state, that is not known, and everything stays as it is.
+// onRevoke returns what the policy says to do about a consumer in this state. Without a policy or
+// without a state, that is not known, and everything stays as it is.
 func onRevoke(policy *api.Sharing, state api.MemberState) api.RevokeAction {
 	switch {
 	case state == api.MemberActive:

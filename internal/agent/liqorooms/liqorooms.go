@@ -133,7 +133,9 @@ func New(o Options) (r Rooms) {
 			Client: c, Cluster: cluster, LiqoNamespace: s.Liqo.Namespace, Proxy: net.ProxyOf,
 			Allows: o.Addresses.CheckURL, Clock: s.Times.Clock,
 		},
-		Slices:    &offload.Slices{Client: c, Reader: reader, LiqoNamespace: s.Liqo.Namespace, Guarded: policies.Stand},
+		Slices: &offload.Slices{
+			Client: c, Reader: reader, LiqoNamespace: s.Liqo.Namespace, Guarded: policies.Stand,
+		},
 		Namespace: s.Namespace,
 	})
 	peerings := peering.New(peering.Options{

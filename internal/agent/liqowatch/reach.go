@@ -36,15 +36,17 @@ func (w *Watch) CheckReach(ctx context.Context, provider *api.Card, r api.Reques
 	return err
 }
 
-// Latency is how long this cluster takes to open a TLS connection to the API server of a provider. Zero: its
-// card names none, or one that is reached through a network only. Errors: ApiServerUnreachable.
+// Latency is how long this cluster takes to open a TLS connection to the API server of a provider.
+// Zero: its card names none, or one that is reached through a network only.
+// Errors: ApiServerUnreachable.
 func (w *Watch) Latency(ctx context.Context, provider *api.Card) (time.Duration, error) {
 	return w.reach(ctx, provider, api.Request{Network: provider.Properties.Network})
 }
 
-// reach does what CheckReach says, and returns what Latency does. Many calls for one provider are one dial, and
-// count as one. A caller that gives up does not end it.
-func (w *Watch) reach(ctx context.Context, provider *api.Card, r api.Request) (took time.Duration, err error) {
+// reach does what CheckReach says, and returns what Latency does. Many calls for one provider are
+// one dial, and count as one. A caller that gives up does not end it.
+func (w *Watch) reach(ctx context.Context, provider *api.Card,
+	r api.Request) (took time.Duration, err error) {
 	if err := checkNetwork(w.options.Gateway, r, provider); err != nil {
 		return 0, err
 	}
@@ -64,7 +66,8 @@ func (w *Watch) reach(ctx context.Context, provider *api.Card, r api.Request) (t
 	}
 }
 
-// dial opens a connection to an address that a provider names, unless the last result of the address holds.
+// dial opens a connection to an address that a provider names, unless the last result of the
+// address holds.
 func (w *Watch) dial(ctx context.Context, provider, server string) (took time.Duration, err error) {
 	if last, holds := w.dials.Get(server); holds {
 		return last.(dial).took, last.(dial).err
@@ -79,7 +82,8 @@ func (w *Watch) dial(ctx context.Context, provider, server string) (took time.Du
 	took = w.options.Clock.Since(began)
 	if refused, ok := errors.AsType[*api.Error](err); ok {
 		err = refused
-	} else if err != nil { // the error does not say why: the card's author reads it, and could scan this network
+	} else if err != nil {
+		// The error does not say why: the card's author reads it, and could scan this network.
 		w.options.Log.Info("the API server of a provider does not answer", "provider", provider,
 			"address", server, "error", err)
 		err = api.Errorf(api.CodeUnreachable, "the API server of %s does not answer by TLS at %.200q from here",

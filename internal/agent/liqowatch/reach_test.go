@@ -63,8 +63,9 @@ func TestReachThroughTheNetwork(t *testing.T) {
 		APIServer: "https://127.0.0.1:1", APIServerAccess: api.APIServerNetwork, Network: api.NetworkWireGuard, Gateway: true,
 	}}
 	w := testWatch(loopback(), network.GatewayOutbound)
-	if err := w.CheckReach(t.Context(), card, api.Request{Network: api.NetworkWireGuard}); err != nil || len(w.dials.Keys()) > 0 {
-		t.Errorf("%v, %d dialled", err, len(w.dials.Keys()))
+	err := w.CheckReach(t.Context(), card, api.Request{Network: api.NetworkWireGuard})
+	if dialled := w.dials.Keys(); err != nil || len(dialled) > 0 {
+		t.Errorf("%v, %d dialled", err, len(dialled))
 	}
 	if err := w.CheckReach(t.Context(), card, api.Request{}); api.CodeOf(err) != api.CodeNoNetwork {
 		t.Errorf("without a network: %v", err)

@@ -59,7 +59,7 @@ type Watch struct {
 	mu        sync.Mutex
 	canBorrow bool // it was so once: Liqo's key stays
 	known     liqo.Installation
-	limits    *cache.LRUExpireCache // by provider, a *rate.Limiter: how often it may name another address
+	limits    *cache.LRUExpireCache // how often each provider may name another address
 }
 
 // New reads this cluster's Liqo. It returns nil where there is none, or none that Bourse can use; the log

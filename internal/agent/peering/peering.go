@@ -110,8 +110,8 @@ type Peerings struct {
 	options Options
 	waits   *debounce.Debouncer[wait]
 
-	// busy has the clusters for which a goroutine acts. The two directions between two clusters share objects of
-	// Liqo, so that only one is brought forward at a time.
+	// busy has the clusters for which a goroutine acts. The two directions between two clusters share
+	// objects of Liqo, so that only one is brought forward at a time.
 	busy sync.Map
 	// deleted has the UIDs of Peerings that this process deleted, by name, while the cache may still have them.
 	deleted sync.Map

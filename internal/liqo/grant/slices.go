@@ -14,9 +14,10 @@ import (
 )
 
 // Slices returns slices for [Granter.Reconcile], by default those of all consumers and providers.
-func Slices(ctx context.Context, r client.Reader, of ...client.ListOption) (all []ctrl.Request, err error) {
+func Slices(ctx context.Context, r client.Reader, of ...client.ListOption) ([]ctrl.Request, error) {
+	var all []ctrl.Request
 	var list authv1beta1.ResourceSliceList
-	err = r.List(ctx, &list, of...)
+	err := r.List(ctx, &list, of...)
 	for i := range list.Items {
 		all = append(all, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 	}

@@ -101,7 +101,8 @@ func (g *Guard) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	if tenant := liqo.TenantOf(ns.Name, liqo.Peer(&ns)); tenant != "" {
 		labels[tenantLabel] = tenant
 	}
-	return ctrl.Result{}, kubeobject.Change(ctx, g.Client, &ns, func() { maps.Copy(ns.Labels, labels) })
+	err = kubeobject.Change(ctx, g.Client, &ns, func() { maps.Copy(ns.Labels, labels) })
+	return ctrl.Result{}, err
 }
 
 // soon is the interval at which Kubernetes checks a namespace that is being deleted.

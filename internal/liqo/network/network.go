@@ -247,7 +247,9 @@ func (n *Network) dial(ctx context.Context, p *parts, peer string, heard *api.Ha
 		p.client = want
 		return client.IgnoreAlreadyExists(n.Create(ctx, want)) // our cache may lag
 	}
-	return kubeobject.Change(ctx, n.Client, p.client, func() { p.client.Spec.Endpoint = want.Spec.Endpoint })
+	return kubeobject.Change(ctx, n.Client, p.client, func() {
+		p.client.Spec.Endpoint = want.Spec.Endpoint
+	})
 }
 
 // publicKey returns the public key of our gateway and makes the keys if there are none. The private

@@ -57,8 +57,8 @@ func (n *Network) read(ctx context.Context, peer string) (*parts, error) {
 			return nil
 		})
 	}
-	p.configuration, p.server, p.client = last(configurations.Items), last(servers.Items), last(clients.Items)
-	p.key, p.connection = last(publicKeys.Items), last(connections.Items)
+	p.configuration, p.connection = last(configurations.Items), last(connections.Items)
+	p.server, p.client, p.key = last(servers.Items), last(clients.Items), last(publicKeys.Items)
 	return p, nil
 }
 
