@@ -29,7 +29,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/journal/kube"
 	"github.com/bourse-dev/bourse/internal/market"
-	"github.com/bourse-dev/bourse/test/raced"
 )
 
 // recordLedger makes TestLedgersOfOlderVersions write what this version writes.
@@ -209,10 +208,9 @@ func (g *gate) hasSpace() {
 	}
 }
 
-// takesLong skips a test under -short, and under the race detector, in which it takes minutes.
+// takesLong skips a test under -short.
 func takesLong(t *testing.T) {
 	t.Helper()
-	raced.Skip(t)
 	if testing.Short() {
 		t.Skip("it takes long")
 	}

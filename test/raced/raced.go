@@ -4,8 +4,8 @@ package raced
 import "testing"
 
 // Skip skips a test under the race detector, in which it would take several times as long: because
-// it is large, measures memory, or has one goroutine. `make test` runs the packages that call Skip
-// once more, without the detector.
+// it is large, measures memory, or has one goroutine. `make test-plain` runs the tests that call Skip
+// without the detector. It finds them in the source: a test calls Skip itself, no helper does.
 func Skip(t testing.TB) {
 	t.Helper()
 	if detector {
