@@ -108,6 +108,9 @@ func (sh *shell) agentCommand() *cobra.Command {
 	durationVar(f, &o.Times.Shrink, "shrink-grace", 30*time.Second,
 		"how long pods may stay that no longer fit, because a reservation ended or became smaller")
 	durationVar(f, &o.Times.Excess, "excess-grace", time.Minute, "how long after --shrink-grace the provider deletes them")
+	durationVar(f, &o.Times.Dead, "pool-dead-after", 3*time.Minute,
+		"how long a virtual node of a pool may be NotReady before its provider is replaced")
+	_ = f.MarkHidden("pool-dead-after") // tests shorten it
 	durationVar(f, &o.Times.Advertise, "advertisement-requeue-interval",
 		30*time.Second, "how often to advertise when nothing changes")
 	f.BoolVar(&o.Times.Aligned, "publish-aligned", false,

@@ -56,3 +56,17 @@ func TestCustomersBoundShrinking(t *testing.T) {
 	at.Now = noon.Add(10 * time.Minute)
 	check(t, p.Plan(at), []string{"Lower milan 5"}, "")
 }
+
+// How long a provider may be NotReady until it is dead can be set.
+func TestDeadAfter(t *testing.T) {
+	for after, want := range map[time.Duration]State{0: NotReady, time.Minute: Dead} {
+		p := planner(t, &api.VirtualNodePoolSpec{Demand: api.DemandFixed, Min: resources(2, 2), Max: resources(8, 8)})
+		lost := ready("oslo", 8)
+		lost.State, lost.Since = NotReady, noon.Add(-time.Minute)
+		at := seen(nil, lost, ready("bern", 8))
+		at.DeadAfter = after
+		if got := p.Plan(at).Providers[1]; got.Name != "oslo" || got.State != want {
+			t.Errorf("after %s, it is %+v, want %s", after, got, want)
+		}
+	}
+}

@@ -79,6 +79,8 @@ type Observation struct {
 	Avoid []string
 	// Reached says that a broker answers.
 	Reached bool
+	// DeadAfter is how long a virtual node may be NotReady before its provider is dead. Default 3 min.
+	DeadAfter time.Duration
 	// Fits is the broker's answer to the Ask of the plan before. Nil: it was not asked, or gave none.
 	// Halved is that of the Ask.
 	Fits   *api.Fits

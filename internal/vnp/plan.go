@@ -42,8 +42,7 @@ type roomSince struct {
 }
 
 const (
-	// deadAfter is how long a virtual node may be NotReady before its provider is dead: Kubernetes deletes
-	// its pods after five minutes.
+	// deadAfter is the default of Observation.DeadAfter: Kubernetes deletes the pods after five minutes.
 	deadAfter = 3 * time.Minute
 	// askedFor is how long a reservation may take until its virtual node is Ready.
 	askedFor = 5 * time.Minute
@@ -194,7 +193,7 @@ func (r *round) markLeaving() {
 		case one.State == Ready && r.ousted(one) && one.Until.Sub(r.o.Now) <= r.duration/2:
 			one.State = Leaving
 		case one.State == NotReady && !r.AllNotReady:
-			r.mark(one, Dead, one.Since.Add(deadAfter))
+			r.mark(one, Dead, one.Since.Add(cmp.Or(r.o.DeadAfter, deadAfter)))
 		case one.State == Asked && r.o.Reached:
 			r.mark(one, Leaving, one.Since.Add(askedFor))
 		case one.State == Ready && !r.admits(one.Name):

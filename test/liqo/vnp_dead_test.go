@@ -21,7 +21,7 @@ import (
 )
 
 // deathTakes bounds how long a provider that is gone may take until its pods run elsewhere. Kubernetes
-// waits 50 s until it says that the virtual node is NotReady, and then Bourse waits for 3 minutes.
+// waits 50 s until it says that the virtual node is NotReady, and then Bourse waits for --pool-dead-after.
 const deathTakes = 8 * time.Minute
 
 // A provider whose API server is gone for good is replaced. Pods of Deployments run elsewhere; that of a
@@ -30,6 +30,10 @@ const deathTakes = 8 * time.Minute
 func TestADeadProviderOfAPool(t *testing.T) {
 	w := start(t)
 	w.spent = true
+	rome := w.agentOf(t, w.rome)
+	rome.kill()
+	w.rome.AgentFlags = append(w.rome.AgentFlags, "--pool-dead-after", "20s") // 3 minutes teach nothing more
+	rome.start()
 	a := w.bursts(t, "dead", func(s *api.VirtualNodePoolSpec) { s.Providers.Only = []string{"milan"} })
 	work := a.run(2, "500m", "64Mi")
 	one := int32(1)

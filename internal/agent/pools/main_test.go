@@ -73,7 +73,7 @@ func newDesk(t *testing.T) *desk {
 	d.began = d.ledger.Now()
 	d.clock = testclock.NewFakePassiveClock(d.began.Go())
 	d.Controller = New(Options{
-		Client: c, Reader: c, Market: d.ledger, Namespace: "bourse", Events: d.events, Clock: d.clock,
+		Client: c, Reader: c, Market: d.ledger, Namespace: "bourse", Events: d.events, Times: Times{Clock: d.clock},
 		Brokers: d, Pods: d,
 		Serve:   func(provider string) { d.served = append(d.served, provider) },
 		Offload: func(context.Context) error { d.offloads++; return nil },

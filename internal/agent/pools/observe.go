@@ -43,7 +43,7 @@ type child struct {
 func (c *Controller) observe(ctx context.Context, pool *api.VirtualNodePool, m *memory) (*children, error) {
 	out := &children{requests: map[string]*child{}, beside: map[string]*child{}, words: map[string]string{}}
 	out.seen = vnp.Observation{Now: c.options.Clock.Now(), Reached: c.options.Brokers.Reached(), Refuses: offload.Refused,
-		Volumes: map[string]string{}}
+		DeadAfter: c.options.DeadAfter, Volumes: map[string]string{}}
 	namespaces, err := c.namespaces(ctx, pool, out)
 	if err != nil {
 		return nil, err

@@ -55,8 +55,14 @@ type Options struct {
 	// Serve makes the virtual node with a provider what its request says now.
 	Serve  func(provider string)
 	Events events.EventRecorder
-	// Clock is the machine's by default.
+	Times
+}
+
+// Times are a clock, by default the machine's, and how long things last.
+type Times struct {
 	Clock clock.PassiveClock
+	// DeadAfter is that of vnp.Observation.
+	DeadAfter time.Duration
 }
 
 // Namespaces are the pods and claims of namespaces.

@@ -88,6 +88,8 @@ type Times struct {
 	// Shrink is how long pods may stay that no longer fit. Default 30 s. Excess is how long after that the
 	// provider deletes them. Default 60 s.
 	Shrink, Excess time.Duration
+	// Dead is how long a pool's virtual node may be NotReady before its provider is replaced. Default 3 min.
+	Dead time.Duration
 	// Clock is that of all but the markets, Market that of the markets. Default: the machine's.
 	Clock  clock.WithTickerAndDelayedExecution
 	Market exchange.Clock
