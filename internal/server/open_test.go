@@ -351,8 +351,14 @@ func TestConnectionsOfOneMember(t *testing.T) {
 	}
 	ends(t, first, time.Minute)
 	for range may {
-		ask(t, f.Dial(rome.HTTP),
-			"PUT "+prefix+"/clusters/rome/advertisement HTTP/1.1\r\nHost: broker\r\nContent-Length: 1000\r\n\r\n")
+		ask(t, f.Dial(rome.HTTP), "POST "+prefix+"/evaluations HTTP/1.1\r\nHost: broker\r\n"+
+			"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
+	}
+	// Until its call has begun, a connection is idle, and the next one takes its place.
+	for deadline := time.Now().Add(time.Minute); server.OpenCalls.Load() < may; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d calls have begun", server.OpenCalls.Load(), may)
+		}
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if status(f.Dial(rome.HTTP)) == http.StatusTooManyRequests {
