@@ -10,7 +10,7 @@ package market
 //
 // union is updated with each change. [State.Imbalance] compares it with a fresh sum.
 type account struct {
-	holds  int                // reservations in our own records
+	holds  int64              // reservations in our own records
 	listed map[string]Amounts // nil until something is
 	union  Amounts
 	used   Amounts
@@ -23,30 +23,28 @@ func (a *account) total() Amounts {
 	return a.union.Max(a.used)
 }
 
-// hold replaces the size of a reservation in our own records. Nil: it has none.
-func (a *account) hold(id string, before, size Amounts) {
-	if before != nil {
-		a.holds--
+// hold adds a reservation in our own records (sign 1), or removes it (-1).
+func (a *account) hold(id string, size Amounts, sign int64) {
+	if a.holds += sign; sign > 0 {
+		a.change(nil, size, a.listed[id])
+	} else {
+		a.change(size, nil, a.listed[id])
 	}
-	if size != nil {
-		a.holds++
-	}
-	a.change(before, size, a.listed[id])
 }
 
 // list replaces what the provider lists for the account. held returns a reservation's size in our
-// own records. Use of resources that are not offered does not count.
-func (a *account) list(m *MeasuredAccount, offered Amounts, held func(id string) Amounts) {
+// own records.
+func (a *account) list(listed map[string]Amounts, held func(id string) Amounts) {
 	for id, before := range a.listed {
-		if _, still := m.Commitments[id]; !still {
+		if _, still := listed[id]; !still {
 			a.change(before, nil, held(id))
 			delete(a.listed, id)
 		}
 	}
-	if a.listed == nil && len(m.Commitments) > 0 {
-		a.listed = make(map[string]Amounts, len(m.Commitments))
+	if a.listed == nil && len(listed) > 0 {
+		a.listed = make(map[string]Amounts, len(listed))
 	}
-	for id, size := range m.Commitments {
+	for id, size := range listed {
 		before := a.listed[id]
 		if before.Equal(size) {
 			continue
@@ -58,7 +56,6 @@ func (a *account) list(m *MeasuredAccount, offered Amounts, held func(id string)
 			a.listed[id] = size
 		}
 	}
-	a.used = m.Used.Only(offered)
 }
 
 // change replaces the size of a reservation on one side. other is the size on the other side.
@@ -91,6 +88,8 @@ type poolState struct {
 	used Amounts
 	// tenants is how many accounts have any amount.
 	tenants int
+	// owners counts, by consumer, the reservations that give it the whole pool.
+	owners map[string]int64
 }
 
 // change changes a consumer's account and updates the sums.

@@ -22,21 +22,16 @@ func (s *State) Audit() func() int {
 			counting = append(counting, r)
 		}
 	}
-	self, offers := s.Self, maps.Clone(s.offers)
+	self := s.Self
 	return func() (wrong int) {
 		fresh := New(self)
-		fresh.offers = offers
 		for _, k := range kept {
 			if k.measured != nil {
-				p := fresh.provider(k.cluster)
-				if fresh.measure(p, k.measured); self == "" {
-					p.sold.list(k.measured)
-				}
+				fresh.measure(fresh.provider(k.cluster), k.measured)
 			}
 		}
 		for _, r := range counting {
-			fresh.changeAccount(r, nil, r.Takes())
-			fresh.countSale(r, 1)
+			fresh.updateAccounts(r, 1)
 		}
 		for _, k := range kept {
 			wrong += k.differs(fresh.provider(k.cluster))

@@ -246,7 +246,7 @@ func (s *State) checkChange(r *Reservation, size Amounts, units int64, until, no
 			Fix("make a new purchase")
 	}
 	if r.Sale != nil && (grows || until > r.Until) {
-		if err := s.checkStock(r.Sale, units, s.provider(r.Provider).sold.of(r.ID), now); err != nil {
+		if err := s.checkStock(r.Sale, units, r.sold().or(s.provider(r.Provider).sold.listed[r.ID]).Units, now); err != nil {
 			return err
 		}
 	}

@@ -4,9 +4,6 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// share names a pool and one of its consumers.
-type share struct{ pool, consumer string }
-
 // Dedicated reports whether the reservation's plan gives the whole pool to its consumer.
 func (r *Reservation) Dedicated() bool {
 	if r.Sale == nil || r.Offer == nil {
@@ -16,25 +13,22 @@ func (r *Reservation) Dedicated() bool {
 	return p != nil && p.Dedicated
 }
 
-// dedicate adds sign to the number of reservations that give a pool to one consumer.
-func (p *provider) dedicate(to share, sign int64) {
-	if p.dedicated == nil {
-		p.dedicated = map[share]int64{}
+// dedicate adds sign to the number of reservations that give the pool to one consumer.
+func (b *poolState) dedicate(consumer string, sign int64) {
+	if b.owners == nil {
+		b.owners = map[string]int64{}
 	}
-	if p.dedicated[to] += sign; p.dedicated[to] == 0 {
-		delete(p.dedicated, to)
+	if b.owners[consumer] += sign; b.owners[consumer] == 0 {
+		delete(b.owners, consumer)
 	}
 }
 
 // owner returns a consumer, other than besides, to whom the pool is dedicated, or an empty text. Several are
 // possible after a Ledger was lost. Then it is the first by name.
-func (p *provider) owner(pool, besides string) (owner string) {
-	if len(p.dedicated) == 0 {
-		return ""
-	}
-	for s := range p.dedicated {
-		if s.pool == pool && s.consumer != besides && (owner == "" || s.consumer < owner) {
-			owner = s.consumer
+func (b *poolState) owner(besides string) (owner string) {
+	for consumer := range b.owners {
+		if consumer != besides && (owner == "" || consumer < owner) {
+			owner = consumer
 		}
 	}
 	return owner
@@ -63,10 +57,11 @@ func (b *poolState) shared(besides string) bool { return b.tenants > 0 && b.tena
 // or nil. sale may be nil. Errors: Insufficient.
 func (s *State) checkDedicated(provider, pool, consumer string, sale *api.Sale) error {
 	p := s.providers[provider]
-	if p == nil {
+	if p == nil || p.pools[pool] == nil {
 		return nil
 	}
-	if owner := p.owner(pool, consumer); owner != "" {
+	b := p.pools[pool]
+	if owner := b.owner(consumer); owner != "" {
 		return api.Errorf(api.CodeInsufficient, "pool %q of cluster %s is dedicated to another consumer", pool, provider).
 			Fix("ask for another pool or cluster, or again later")
 	}
@@ -74,7 +69,7 @@ func (s *State) checkDedicated(provider, pool, consumer string, sale *api.Sale) 
 		return nil
 	}
 	r := Reservation{Sale: sale, Offer: s.offers[sale.Offer]}
-	if b := p.pools[pool]; r.Dedicated() && b != nil && b.shared(consumer) {
+	if r.Dedicated() && b.shared(consumer) {
 		return api.Errorf(api.CodeInsufficient, "pool %q of cluster %s has other consumers, and plan %s needs the whole pool",
 			pool, provider, sale.Plan).Fix("buy another plan, or again later")
 	}

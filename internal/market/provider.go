@@ -20,9 +20,7 @@ type provider struct {
 	pools    map[string]*poolState
 	onSale   []*Offer // by name
 	sold     sales
-	// dedicated counts the reservations that give a pool to one consumer.
-	dedicated map[share]int64
-	dirty     bool // since it was published
+	dirty    bool // since it was published
 }
 
 func (s *State) provider(cluster string) *provider {
@@ -60,6 +58,9 @@ func (s *State) measure(p *provider, m *Measured) {
 		b.observe(m.Pools[name], func(consumer, id string) Amounts { return s.held(id, consumer, p.cluster, name) })
 		p.drop(name)
 	}
+	if s.Self == "" { // a gate knows its own sales
+		p.sold.list(m, func(id string) Units { return s.counting(id, p.cluster).sold() })
+	}
 }
 
 // forgetMeasurement drops the advertisement of a removed member. If it joins again, its sequence may begin
@@ -69,7 +70,7 @@ func (s *State) forgetMeasurement(m *Member) {
 	if s.Self != "" || m.State != api.MemberRemoved || p.measured == nil {
 		return
 	}
-	s.measure(p, &Measured{}) // what it lists as sold stays until its next advertisement
+	s.measure(p, &Measured{})
 	p.measured, p.observed = nil, 0
 }
 
@@ -94,7 +95,8 @@ func (b *poolState) observe(m MeasuredPool, held func(consumer, id string) Amoun
 	for consumer := range was.Accounts {
 		if m.Accounts[consumer] == nil {
 			b.change(consumer, func(a *account) {
-				a.list(&MeasuredAccount{}, nil, func(id string) Amounts { return held(consumer, id) })
+				a.list(nil, func(id string) Amounts { return held(consumer, id) })
+				a.used = nil
 			})
 		}
 	}
@@ -102,7 +104,8 @@ func (b *poolState) observe(m MeasuredPool, held func(consumer, id string) Amoun
 	for consumer, listed := range m.Accounts {
 		if listed != was.Accounts[consumer] || !sameNames {
 			b.change(consumer, func(a *account) {
-				a.list(listed, m.Offered, func(id string) Amounts { return held(consumer, id) })
+				a.list(listed.Commitments, func(id string) Amounts { return held(consumer, id) })
+				a.used = listed.Used.Only(m.Offered) // use of resources that are not offered does not count
 			})
 		}
 	}
@@ -130,9 +133,6 @@ func (s *State) Observe(cluster string, m *Measured, now Time, fresh bool) error
 	} else {
 		m.renews = nil
 		s.measure(p, m)
-		if s.Self == "" { // a gate knows its own sales
-			p.sold.list(m)
-		}
 	}
 	if fresh {
 		p.observed = now
@@ -159,9 +159,6 @@ func (s *State) TakeMeasurements(from *State) {
 		if old.measured != nil {
 			p := s.provider(old.cluster)
 			s.measure(p, old.measured)
-			if s.Self == "" {
-				p.sold.list(old.measured)
-			}
 			p.observed = old.observed
 			s.touch(p)
 		}

@@ -28,9 +28,9 @@ func (r *Reservation) Hourly() (nanos int64, currency string) {
 // sales counts the sold units of one seller's plans. As in an account, the union by ID of our own records and
 // the seller's list counts, with the larger number of each.
 type sales struct {
-	held, listed map[string]Units
-	units        map[plan]int64
-	shown        bool // a view shares units: copy it before a change
+	listed map[string]Units
+	units  map[plan]int64
+	shown  bool // a view shares units: copy it before a change
 }
 
 // show returns the sold units of each plan. The result never changes.
@@ -39,16 +39,16 @@ func (s *sales) show() map[plan]int64 {
 	return s.units
 }
 
-// hold replaces the units of a reservation in our own records. The zero value removes it.
-func (s *sales) hold(id string, u Units) {
-	if s.held == nil {
-		s.held = map[string]Units{}
-	}
-	s.put(s.held, s.listed, id, u)
+// hold adds the units of a reservation in our own records (sign 1), or removes them (-1).
+func (s *sales) hold(id string, u Units, sign int64) {
+	listed := s.listed[id]
+	s.add(listed, -sign)
+	s.add(u.or(listed), sign)
 }
 
-// list replaces the seller's list by that of a measurement.
-func (s *sales) list(m *Measured) {
+// list replaces the seller's list by that of a measurement. held returns the units of a reservation in our own
+// records.
+func (s *sales) list(m *Measured, held func(id string) Units) {
 	listed := map[string]Units{}
 	for _, pool := range m.Pools {
 		for _, account := range pool.Accounts {
@@ -59,55 +59,49 @@ func (s *sales) list(m *Measured) {
 			}
 		}
 	}
-	if len(listed) == 0 && len(s.listed) == 0 {
+	if maps.Equal(listed, s.listed) {
 		return
 	}
-	if s.listed == nil {
-		s.listed = map[string]Units{}
-	}
-	for id := range s.listed {
-		if _, still := listed[id]; !still {
-			s.put(s.listed, s.held, id, Units{})
-		}
+	for id, u := range s.listed {
+		s.add(held(id).or(u), -1)
+		s.add(held(id), 1)
 	}
 	for id, u := range listed {
-		if s.listed[id] != u {
-			s.put(s.listed, s.held, id, u)
-		}
+		s.add(held(id), -1)
+		s.add(held(id).or(u), 1)
 	}
+	s.listed = listed
 }
 
-// of returns how many units a reservation takes.
-func (s *sales) of(id string) int64 { return max(s.held[id].Units, s.listed[id].Units) }
+// or returns the larger number of units.
+func (u Units) or(o Units) Units {
+	if o.Units > u.Units {
+		return o
+	}
+	return u
+}
 
-func (s *sales) put(side, other map[string]Units, id string, u Units) {
+func (s *sales) add(u Units, sign int64) {
+	if u.Units == 0 {
+		return
+	}
 	if s.shown {
 		s.units, s.shown = maps.Clone(s.units), false
 	}
 	if s.units == nil {
 		s.units = map[plan]int64{}
 	}
-	s.add(side[id], other[id], -1)
-	if u == (Units{}) {
-		delete(side, id)
-	} else {
-		side[id] = u
+	if s.units[u.Of] += sign * u.Units; s.units[u.Of] == 0 {
+		delete(s.units, u.Of)
 	}
-	s.add(side[id], other[id], 1)
 }
 
-// add adds the larger of the two sides of a reservation, times sign.
-func (s *sales) add(a, b Units, sign int64) {
-	more := a
-	if b.Units > a.Units {
-		more = b
+// sold returns the units that a reservation takes of its seller's plan.
+func (r *Reservation) sold() Units {
+	if r == nil || r.Sale == nil || r.Offer == nil || r.Provider != r.Offer.Signed.Seller {
+		return Units{}
 	}
-	if more.Units == 0 {
-		return
-	}
-	if s.units[more.Of] += sign * more.Units; s.units[more.Of] == 0 {
-		delete(s.units, more.Of)
-	}
+	return Units{plan{r.Offer.Signed.Name, r.Sale.Plan}, r.Units()}
 }
 
 // forgetUnsold drops the offer of an old record if only that record needed it: a hold may have moved on.
@@ -132,29 +126,14 @@ func (r *Reservation) Units() int64 {
 	return r.Sale.Units
 }
 
-// countSale adds (sign 1) or removes (-1) what a reservation takes of its plan, and its reference
-// to the offer.
-func (s *State) countSale(r *Reservation, sign int64) {
+// countOffer adds to the number of reservations that are from the offer of r, which may be nil.
+func (s *State) countOffer(r *Reservation, number int) {
 	if r == nil || r.Sale == nil {
 		return
 	}
-	if s.madeFrom[r.Sale.Offer] += int(sign); s.madeFrom[r.Sale.Offer] == 0 {
+	if s.madeFrom[r.Sale.Offer] += number; s.madeFrom[r.Sale.Offer] == 0 {
 		delete(s.madeFrom, r.Sale.Offer)
 	}
-	o := s.offers[r.Sale.Offer]
-	if o == nil || !r.State.Counts() || r.Provider != o.Signed.Seller {
-		return
-	}
-	p := s.provider(r.Provider)
-	if sign > 0 {
-		p.sold.hold(r.ID, Units{plan{o.Signed.Name, r.Sale.Plan}, r.Units()})
-	} else {
-		p.sold.hold(r.ID, Units{})
-	}
-	if plan := o.Plan(r.Sale.Plan); plan != nil && plan.Dedicated {
-		p.dedicate(share{r.Pool, r.Consumer}, sign)
-	}
-	s.touch(p)
 }
 
 // checkStock reports why that many units of a plan cannot be sold now, or nil. has is how many units the same

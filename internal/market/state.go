@@ -136,7 +136,7 @@ func (s *State) Apply(e Event) {
 					s.early++
 				}
 				s.counts[r.State]--
-				s.countSale(r, -1)
+				s.countOffer(r, -1)
 				s.updateQueue(r, nil)
 			}
 		}
@@ -167,22 +167,18 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 	}
 	if old != nil {
 		s.counts[old.State]--
-		if old.State.Counts() {
-			s.changeAccount(old, old.Takes(), nil)
-		}
 	}
+	s.updateAccounts(old, -1)
 	if r.Sale != nil {
 		r.Offer = s.offers[r.Sale.Offer]
 	}
 	r.Bytes = footprint(r)
-	s.countSale(old, -1)
-	s.countSale(r, 1)
+	s.countOffer(old, -1)
+	s.countOffer(r, 1)
 	s.forgetUnsold(old)
 	s.counts[r.State]++
 	s.updateQueue(old, r)
-	if r.State.Counts() {
-		s.changeAccount(r, nil, r.Takes())
-	}
+	s.updateAccounts(r, 1)
 	s.reservations[r.ID] = r
 	s.updateIndex(old, r)
 	if r.Key != "" {
@@ -238,28 +234,39 @@ func (s *State) madeBy(key ownKey) *Reservation {
 // ownKey is an idempotency key of a consumer.
 type ownKey struct{ consumer, key string }
 
-// changeAccount replaces the amounts that the reservation takes of its provider.
-func (s *State) changeAccount(r *Reservation, before, size Amounts) {
-	if !s.accountsFor(r.Provider) {
+// updateAccounts adds what a reservation takes of its provider (sign 1), or removes it (-1). r may be nil.
+func (s *State) updateAccounts(r *Reservation, sign int64) {
+	if r == nil || !s.accountsFor(r) {
 		return
 	}
 	p := s.provider(r.Provider)
-	p.pool(r.Pool).change(r.Consumer, func(a *account) { a.hold(r.ID, before, size) })
+	p.pool(r.Pool).change(r.Consumer, func(a *account) { a.hold(r.ID, r.Takes(), sign) })
+	p.sold.hold(r.ID, r.sold(), sign)
+	if r.Dedicated() {
+		p.pool(r.Pool).dedicate(r.Consumer, sign)
+	}
 	p.drop(r.Pool)
 	s.touch(p)
 }
 
+// counting returns our own record of a reservation if it counts at a provider, or nil.
+func (s *State) counting(id, provider string) *Reservation {
+	if r := s.reservations[id]; r != nil && r.Provider == provider && s.accountsFor(r) {
+		return r
+	}
+	return nil
+}
+
 // held returns what a reservation takes of an account by our own records; nil: nothing.
 func (s *State) held(id, consumer, provider, pool string) Amounts {
-	r := s.reservations[id]
-	if r == nil || !r.State.Counts() || !s.accountsFor(provider) ||
-		r.Consumer != consumer || r.Provider != provider || r.Pool != pool {
+	r := s.counting(id, provider)
+	if r == nil || r.Consumer != consumer || r.Pool != pool {
 		return nil
 	}
 	return r.Takes()
 }
 
-// accountsFor reports whether this market accounts for a provider: an agent only for itself.
-func (s *State) accountsFor(provider string) bool {
-	return provider != "" && (s.Self == "" || s.Self == provider)
+// accountsFor reports whether this market accounts for a reservation at its provider: an agent only for itself.
+func (s *State) accountsFor(r *Reservation) bool {
+	return r.State.Counts() && r.Provider != "" && (s.Self == "" || s.Self == r.Provider)
 }

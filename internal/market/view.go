@@ -176,7 +176,7 @@ func (s *State) listing(p *provider) *Listing {
 	limited := p.measured != nil && p.measured.Terms != nil && p.measured.Terms.MaxPerConsumer != nil
 	l.Pools = make([]PoolListing, 0, len(p.pools))
 	for name, b := range p.pools {
-		pool := PoolListing{Name: name, Reserved: b.reserved, Owner: p.owner(name, ""), Tenants: b.tenants,
+		pool := PoolListing{Name: name, Reserved: b.reserved, Owner: b.owner(""), Tenants: b.tenants,
 			Tenant: b.tenant()}
 		if p.measured != nil { // without a measurement nothing is overcommitted
 			pool.Available = b.available()
