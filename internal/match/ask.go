@@ -160,16 +160,13 @@ func durationOf(r api.Request) (time.Duration, error) {
 }
 
 func checkNames(r api.Request) error {
-	if err := market.ValidCluster("pool", r.Pool); err != nil {
-		return err
-	}
-	if r.Target != "" {
-		if err := market.ValidCluster("target", r.Target); err != nil {
-			return err
+	for _, one := range []struct{ field, name string }{
+		{"pool", r.Pool}, {"target", r.Target}, {"relendKey", r.RelendKey},
+	} {
+		if one.name == "" {
+			continue
 		}
-	}
-	if r.RelendKey != "" {
-		if err := market.ValidCluster("relendKey", r.RelendKey); err != nil {
+		if err := market.ValidCluster(one.field, one.name); err != nil {
 			return err
 		}
 	}
