@@ -47,7 +47,7 @@ func (e *Engine) Fits(v *market.View, a Ask, pods []market.Amounts, most int, no
 		}
 	}
 	out := &api.Fits{Sum: sum.Resources(), Qualified: t.candidates}
-	for _, r := range t.best[:min(t.ranked, most)] {
+	for _, r := range t.best[:min(len(t.best), most)] {
 		c := q.candidate(r.Slot)
 		q.shrink(c, a.Size)
 		fit := api.Fit{Cluster: r.Cluster, Score: r.score, Resources: q.Size.Resources(), Bought: q.bought(c)}

@@ -1,6 +1,9 @@
 package match
 
 import (
+	"slices"
+	"sort"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -10,8 +13,7 @@ type tally struct {
 	considered         int
 	hidden, candidates int
 	eliminated         [reasons]count
-	best               [maxRanked]ranked
-	ranked             int // how many of best are set
+	best               []ranked // at most maxRanked, best first
 	nearest            miss
 }
 
@@ -54,19 +56,14 @@ func (m *miss) before(o *miss) bool {
 // qualified counts a candidate and ranks it if it is among the best.
 func (t *tally) qualified(r *ranked) {
 	t.candidates++
-	if t.ranked == maxRanked {
-		if !r.before(&t.best[t.ranked-1]) {
+	if len(t.best) == maxRanked {
+		if !r.before(&t.best[maxRanked-1]) {
 			return
 		}
-		t.ranked--
+		t.best = t.best[:maxRanked-1]
 	}
-	at := t.ranked
-	for at > 0 && r.before(&t.best[at-1]) {
-		t.best[at] = t.best[at-1]
-		at--
-	}
-	t.best[at] = *r
-	t.ranked++
+	at := sort.Search(len(t.best), func(i int) bool { return r.before(&t.best[i]) })
+	t.best = slices.Insert(t.best, at, *r)
 }
 
 // miss counts an eliminated cluster, and records it if it is the nearest miss.
@@ -91,9 +88,9 @@ func missOf(q *question, c *candidate, filter int, r reason) miss {
 // ranking returns the result, with its explanation.
 func (t *tally) ranking(q *question) Ranking {
 	out := Ranking{
-		Providers: make([]string, 0, t.ranked),
+		Providers: make([]string, 0, len(t.best)),
 		Decision: api.Decision{Considered: t.considered, Hidden: t.hidden, Candidates: t.candidates,
-			Top: make([]api.Scored, 0, min(t.ranked, maxTop))},
+			Top: make([]api.Scored, 0, min(len(t.best), maxTop))},
 	}
 	d := &out.Decision
 	for r, c := range t.eliminated {
@@ -102,7 +99,7 @@ func (t *tally) ranking(q *question) Ranking {
 				Count: c.n})
 		}
 	}
-	for i, r := range t.best[:t.ranked] {
+	for i, r := range t.best {
 		out.Providers = append(out.Providers, r.Cluster)
 		c := q.candidate(r.Slot)
 		bought := q.bought(c)
@@ -116,7 +113,7 @@ func (t *tally) ranking(q *question) Ranking {
 			d.Top = append(d.Top, api.Scored{Cluster: r.Cluster, Score: r.score, Scores: q.scores(c), Bought: bought})
 		}
 	}
-	if t.ranked > 0 {
+	if len(t.best) > 0 {
 		d.Chosen, d.Sequence = t.best[0].Cluster, t.best[0].Measured.Sequence
 	}
 	if m := t.nearest; m.Listing != nil {
