@@ -47,32 +47,20 @@ func (l *language) allows(allow string, consumer *api.Card, a *Ask) (bool, error
 	return t == holds, nil
 }
 
-// permissions are the results of expressions in one decision. Many providers have the same
-// expression, with the same result.
-type permissions struct {
-	language *language
-	known    []permission
-}
+const maxPermissions = 16 // remembered in one decision
 
-type permission struct {
-	allow string
-	given bool
-}
-
-const maxPermissions = 16 // to search more takes longer than to evaluate
-
-func (p *permissions) given(q *question, allow string) bool {
+// permits reports whether an expression permits the ask. It remembers results for this decision, because many
+// providers have the same expression.
+func (q *question) permits(allow string) bool {
 	if allow == "" {
 		return true
 	}
-	for i := range p.known {
-		if p.known[i].allow == allow {
-			return p.known[i].given
+	given, known := q.permissions[allow]
+	if !known {
+		given, _ = q.allow.allows(allow, q.card, &q.Ask)
+		if q.permissions != nil && len(q.permissions) < maxPermissions {
+			q.permissions[allow] = given
 		}
-	}
-	given, _ := p.language.allows(allow, q.card, &q.Ask)
-	if len(p.known) < maxPermissions {
-		p.known = append(p.known, permission{allow, given})
 	}
 	return given
 }

@@ -79,18 +79,20 @@ type question struct {
 	filters    uint32 // the bits of those that are not moot
 	candidates []atomic.Pointer[candidate]
 	where      whereResults
-	allow      permissions
-	scorers    []scorer
-	limit      *money.Limit // nil: only the purchase that the request names
-	cheapest   choice       // of the last cluster
+	allow      *language
+	// permissions are known results of Terms.Allow. Nil: none is remembered.
+	permissions map[string]bool
+	scorers     []scorer
+	limit       *money.Limit // nil: only the purchase that the request names
+	cheapest    choice       // of the last cluster
 }
 
 func (e *Engine) question(v *market.View, a Ask, now market.Time) *question {
 	q := &question{Ask: a, view: v, now: now, slot: -1, card: &api.Card{Cluster: a.Consumer},
 		candidates: e.candidates(a.kind()).open(v.Len()),
 		where:      e.where.open(a.where, v.Len()),
-		allow:      permissions{language: e.allow},
-		scorers:    scorersFor(&a.Request),
+		allow:      e.allow, permissions: map[string]bool{},
+		scorers: scorersFor(&a.Request),
 	}
 	if l := v.Listing(a.Consumer); l != nil {
 		q.slot, q.member = l.Slot, l.Member

@@ -267,7 +267,7 @@ func policy(q *question, c *candidate) reason {
 		return tooLong
 	case terms.Refuses(q.Size, c.pool.Accounts[q.Consumer]) != "":
 		return tooMuch
-	case !q.allow.given(q, terms.Allow):
+	case !q.permits(terms.Allow):
 		return notAllowed
 	}
 	return passes

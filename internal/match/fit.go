@@ -19,7 +19,7 @@ const (
 func (e *Engine) Fits(v *market.View, a Ask, pods []market.Amounts, most int, now market.Time) *api.Fits {
 	q := e.question(v, a, now)
 	q.Size = slices.Clone(a.Size)
-	sum, whole := slices.Clone(a.Size), q.allow.known
+	sum, permissions := slices.Clone(a.Size), q.permissions
 	for i := range sum {
 		sum[i].Value = 0
 	}
@@ -30,15 +30,10 @@ func (e *Engine) Fits(v *market.View, a Ask, pods []market.Amounts, most int, no
 		if !served {
 			continue
 		}
-		if !all { // the terms may allow another size
-			q.allow.known = nil
+		if q.permissions = permissions; !all { // the terms may allow another size
+			q.permissions = nil
 		}
 		_, why := q.eliminate(c)
-		if all {
-			whole = q.allow.known
-		} else {
-			q.allow.known = whole
-		}
 		if why == passes {
 			for i := range sum {
 				sum[i].Value += q.Size[i].Value

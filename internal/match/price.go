@@ -101,7 +101,7 @@ func (q *question) soldTo(c *candidate, o *market.Offer, p *market.Plan, units i
 	bigger := q.Ask
 	bigger.Size = size
 	for _, condition := range []string{c.Measured.Terms.Allow, o.Signed.Offer.Accept} {
-		if ok, err := q.allow.language.allows(condition, q.card, &bigger); err != nil || !ok {
+		if ok, err := q.allow.allows(condition, q.card, &bigger); err != nil || !ok {
 			return false
 		}
 	}
