@@ -16,22 +16,16 @@ const (
 	minEndedBytes = 2 << 20
 )
 
-// crowd records that a broker keeps too much of a consumer. An agent's market has its own bounds.
-func (s *State) crowd(consumer string) {
-	if s.Self == "" && s.isCrowded(consumer) && !slices.Contains(s.crowded, consumer) {
-		s.crowded = append(s.crowded, consumer)
-	}
-}
-
+// isCrowded reports whether a broker keeps too much of a consumer. An agent's market has its own bounds.
 func (s *State) isCrowded(consumer string) bool {
 	p := s.consumed(consumer)
-	return p.bytes[ended] > max(minEndedBytes, maxKeptBytes-p.bytes[borrowed]-p.bytes[unheard])
+	return s.Self == "" && p.bytes[ended] > max(minEndedBytes, maxKeptBytes-p.bytes[borrowed]-p.bytes[unheard])
 }
 
-// calm drops the first of crowded while enough of them was forgotten.
-func (s *State) calm() {
-	for len(s.crowded) > 0 && !s.isCrowded(s.crowded[0]) {
-		s.crowded = s.crowded[1:]
+// crowd makes the oldest ended record of a consumer due at once if too much is kept, and as usual otherwise.
+func (s *State) crowd(consumer string) {
+	if oldest := s.oldest(consumer); oldest != nil {
+		s.await(oldest.due, s.next(oldest))
 	}
 }
 

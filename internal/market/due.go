@@ -22,6 +22,8 @@ func (d *due) before(o *due) bool {
 // next returns when time alone changes the reservation; 0: never.
 func (s *State) next(r *Reservation) Time {
 	switch provider := s.Self == r.Provider; {
+	case r.State.Over() && s.isCrowded(r.Consumer) && s.oldest(r.Consumer) == r:
+		return atOnce
 	case r.State.Over():
 		return max(r.Changed.plus(s.retention()), r.RememberUntil)
 	case s.debtOf(r) != nothing:

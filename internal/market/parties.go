@@ -109,9 +109,6 @@ func (s *State) updateIndex(old, r *Reservation) {
 			s.removeFrom(old.Provider, supplied, old)
 		}
 	}
-	if r != nil {
-		s.crowd(r.Consumer)
-	}
 }
 
 // lists returns the list of the consumer and the list of the provider in which the record belongs.

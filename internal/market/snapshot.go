@@ -86,6 +86,8 @@ func (s *State) Restore(data []byte) error {
 	for _, o := range in.Offers { // before what was made from them
 		s.putOffer(o)
 	}
+	// the oldest first, as they were put
+	slices.SortFunc(in.Reservations, func(a, b kept) int { return cmp.Compare(a.Revision, b.Revision) })
 	for _, k := range in.Reservations {
 		s.put(&k.ReservationEvent, k.Revision)
 	}

@@ -50,7 +50,6 @@ type State struct {
 	offerBytes   map[string]int64  // by seller
 	parties      map[string]*party
 	pairs        map[pair]int     // the number of reservations that bind them
-	crowded      []string         // consumers whose records take a broker too much memory: see crowd
 	spent        map[string]Spent // by ID
 	passed       map[string]Passed
 	providers    map[string]*provider
@@ -138,6 +137,7 @@ func (s *State) Apply(e Event) {
 				s.counts[r.State]--
 				s.countOffer(r, -1)
 				s.updateQueue(r, nil)
+				s.crowd(r.Consumer)
 			}
 		}
 		for _, id := range e.Forget.Tokens {
@@ -151,7 +151,6 @@ func (s *State) Apply(e Event) {
 		for _, digest := range e.Forget.Offers {
 			s.forgetOffer(digest)
 		}
-		s.calm()
 	case e.Operators != nil:
 		s.operators = e.Operators
 	case e.Leases != nil:
@@ -190,6 +189,7 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 		r.due = &due{id: r.ID}
 	}
 	s.await(r.due, s.next(r))
+	s.crowd(r.Consumer)
 }
 
 func (s *State) putToken(t *Token) {

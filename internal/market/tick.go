@@ -3,17 +3,13 @@ package market
 import "github.com/bourse-dev/bourse/api"
 
 // Tick lets time pass, and pays debts of changed members. One tick handles the one reservation or
-// token that is due first, or forgets one reservation beyond the bounds. Repeat it until it yields
-// no event.
+// token that is due first. Repeat it until it yields no event.
 type Tick struct {
-	// Waits says that expiry pauses: only debts are paid.
+	// Waits says that expiry pauses: only debts are paid, and what is beyond the bounds is forgotten.
 	Waits bool
 }
 
 func (c Tick) decide(s *State, now Time) (Outcome, error) {
-	if len(s.crowded) > 0 {
-		return forget(s.forgetting(s.oldest(s.crowded[0])), now), nil
-	}
 	first, some := s.due.Min()
 	if !some || first.at > now || c.Waits && first.at != atOnce {
 		return Outcome{}, nil
