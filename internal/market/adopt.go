@@ -40,15 +40,9 @@ func (c Adopt) decide(s *State, now Time) (Outcome, error) {
 	if now >= At(a.Until.Time) {
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is over", a.Reservation)
 	}
-	r := &Reservation{
-		ID: a.Reservation, State: api.Reserved, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: c.Size,
-		Generation: a.Generation,
-		Created:    now, Until: At(a.Until.Time), Assignment: c.Document,
-		Acceptance: c.Acceptance, Sale: a.Sale, Adopted: now,
-		Relend: a.Relend, RelendKey: a.RelendKey,
-	}
-	if a.Sale != nil {
-		r.Created, r.From = min(now, At(a.Begins.Time)), At(a.Begins.Time)
+	r := assigned(a, c.Size, c.Document, c.Acceptance, now)
+	if r.State, r.Adopted = api.Reserved, now; r.Sale != nil {
+		r.Created = min(now, r.From)
 	}
 	if err := s.checkAdopted(r, c.Caps); err != nil {
 		return Outcome{}, err
@@ -59,11 +53,25 @@ func (c Adopt) decide(s *State, now Time) (Outcome, error) {
 	return s.keepOffer(c.Offer, changed(r, now), now), nil
 }
 
+// assigned returns the reservation of a signed assignment.
+func assigned(a api.Assignment, size Amounts, document, acceptance string, now Time) *Reservation {
+	r := &Reservation{
+		ID: a.Reservation, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: size, Generation: a.Generation,
+		Created: now, Until: At(a.Until.Time), Assignment: document, Acceptance: acceptance, Sale: a.Sale,
+		Relend: a.Relend, RelendKey: a.RelendKey,
+	}
+	if a.Sale != nil {
+		r.From = At(a.Begins.Time)
+	}
+	return r
+}
+
 const (
 	// overCaps is the message of an adopted reservation beyond its consumer's caps.
 	overCaps = "it was agreed without this broker, and its consumer has more than the broker's caps allow"
 	// hardCaps times the caps bound what a consumer has, with adopted reservations.
 	hardCaps = 2
+	maxCap   = math.MaxInt64 / hardCaps
 	// maxProviderPools is how many pools one provider may have, with those that it no longer advertises.
 	maxProviderPools = 4 * maxPools
 )
@@ -89,17 +97,9 @@ func (s *State) checkAdopted(r *Reservation, all Caps) error {
 				Fix("end what nobody needs")
 		}
 	}
-	if most := manyTimes(caps.Reservations); most > 0 && has.count[borrowed] >= most {
+	if most := hardCaps * min(caps.Reservations, maxCap); most > 0 && has.count[borrowed] >= most {
 		return reached(r.Consumer, "reservations", most, has.count[borrowed], 1)
 	}
-	caps.Bytes = manyTimes(all.Bytes)
+	caps.Bytes = hardCaps * min(all.Bytes, maxCap)
 	return s.checkBytes(r.Consumer, caps, footprint(r))
-}
-
-// manyTimes is a cap times hardCaps, or the largest number.
-func manyTimes(most int64) int64 {
-	if most > math.MaxInt64/hardCaps {
-		return math.MaxInt64
-	}
-	return most * hardCaps
 }

@@ -60,19 +60,12 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s here at generation %d", old.ID, old.State,
 			old.Generation)
 	}
-	r := &Reservation{
-		ID: a.Reservation, State: api.Held, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: c.Size,
-		Generation: a.Generation, Created: now, HeldUntil: c.BindsUntil, ApproveBy: c.ApproveBy, Until: At(a.Until.Time),
-		Assignment: c.Document, Acceptance: c.Acceptance, Fence: c.Fence, Sale: a.Sale, Via: c.Via, Relend: a.Relend,
-		RelendKey: a.RelendKey,
-	}
-	if a.Sale != nil {
-		r.From = At(a.Begins.Time)
-	}
+	r := assigned(a, c.Size, c.Document, c.Acceptance, now)
+	r.State, r.HeldUntil, r.ApproveBy, r.AcceptBy = api.Held, c.BindsUntil, c.ApproveBy, c.BindsUntil
+	r.Fence, r.Via = c.Fence, c.Via
 	if err := c.checkPolicy(s); err != nil {
 		return Outcome{}, err
 	}
-	r.AcceptBy = c.BindsUntil
 	if err := cmp.Or(s.checkCapacity(s.Self, r, now), s.checkRemembered(a.Consumer)); err != nil && !c.Adopt {
 		return Outcome{}, err
 	}

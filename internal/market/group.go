@@ -34,13 +34,10 @@ func (c HoldTogether) decide(s *State, now Time) (Outcome, error) {
 		r := part.newReservation()
 		r.Key, r.Digest = first.Key, first.Digest
 		r.Created, r.Deadline, r.Until, r.Group = now, now.plus(DecideTime), now.plus(part.Duration), ids
-		free := without(part.Candidates, taken)
-		i := s.firstFit(free, r, now)
-		if i < 0 {
+		if r = s.place(r, without(part.Candidates, taken), now); r == nil {
 			return Outcome{}, api.Errorf(api.CodeInsufficient, "only %d of %d providers still have enough capacity",
 				len(taken), len(c.Parts))
 		}
-		s.placeHold(r, free[i], free[i+1:], now)
 		taken = append(taken, r.Provider)
 		decision := *part.Decision
 		decision.Chosen, decision.Sequence = r.Provider, s.providers[r.Provider].measured.Sequence

@@ -107,14 +107,10 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 		decision.Chosen, decision.Sequence = "", api.Sequence{}
 	} else if len(c.Candidates) == 0 {
 		return s.reject(r, &decision, c.explain(&decision), now), nil
-	} else if provider := s.firstFit(c.Candidates, r, now); provider < 0 {
-		return Outcome{}, api.Errorf(api.CodeInsufficient, "none of the %d best candidates has the capacity any more",
-			len(c.Candidates))
+	} else if r = s.place(r, c.Candidates, now); r == nil {
+		return Outcome{}, noneFits(c.Candidates)
 	} else {
-		r = s.atProvider(c.Candidates[provider], r, now)
-		s.placeHold(r, c.Candidates[provider], c.Candidates[provider+1:], now)
-		decision.Chosen = r.Provider
-		decision.Sequence = s.providers[r.Provider].measured.Sequence
+		decision.Chosen, decision.Sequence = r.Provider, s.providers[r.Provider].measured.Sequence
 	}
 	why := c.explain(&decision)
 	if err := s.checkBytes(c.Consumer, c.Caps, footprint(r)+int64(len(why))); err != nil {
@@ -162,18 +158,23 @@ func (c *Hold) newReservation() *Reservation {
 	return r
 }
 
-// firstFit returns the index of the first candidate that can take r, or -1.
-func (s *State) firstFit(candidates []string, r *Reservation, now Time) int {
+func noneFits(candidates []string) error {
+	return api.Errorf(api.CodeInsufficient, "none of the %d best candidates has the capacity any more", len(candidates))
+}
+
+// place returns r as a hold on the first candidate that can take it, or nil.
+func (s *State) place(r *Reservation, candidates []string, now Time) *Reservation {
 	for i, provider := range candidates {
 		if provider == r.Consumer || s.active(provider) != nil || !s.members[r.Consumer].Enables(provider) {
 			continue
 		}
 		there := s.atProvider(provider, r, now)
 		if there != nil && s.checkCapacity(provider, there, now) == nil && s.checkPodShape(provider, r.Pool, r) == nil {
-			return i
+			s.placeHold(there, provider, candidates[i+1:], now)
+			return there
 		}
 	}
-	return -1
+	return nil
 }
 
 // placeHold makes r a hold on a provider. The consumer must sign it again.
@@ -192,18 +193,16 @@ func (s *State) placeHold(r *Reservation, provider string, next []string, now Ti
 // or fails.
 func (s *State) moveOn(r *Reservation, tried api.Tried, now Time) Outcome {
 	r.Tried = append(r.Tried[:len(r.Tried):len(r.Tried)], tried)
-	next := s.candidatesApart(r)
-	i := s.firstFit(next, r, now)
-	if i < 0 || now >= r.Deadline || now >= r.Until {
-		if r.waits(now) {
-			r.pend(lastWord(tried))
-			return changed(r, now)
+	if now < r.Deadline && now < r.Until {
+		if there := s.place(r, s.candidatesApart(r), now); there != nil {
+			return changed(there, now)
 		}
-		return over(r, api.Failed, api.ReasonNotAccepted, "no provider accepted: "+lastWord(tried), now)
 	}
-	there := s.atProvider(next[i], r, now)
-	s.placeHold(there, next[i], next[i+1:], now)
-	return changed(there, now)
+	if r.waits(now) {
+		r.pend(lastWord(tried))
+		return changed(r, now)
+	}
+	return over(r, api.Failed, api.ReasonNotAccepted, "no provider accepted: "+lastWord(tried), now)
 }
 
 func lastWord(t api.Tried) string {

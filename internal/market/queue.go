@@ -87,16 +87,12 @@ func (c Serve) decide(s *State, now Time) (Outcome, error) {
 	r = clone(r)
 	r.WaitedSince, r.Plans = r.Created, c.Plans
 	r.move(now)
-	i := s.firstFit(c.Candidates, r, now)
-	if i < 0 {
-		return Outcome{}, api.Errorf(api.CodeInsufficient, "none of the %d best candidates has the capacity any more",
-			len(c.Candidates))
-	}
 	if r.Deadline = now.plus(DecideTime); r.Sale != nil {
 		r.From = now / 1000 * 1000
 	}
-	r = s.atProvider(c.Candidates[i], r, now)
-	s.placeHold(r, c.Candidates[i], c.Candidates[i+1:], now)
+	if r = s.place(r, c.Candidates, now); r == nil {
+		return Outcome{}, noneFits(c.Candidates)
+	}
 	decision := *c.Decision
 	decision.Chosen, decision.Sequence = r.Provider, s.providers[r.Provider].measured.Sequence
 	out := changed(r, now)
