@@ -1,7 +1,8 @@
 package market
 
 import (
-	"slices"
+	"cmp"
+	"reflect"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -40,11 +41,6 @@ func CapsOf(parent string, c api.Caps) (Caps, error) {
 // None reports whether there is no bound.
 func (c Caps) None() bool {
 	return c.Reservations == 0 && c.Pending == 0 && c.Priority == 0 && len(c.Resources) == 0
-}
-
-func (c Caps) equal(o Caps) bool {
-	return c.Reservations == o.Reservations && c.Pending == o.Pending && c.Priority == o.Priority &&
-		slices.Equal(c.Resources, o.Resources)
 }
 
 // checkBytes reports why a consumer may not take that many more bytes of memory, or nil.
@@ -119,15 +115,9 @@ const maxTaken = 4 * maxResources
 
 // but returns c with the bounds that own has.
 func (c Caps) but(own Caps) Caps {
-	if own.Reservations > 0 {
-		c.Reservations = own.Reservations
-	}
-	if own.Pending > 0 {
-		c.Pending = own.Pending
-	}
-	if own.Priority != 0 {
-		c.Priority = own.Priority
-	}
+	c.Reservations = cmp.Or(own.Reservations, c.Reservations)
+	c.Pending = cmp.Or(own.Pending, c.Pending)
+	c.Priority = cmp.Or(own.Priority, c.Priority)
 	for _, a := range c.Resources {
 		if !own.Resources.names(a.Resource) {
 			own.Resources = own.Resources.Plus(Amounts{a})
@@ -159,7 +149,7 @@ func (c SetCaps) decide(s *State, now Time) (Outcome, error) {
 	if m == nil || m.State == api.MemberRemoved {
 		return Outcome{}, api.Errorf(api.CodeNotFound, "no member %.80q", c.Cluster).Fix("see: bourse broker members")
 	}
-	if m.Caps == c.Caps || m.Caps != nil && c.Caps != nil && m.Caps.equal(*c.Caps) {
+	if reflect.DeepEqual(m.Caps, c.Caps) {
 		return Outcome{Member: m}, nil
 	}
 	next := *m

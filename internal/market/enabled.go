@@ -113,10 +113,7 @@ type Choose struct {
 }
 
 func (c Choose) decide(s *State, now Time) (Outcome, error) {
-	m := s.members[c.Consumer]
-	if m == nil {
-		m = &Member{Cluster: c.Consumer, State: api.MemberActive, Joined: now}
-	}
+	m := s.memberOrNew(c.Consumer, now)
 	at := slices.IndexFunc(m.Choices, func(old Choice) bool { return old.Via == c.Via })
 	if c.Providers == nil && at < 0 {
 		return Outcome{Member: m}, nil

@@ -40,17 +40,11 @@ func (s *State) answerHold(c *Hold, now Time) (out Outcome, err error, done bool
 	if err := s.active(c.Consumer); err != nil {
 		return Outcome{}, err, true
 	}
-	if r := s.madeBy(ownKey{c.Consumer, c.Key}); r != nil && c.Key != "" {
+	if r := s.ByKey(c.Consumer, c.Key); r != nil {
 		if r.Digest != c.Digest {
 			return Outcome{}, keyReused(c.Key, r.ID), true
 		}
-		return Outcome{Reservation: r, Decision: r.Why.Decision()}, nil, true
-	}
-	if r := s.rejected.byKey[ownKey{c.Consumer, c.Key}]; r != nil {
-		if r.Digest != c.Digest {
-			return Outcome{}, keyReused(c.Key, r.ID), true
-		}
-		return c.rejectedAgain(r), nil, true
+		return s.repeated(c, r), nil, true
 	}
 	if !utf8.ValidString(c.Key) { // a journal could not give it back
 		return Outcome{}, api.Invalid("Idempotency-Key", "%.80q is not UTF-8", c.Key).Fix("use printable characters"), true
@@ -69,7 +63,7 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 	}
 	// the same call again, after the journal refused its batch
 	if r := s.rejected.byID[c.ID]; r != nil && r.Consumer == c.Consumer {
-		return c.rejectedAgain(r), nil
+		return s.repeated(c, r), nil
 	}
 	if s.Reservation(c.ID) != nil {
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s exists", c.ID)

@@ -71,10 +71,7 @@ type Pin struct {
 }
 
 func (c Pin) decide(s *State, now Time) (Outcome, error) {
-	m := s.members[c.Cluster]
-	if m == nil {
-		m = &Member{Cluster: c.Cluster, State: api.MemberActive, Joined: now}
-	}
+	m := s.memberOrNew(c.Cluster, now)
 	if m.Legacy && !c.Legacy {
 		own := *m
 		own.Key, own.Former, own.Legacy = "", nil, false

@@ -216,3 +216,11 @@ func (s *State) checkSuspension(consumer string) error {
 	}
 	return nil
 }
+
+// memberOrNew returns the record of a cluster, or that of one which an agent did not know.
+func (s *State) memberOrNew(cluster string, now Time) *Member {
+	if m := s.members[cluster]; m != nil {
+		return m
+	}
+	return &Member{Cluster: cluster, State: api.MemberActive, Joined: now}
+}

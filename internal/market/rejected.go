@@ -1,6 +1,10 @@
 package market
 
-import "github.com/bourse-dev/bourse/api"
+import (
+	"cmp"
+
+	"github.com/bourse-dev/bourse/api"
+)
 
 // Bounds of what a market remembers of rejected requests.
 const (
@@ -35,11 +39,13 @@ func (s *State) reject(r *Reservation, d *api.Decision, why Why, now Time) Outco
 	return Outcome{Reservation: r, Decision: d, Rejected: r}
 }
 
-// rejectedAgain answers the repeat of a remembered rejected request.
-func (c *Hold) rejectedAgain(r *Reservation) Outcome {
-	again := clone(r)
-	again.Request = c.Request
-	return Outcome{Reservation: again, Decision: r.Why.Decision()}
+// repeated answers the repeat of a hold. What is remembered of a rejected request lacks its content.
+func (s *State) repeated(c *Hold, r *Reservation) Outcome {
+	if s.rejected.byID[r.ID] == r {
+		r = clone(r)
+		r.Request = c.Request
+	}
+	return Outcome{Reservation: r, Decision: r.Why.Decision()}
 }
 
 // Remember stores a rejected request, and drops the oldest ones beyond the bounds. Nil does nothing.
@@ -110,10 +116,8 @@ func (s *State) Rejected(consumer string) []*Reservation {
 	return nil
 }
 
-// ByKey returns the reservation, or the remembered rejected request, of an idempotency key, or nil.
+// ByKey returns the reservation, or the remembered rejected request, of an idempotency key, or nil. Of a split
+// request it is the first remaining part.
 func (s *State) ByKey(consumer, key string) *Reservation {
-	if r := s.reservations[s.keys[ownKey{consumer, key}]]; r != nil {
-		return r
-	}
-	return s.rejected.byKey[ownKey{consumer, key}]
+	return cmp.Or(s.madeBy(ownKey{consumer, key}), s.rejected.byKey[ownKey{consumer, key}])
 }

@@ -40,7 +40,7 @@ func (s *State) Snapshot() func(io.Writer) error {
 	out := snapshot{Revision: s.Revision, Time: s.Time, Awake: s.awake.told}
 	out.Operators = s.operators
 	out.Members, out.Tokens, out.Offers = s.Members(), s.Tokens(), s.Offers()
-	out.Spent, out.Passed = s.allSpent(), s.allPassed()
+	out.Spent, out.Passed = byKey(s.spent), byKey(s.passed)
 	out.Reservations = make([]kept, 0, len(s.reservations))
 	for _, r := range s.reservations {
 		out.Reservations = append(out.Reservations, kept{ReservationEvent{Reservation: r, Why: r.Why}, r.Revision})

@@ -52,7 +52,7 @@ func (s *State) spends(r *Reservation) (Spent, bool) {
 }
 
 // passes returns what replaces the older half of s.spent if it is too long.
-func (s *State) passes() (out []Passed) {
+func (s *State) passes() []Passed {
 	known := slices.DeleteFunc(slices.Collect(maps.Values(s.spent)), func(one Spent) bool { return one.Consumer == "" })
 	if len(known) < maxSpent {
 		return nil
@@ -70,10 +70,7 @@ func (s *State) passes() (out []Passed) {
 		p.Consumer, p.AcceptBy, p.Until = one.Consumer, max(p.AcceptBy, one.AcceptBy), max(p.Until, one.Until)
 		all[one.Consumer] = p
 	}
-	for _, consumer := range slices.Sorted(maps.Keys(all)) {
-		out = append(out, all[consumer])
-	}
-	return out
+	return byKey(all)
 }
 
 // spend adds to s.spent, and drops what can no longer be shown.
@@ -94,12 +91,4 @@ func (s *State) pass(all []Passed, now Time) {
 				one.AcceptBy <= p.AcceptBy
 		})
 	}
-}
-
-func (s *State) allSpent() []Spent {
-	return slices.SortedFunc(maps.Values(s.spent), func(a, b Spent) int { return cmp.Compare(a.ID, b.ID) })
-}
-
-func (s *State) allPassed() []Passed {
-	return slices.SortedFunc(maps.Values(s.passed), func(a, b Passed) int { return cmp.Compare(a.Consumer, b.Consumer) })
 }

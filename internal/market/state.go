@@ -1,6 +1,7 @@
 package market
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/google/btree"
@@ -209,11 +210,8 @@ func (s *State) forgetKey(r *Reservation) {
 		return
 	}
 	delete(s.keys, key)
-	for _, id := range r.Group {
-		if part := s.reservations[id]; part != nil && part.Key == r.Key {
-			s.keys[key] = id
-			return
-		}
+	if part := s.firstPart(r); part != nil {
+		s.keys[key] = part.ID
 	}
 }
 
@@ -223,12 +221,17 @@ func (s *State) madeBy(key ownKey) *Reservation {
 	if r == nil {
 		return nil
 	}
+	return cmp.Or(s.firstPart(r), r)
+}
+
+// firstPart returns the first remaining part of a split request. Nil: none remains, or it is not split.
+func (s *State) firstPart(r *Reservation) *Reservation {
 	for _, id := range r.Group {
 		if part := s.reservations[id]; part != nil && part.Key == r.Key {
 			return part
 		}
 	}
-	return r
+	return nil
 }
 
 // ownKey is an idempotency key of a consumer.
