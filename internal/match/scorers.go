@@ -13,36 +13,30 @@ type scorer struct {
 	score  func(q *question, c *candidate) int64
 }
 
-// preferred has such a weight that one place in Prefer, at least a sixteenth of a million, outweighs the other
-// scorer.
-var preferred = scorer{"preference", 20, preference}
-
-// preferredReliable and preferredCheap do the same for the weights of these strategies.
-var (
-	preferredReliable = scorer{"preference", 20 * 201, preference}
-	preferredCheap    = scorer{"preference", 20 * 101, preference}
-)
-
 // strategies are the weightings of the scorers. A candidate's score is the weighted mean;
 // candidates with the same score rank by name.
 var strategies = map[api.Strategy][]scorer{
-	api.Balance: {{"headroom", 1, headroom}, preferred},
-	api.Pack:    {{"fullness", 1, fullness}, preferred},
+	api.Balance: {{"headroom", 1, headroom}},
+	api.Pack:    {{"fullness", 1, fullness}},
 	// One percentage point of uptime or of kept promises weighs as much as all headroom: the difference
 	// between 99.9 % and 99 % is large.
-	api.Reliable: {{"uptime", 100, uptime}, {"honoured", 100, honoured}, {"headroom", 1, headroom}, preferredReliable},
+	api.Reliable: {{"uptime", 100, uptime}, {"honoured", 100, honoured}, {"headroom", 1, headroom}},
 	// One hundredth of the highest price weighs as much as all headroom.
-	api.Cheap: {{"price", 100, cheapness}, {"headroom", 1, headroom}, preferredCheap},
+	api.Cheap: {{"price", 100, cheapness}, {"headroom", 1, headroom}},
 }
 
-// scorersFor leaves out preference, the last scorer of each strategy, for a request without Prefer, so that
-// scores use the whole range.
+// scorersFor returns the scorers of the strategy and, for a request with Prefer, preference. Its weight is such that
+// one place in Prefer, at least a sixteenth of a million, outweighs all others together.
 func scorersFor(r *api.Request) []scorer {
 	all := strategies[r.Strategy]
 	if len(r.Prefer) == 0 {
-		return all[:len(all)-1]
+		return all
 	}
-	return all
+	var weights int64
+	for _, s := range all {
+		weights += s.weight
+	}
+	return append(slices.Clip(all), scorer{"preference", 20 * weights, preference})
 }
 
 // score is the weighted mean of the scorers.
