@@ -39,12 +39,12 @@ func (l *language) allows(allow string, consumer *api.Card, a *Ask) (bool, error
 	if err != nil {
 		return false, err
 	}
-	t, err := p.evaluate(&facts{language: l, card: consumer, ask: a})
+	r, err := p.evaluate(&facts{language: l, card: consumer, ask: a})
 	if err != nil {
 		return false, api.Errorf(api.CodeForbidden, "the condition of the terms has no answer: %s", oneLine(err.Error())).
 			At(l.field)
 	}
-	return t == holds, nil
+	return r == passes, nil
 }
 
 const maxPermissions = 16 // remembered in one decision

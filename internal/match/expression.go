@@ -155,29 +155,19 @@ func (l *language) build(expression string) (cel.Program, error) {
 	return p, nil
 }
 
-// truth is the result of an expression. Only holds counts as true.
-type truth uint8
-
-const (
-	unknown truth = iota // something it needs is not there, or cannot be computed
-	holds
-	fails
-	costly // it took too long
-)
-
-// evaluate returns the program's result, with an error if it is unknown or costly.
-func (p *program) evaluate(about *facts) (truth, error) {
+// evaluate returns passes if the program is true, or the reason why not. There is an error if it has no result.
+func (p *program) evaluate(about *facts) (reason, error) {
 	out, _, err := p.cel.Eval(about)
 	if _, cancelled := err.(interpreter.EvalCancelledError); cancelled {
-		return costly, err
+		return whereTooCostly, err
 	}
 	switch out {
 	case types.True:
-		return holds, nil
+		return passes, nil
 	case types.False:
-		return fails, nil
+		return whereFalse, nil
 	}
-	return unknown, err
+	return whereUnknown, err
 }
 
 // usualSizes estimates the sizes of variables.

@@ -225,18 +225,7 @@ func propertiesIn(where string, p api.Properties) (text string) {
 
 func noWhere(q *question) bool { return q.Request.Where == "" }
 
-func where(q *question, c *candidate) reason {
-	switch q.where.about(c) {
-	case holds:
-		return passes
-	case fails:
-		return whereFalse
-	case costly:
-		return whereTooCostly
-	default:
-		return whereUnknown
-	}
-}
+func where(q *question, c *candidate) reason { return q.where.about(c) }
 
 func explainWhere(q *question, c *candidate, r reason) string {
 	switch r {

@@ -16,7 +16,7 @@ type whereInput struct {
 // whereResult is the result of a `where` for a cluster.
 type whereResult struct {
 	whereInput
-	truth truth
+	reason reason
 }
 
 // whereResults evaluates a `where` in one decision. It looks up earlier results and computes the others.
@@ -34,17 +34,17 @@ func (l *language) open(p *program, size int) whereResults {
 }
 
 // about returns the result of the expression for a cluster.
-func (a *whereResults) about(c *candidate) truth {
+func (a *whereResults) about(c *candidate) reason {
 	if a.program == nil {
-		return unknown
+		return whereUnknown
 	}
 	now := whereInput{c.card, c.Measured.Sequence, c.Uptime, c.Honoured}
 	if known := a.known[c.Slot].Load(); known != nil && known.whereInput == now {
-		return known.truth
+		return known.reason
 	}
-	t, _ := a.compute(c)
-	a.known[c.Slot].Store(&whereResult{now, t})
-	return t
+	r, _ := a.compute(c)
+	a.known[c.Slot].Store(&whereResult{now, r})
+	return r
 }
 
 // trouble returns why the expression has no result for a cluster, in words.
@@ -55,7 +55,7 @@ func (a *whereResults) trouble(c *candidate) string {
 	return ""
 }
 
-func (a *whereResults) compute(c *candidate) (truth, error) {
+func (a *whereResults) compute(c *candidate) (reason, error) {
 	a.facts.card, a.facts.pools, a.facts.pool = c.card, c.Measured.Pools, c.pool.Name
 	a.facts.uptime, a.facts.honoured = c.Uptime, c.Honoured
 	return a.program.evaluate(&a.facts)
