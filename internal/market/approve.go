@@ -1,6 +1,7 @@
 package market
 
 import (
+	"cmp"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,12 +18,7 @@ func (r *Reservation) AwaitsApproval() bool {
 }
 
 // answerBy is the deadline for the provider's answer to a hold.
-func (r *Reservation) answerBy() Time {
-	if r.ApproveBy != 0 {
-		return r.ApproveBy
-	}
-	return r.HeldUntil
-}
+func (r *Reservation) answerBy() Time { return cmp.Or(r.ApproveBy, r.HeldUntil) }
 
 // approveBy returns the deadline for an admin's approval of r, 0 if none is needed. The offer sets
 // it or, without a purchase, the provider's terms. It is at most MaxApproval after r was made, over

@@ -6,10 +6,7 @@ import (
 
 // Dedicated reports whether the reservation's plan gives the whole pool to its consumer.
 func (r *Reservation) Dedicated() bool {
-	if r.Sale == nil || r.Offer == nil {
-		return false
-	}
-	p := r.Offer.Plan(r.Sale.Plan)
+	p := r.Bought()
 	return p != nil && p.Dedicated
 }
 

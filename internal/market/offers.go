@@ -98,10 +98,7 @@ func (o *Offer) Fulfils(r api.Request, from time.Time, d time.Duration) (*api.Sa
 	if err := p.Lasts(d); err != nil {
 		return nil, nil, nil, err
 	}
-	sale := &api.Sale{Offer: o.Digest, Plan: p.Name, Units: b.Units}
-	if sale.Units == 0 {
-		sale.Units = p.Min
-	}
+	sale := &api.Sale{Offer: o.Digest, Plan: p.Name, Units: cmp.Or(b.Units, p.Min)}
 	size, err := p.Of(sale.Units)
 	if wrong, ok := errors.AsType[*api.Error](err); ok {
 		return nil, nil, nil, wrong.At("purchase.units")

@@ -18,12 +18,7 @@ const (
 )
 
 // Since returns the time of the request. A reservation that waited is Created when it is held.
-func (r *Reservation) Since() Time {
-	if r.WaitedSince != 0 {
-		return r.WaitedSince
-	}
-	return r.Created
-}
+func (r *Reservation) Since() Time { return cmp.Or(r.WaitedSince, r.Created) }
 
 // Priority returns the priority of the request; 0 if the request is unknown.
 func (r *Reservation) Priority() int32 {

@@ -16,10 +16,7 @@ const (
 
 // Notice returns how long before the end a seller must announce to take a contract back; 0: it may not.
 func (r *Reservation) Notice() time.Duration {
-	if r.Sale == nil || r.Offer == nil {
-		return 0
-	}
-	if p := r.Offer.Plan(r.Sale.Plan); p != nil && p.Notice != nil {
+	if p := r.Bought(); p != nil && p.Notice != nil {
 		return p.Notice.Duration
 	}
 	return 0

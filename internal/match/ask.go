@@ -1,6 +1,7 @@
 package match
 
 import (
+	"cmp"
 	"strings"
 	"time"
 	"unicode"
@@ -65,17 +66,12 @@ func (e *Engine) Ask(consumer string, r api.Request) (Ask, error) {
 		}
 	}
 	r.Duration = &metav1.Duration{Duration: a.Duration}
-	if r.Pool == "" {
-		r.Pool = api.GeneralPool
-	}
+	r.Pool, r.Strategy = cmp.Or(r.Pool, api.GeneralPool), cmp.Or(r.Strategy, api.Balance)
 	if err := checkWait(r); err != nil {
 		return Ask{}, err
 	}
 	if err := checkSplit(r); err != nil {
 		return Ask{}, err
-	}
-	if r.Strategy == "" {
-		r.Strategy = api.Balance
 	}
 	if strategies[r.Strategy] == nil {
 		return Ask{}, api.Invalid("strategy", "%.80q is not a strategy", string(r.Strategy)).
@@ -108,11 +104,7 @@ func (e *Engine) Again(r *market.Reservation) (Ask, error) {
 	if err != nil {
 		return Ask{}, err
 	}
-	if r.Sale != nil && r.Offer != nil {
-		if plan := r.Offer.Plan(r.Sale.Plan); plan != nil {
-			a.dedicated = plan.Dedicated
-		}
-	}
+	a.dedicated = r.Dedicated()
 	for _, t := range r.Tried {
 		switch t.Reason {
 		case api.ReasonInsufficient, api.ReasonNoAnswer: // these may have changed
