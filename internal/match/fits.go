@@ -63,12 +63,16 @@ func fits(q *question, c *candidate) reason {
 
 // shortfall returns how much of the scarcest resource is missing, in parts per million of the request.
 func shortfall(q *question, c *candidate) int64 {
+	return missing(q.Size, func(i int) int64 { return c.capacities[i].available })
+}
+
+// missing returns how much of the scarcest amount is missing, in parts per million of it. has returns
+// how much there is of the i-th amount.
+func missing(needs market.Amounts, has func(i int) int64) int64 {
 	worst := fraction{0, 1}
-	for i, need := range q.Size {
-		if has := c.capacities[i].available; has < need.Value {
-			if missing := (fraction{need.Value - has, need.Value}); worst.less(missing) {
-				worst = missing
-			}
+	for i, need := range needs {
+		if short := (fraction{need.Value - has(i), need.Value}); short.part > 0 && worst.less(short) {
+			worst = short
 		}
 	}
 	return worst.millionths()

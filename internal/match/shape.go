@@ -26,15 +26,7 @@ func (q *question) shapes(c *candidate) []market.Shape { return c.Measured.Pools
 // shapeShortfall returns how much of the scarcest resource the largest node lacks, in parts per million of the
 // request.
 func shapeShortfall(q *question, c *candidate) int64 {
-	worst := fraction{0, 1}
-	for _, need := range q.Pod {
-		if has := market.Largest(q.shapes(c), need.Resource); has < need.Value {
-			if missing := (fraction{need.Value - has, need.Value}); worst.less(missing) {
-				worst = missing
-			}
-		}
-	}
-	return worst.millionths()
+	return missing(q.Pod, func(i int) int64 { return market.Largest(q.shapes(c), q.Pod[i].Resource) })
 }
 
 // explainShape names each resource that no node has enough of: "largest free node has 3.2 of 4 cpu".
