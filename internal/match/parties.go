@@ -111,10 +111,9 @@ func hasData(q *question, c *candidate) reason {
 	return when(!slices.Contains(q.Request.StickTo, c.Cluster), noData)
 }
 
-// ownKey passes clusters with a key of their own. For others a broker signs, which both parties must accept.
-func ownKey(_ *question, c *candidate) reason {
-	return when(c.card == nil || c.card.Legacy, otherTrust)
-}
+// ownKey reports whether a cluster has a key of its own. For others a broker signs, which both parties
+// must accept.
+func ownKey(c *candidate) bool { return c.card != nil && !c.card.Legacy }
 
 func accepted(q *question, c *candidate) reason {
 	return when(c.card.Legacy && !q.terms.TrustsLegacy(q.card), otherTrust)
@@ -130,14 +129,11 @@ func noNetworkAsked(q *question) bool { return q.Request.Network != api.NetworkW
 
 // reachedDirectly passes API servers that need no network, if the request asks for none.
 func reachedDirectly(q *question, c *candidate) reason {
-	if !noNetworkAsked(q) {
-		return passes
-	}
-	return directly(q, c)
+	return when(noNetworkAsked(q) && !needsNoNetwork(c), noNetwork)
 }
 
-func directly(_ *question, c *candidate) reason {
-	return when(c.card != nil && c.card.Properties.APIServerAccess == api.APIServerNetwork, noNetwork)
+func needsNoNetwork(c *candidate) bool {
+	return c.card == nil || c.card.Properties.APIServerAccess != api.APIServerNetwork
 }
 
 // connects passes pairs of clusters with one reachable gateway at least: the other one dials it.
