@@ -95,19 +95,20 @@ func (s *State) consumed(consumer string) *party {
 // may be nil.
 func (s *State) updateIndex(old, r *Reservation) {
 	s.countPair(old, r)
-	if r != nil {
-		consumed, supplied := r.lists()
-		s.party(r.Consumer).add(consumed, r)
-		if r.Provider != "" && r.Provider != r.Consumer {
-			s.party(r.Provider).add(supplied, r)
-		}
+	s.indexRecord(r, 1)
+	s.indexRecord(old, -1)
+}
+
+// indexRecord adds a record to the accounts of its parties (sign 1), or removes it (-1). r may be
+// nil.
+func (s *State) indexRecord(r *Reservation, sign int64) {
+	if r == nil {
+		return
 	}
-	if old != nil {
-		consumed, supplied := old.lists()
-		s.removeFrom(old.Consumer, consumed, old)
-		if old.Provider != "" && old.Provider != old.Consumer {
-			s.removeFrom(old.Provider, supplied, old)
-		}
+	consumed, supplied := r.lists()
+	s.updateList(r.Consumer, consumed, r, sign)
+	if r.Provider != "" && r.Provider != r.Consumer {
+		s.updateList(r.Provider, supplied, r, sign)
 	}
 }
 
@@ -122,32 +123,28 @@ func (r *Reservation) lists() (consumed, supplied list) {
 	return ended, provided
 }
 
-func (p *party) add(l list, r *Reservation) {
-	p.index.ReplaceOrInsert(entry{l, r.Revision, r})
-	p.counted(l, r, 1)
-	if l == borrowed {
-		p.size = p.size.Swap(nil, r.Takes())
+// updateList adds a record to a list of a cluster (sign 1), or removes it (-1). A cluster without
+// records has no account.
+func (s *State) updateList(cluster string, l list, r *Reservation, sign int64) {
+	p := s.party(cluster)
+	if sign > 0 {
+		p.index.ReplaceOrInsert(entry{l, r.Revision, r})
+	} else {
+		p.index.Delete(entry{l, r.Revision, r})
 	}
-}
-
-// removeFrom removes a record from a list of a cluster, and the account of a cluster without records.
-func (s *State) removeFrom(cluster string, l list, r *Reservation) {
-	p := s.parties[cluster]
-	p.index.Delete(entry{l, r.Revision, r})
-	p.counted(l, r, -1)
-	if l == borrowed {
-		p.size = p.size.Swap(r.Takes(), nil)
-	}
-	if p.index.Len() == 0 {
-		delete(s.parties, cluster)
-	}
-}
-
-func (p *party) counted(l list, r *Reservation, sign int64) {
 	p.count[l] += sign
 	p.bytes[l] += sign * r.Bytes
 	if r.State == api.Pending {
 		p.pending += sign
+	}
+	switch {
+	case l == borrowed && sign > 0:
+		p.size = p.size.Swap(nil, r.Takes())
+	case l == borrowed:
+		p.size = p.size.Swap(r.Takes(), nil)
+	}
+	if p.index.Len() == 0 {
+		delete(s.parties, cluster)
 	}
 }
 
