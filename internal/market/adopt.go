@@ -56,9 +56,10 @@ func (c Adopt) decide(s *State, now Time) (Outcome, error) {
 // assigned returns the reservation of a signed assignment.
 func assigned(a api.Assignment, size Amounts, document, acceptance string, now Time) *Reservation {
 	r := &Reservation{
-		ID: a.Reservation, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: size, Generation: a.Generation,
-		Created: now, Until: At(a.Until.Time), Assignment: document, Acceptance: acceptance, Sale: a.Sale,
-		Relend: a.Relend, RelendKey: a.RelendKey,
+		ID: a.Reservation, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: size,
+		Generation: a.Generation, Created: now, Until: At(a.Until.Time),
+		Assignment: document, Acceptance: acceptance,
+		Sale: a.Sale, Relend: a.Relend, RelendKey: a.RelendKey,
 	}
 	if a.Sale != nil {
 		r.From = At(a.Begins.Time)

@@ -16,13 +16,16 @@ const (
 	minEndedBytes = 2 << 20
 )
 
-// isCrowded reports whether a broker keeps too much of a consumer. An agent's market has its own bounds.
+// isCrowded reports whether a broker keeps too much of a consumer. An agent's market has its own
+// bounds.
 func (s *State) isCrowded(consumer string) bool {
 	p := s.consumed(consumer)
-	return s.Self == "" && p.bytes[ended] > max(minEndedBytes, maxKeptBytes-p.bytes[borrowed]-p.bytes[unheard])
+	most := max(minEndedBytes, maxKeptBytes-p.bytes[borrowed]-p.bytes[unheard])
+	return s.Self == "" && p.bytes[ended] > most
 }
 
-// crowd makes the oldest ended record of a consumer due at once if too much is kept, and as usual otherwise.
+// crowd makes the oldest ended record of a consumer due at once if too much is kept, and as usual
+// otherwise.
 func (s *State) crowd(consumer string) {
 	if oldest := s.oldest(consumer); oldest != nil {
 		s.await(oldest.due, s.next(oldest))

@@ -153,7 +153,8 @@ func (c *Hold) newReservation() *Reservation {
 }
 
 func noneFits(candidates []string) error {
-	return api.Errorf(api.CodeInsufficient, "none of the %d best candidates has the capacity any more", len(candidates))
+	return api.Errorf(api.CodeInsufficient,
+		"none of the %d best candidates has the capacity any more", len(candidates))
 }
 
 // place returns r as a hold on the first candidate that can take it, or nil.

@@ -39,7 +39,8 @@ func (s *State) reject(r *Reservation, d *api.Decision, why Why, now Time) Outco
 	return Outcome{Reservation: r, Decision: d, Rejected: r}
 }
 
-// repeated answers the repeat of a hold. What is remembered of a rejected request lacks its content.
+// repeated answers the repeat of a hold. What is remembered of a rejected request lacks its
+// content.
 func (s *State) repeated(c *Hold, r *Reservation) Outcome {
 	if s.rejected.byID[r.ID] == r {
 		r = clone(r)
@@ -116,8 +117,8 @@ func (s *State) Rejected(consumer string) []*Reservation {
 	return nil
 }
 
-// ByKey returns the reservation, or the remembered rejected request, of an idempotency key, or nil. Of a split
-// request it is the first remaining part.
+// ByKey returns the reservation, or the remembered rejected request, of an idempotency key, or nil.
+// Of a split request it is the first remaining part.
 func (s *State) ByKey(consumer, key string) *Reservation {
 	return cmp.Or(s.madeBy(ownKey{consumer, key}), s.rejected.byKey[ownKey{consumer, key}])
 }

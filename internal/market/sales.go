@@ -46,8 +46,8 @@ func (s *sales) hold(id string, u Units, sign int64) {
 	s.add(u.or(listed), sign)
 }
 
-// list replaces the seller's list by that of a measurement. held returns the units of a reservation in our own
-// records.
+// list replaces the seller's list by that of a measurement. held returns the units of a reservation
+// in our own records.
 func (s *sales) list(m *Measured, held func(id string) Units) {
 	listed := map[string]Units{}
 	for _, pool := range m.Pools {

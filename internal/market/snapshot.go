@@ -87,7 +87,9 @@ func (s *State) Restore(data []byte) error {
 		s.putOffer(o)
 	}
 	// the oldest first, as they were put
-	slices.SortFunc(in.Reservations, func(a, b kept) int { return cmp.Compare(a.Revision, b.Revision) })
+	slices.SortFunc(in.Reservations, func(a, b kept) int {
+		return cmp.Compare(a.Revision, b.Revision)
+	})
 	for _, k := range in.Reservations {
 		s.put(&k.ReservationEvent, k.Revision)
 	}

@@ -224,7 +224,8 @@ func (s *State) madeBy(key ownKey) *Reservation {
 	return cmp.Or(s.firstPart(r), r)
 }
 
-// firstPart returns the first remaining part of a split request. Nil: none remains, or it is not split.
+// firstPart returns the first remaining part of a split request. Nil: none remains, or it is not
+// split.
 func (s *State) firstPart(r *Reservation) *Reservation {
 	for _, id := range r.Group {
 		if part := s.reservations[id]; part != nil && part.Key == r.Key {
@@ -237,7 +238,8 @@ func (s *State) firstPart(r *Reservation) *Reservation {
 // ownKey is an idempotency key of a consumer.
 type ownKey struct{ consumer, key string }
 
-// updateAccounts adds what a reservation takes of its provider (sign 1), or removes it (-1). r may be nil.
+// updateAccounts adds what a reservation takes of its provider (sign 1), or removes it (-1). r may
+// be nil.
 func (s *State) updateAccounts(r *Reservation, sign int64) {
 	if r == nil || !s.accountsFor(r) {
 		return
@@ -269,7 +271,8 @@ func (s *State) held(id, consumer, provider, pool string) Amounts {
 	return r.Takes()
 }
 
-// accountsFor reports whether this market accounts for a reservation at its provider: an agent only for itself.
+// accountsFor reports whether this market accounts for a reservation at its provider: an agent only
+// for itself.
 func (s *State) accountsFor(r *Reservation) bool {
 	return r.State.Counts() && r.Provider != "" && (s.Self == "" || s.Self == r.Provider)
 }

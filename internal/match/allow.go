@@ -49,8 +49,8 @@ func (l *language) allows(allow string, consumer *api.Card, a *Ask) (bool, error
 
 const maxPermissions = 16 // remembered in one decision
 
-// permits reports whether an expression permits the ask. It remembers results for this decision, because many
-// providers have the same expression.
+// permits reports whether an expression permits the ask. It remembers results for this decision,
+// because many providers have the same expression.
 func (q *question) permits(allow string) bool {
 	if allow == "" {
 		return true

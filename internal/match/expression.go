@@ -155,7 +155,8 @@ func (l *language) build(expression string) (cel.Program, error) {
 	return p, nil
 }
 
-// evaluate returns passes if the program is true, or the reason why not. There is an error if it has no result.
+// evaluate returns passes if the program is true, or the reason why not. There is an error if it
+// has no result.
 func (p *program) evaluate(about *facts) (reason, error) {
 	out, _, err := p.cel.Eval(about)
 	if _, cancelled := err.(interpreter.EvalCancelledError); cancelled {

@@ -66,8 +66,8 @@ func shortfall(q *question, c *candidate) int64 {
 	return missing(q.Size, func(i int) int64 { return c.capacities[i].available })
 }
 
-// missing returns how much of the scarcest amount is missing, in parts per million of it. has returns
-// how much there is of the i-th amount.
+// missing returns how much of the scarcest amount is missing, in parts per million of it. has
+// returns how much there is of the i-th amount.
 func missing(needs market.Amounts, has func(i int) int64) int64 {
 	worst := fraction{0, 1}
 	for i, need := range needs {

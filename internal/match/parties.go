@@ -111,8 +111,8 @@ func hasData(q *question, c *candidate) reason {
 	return when(!slices.Contains(q.Request.StickTo, c.Cluster), noData)
 }
 
-// ownKey reports whether a cluster has a key of its own. For others a broker signs, which both parties
-// must accept.
+// ownKey reports whether a cluster has a key of its own. For others a broker signs, which both
+// parties must accept.
 func ownKey(c *candidate) bool { return c.card != nil && !c.card.Legacy }
 
 func accepted(q *question, c *candidate) reason {

@@ -25,8 +25,9 @@ var strategies = map[api.Strategy][]scorer{
 	api.Cheap: {{"price", 100, cheapness}, {"headroom", 1, headroom}},
 }
 
-// scorersFor returns the scorers of the strategy and, for a request with Prefer, preference. Its weight is such that
-// one place in Prefer, at least a sixteenth of a million, outweighs all others together.
+// scorersFor returns the scorers of the strategy and, for a request with Prefer, preference. Its
+// weight is such that one place in Prefer, at least a sixteenth of a million, outweighs all others
+// together.
 func scorersFor(r *api.Request) []scorer {
 	all := strategies[r.Strategy]
 	if len(r.Prefer) == 0 {
