@@ -155,7 +155,7 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 	})
 	open.Add(main)
 	relay := brokersession.Relay{Broker: main.Broker, Sessions: open, Ledger: market}
-	outlets := brokersession.Outlets{Broker: main.Broker, Sessions: open, ShownAt: policy.ShownAt}
+	outlets := brokersession.Outlets{Sessions: open, ShownAt: policy.ShownAt}
 	rooms := &lifecycle.Stages{First: []lifecycle.Room{books, member, addresses, inv}, Measured: inv.Synced()}
 	if s.Listen.Connector != "" {
 		own, err := connector.New(ctx, connector.Options{
@@ -167,7 +167,6 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 			return nil, err
 		}
 		rooms.First, ledgers[connector.ObjectName] = append(rooms.First, own), own.Market()
-		outlets.Connector = &transport.Outlet{Broker: own.Broker(), Via: cluster}
 		open.Add(brokersession.New(brokersession.Options{
 			Via: cluster, Cluster: cluster, Key: key, Broker: own.Broker(), Lends: true, Clock: now,
 		}))
@@ -213,7 +212,7 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 	// What this cluster lends, and what it borrows.
 	advertiser := sharing.New(sharing.Options{
 		Client: c, Object: client.ObjectKey{Namespace: ns, Name: s.AdvertisementName}, Market: market, Inventory: inv,
-		Policy: policy, Outlets: outlets.All, Clock: now, Log: log,
+		Policy: policy, Outlets: open.Outlets, Clock: now, Log: log,
 		Schedule: sharing.Schedule{Interval: s.Times.Advertise, Aligned: s.Times.Aligned},
 		Card: sharing.CardOptions{
 			Cluster: cluster, Key: key, Rotations: member.Rotations(), Endorsement: s.Member.Endorsement,

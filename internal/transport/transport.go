@@ -19,7 +19,7 @@ type Outlet struct {
 	Broker
 	// Via is the route to it: see package route.
 	Via string
-	// Knows reports whether it knows a reservation of this cluster's capacity. Nil: it knows all.
+	// Knows reports whether it knows a reservation of this cluster's capacity.
 	Knows func(*market.Reservation) bool
 }
 

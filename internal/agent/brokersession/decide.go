@@ -31,9 +31,9 @@ func (s *Session) Decides(theirs *transport.Reservation, ours *market.Reservatio
 }
 
 // Knows reports whether the broker knows a reservation of this cluster's capacity: it was made there, or the
-// broker has shown what the consumer signed.
+// broker has shown what the consumer signed. This cluster's own connector knows all.
 func (s *Session) Knows(ours *market.Reservation) bool {
-	if ours.Via == s.Via {
+	if ours.Via == s.Via || s.Via == s.Cluster {
 		return true
 	}
 	theirs := s.Shown(ours.ID)
@@ -46,11 +46,6 @@ func (s *Session) IsMissing(ours *market.Reservation) bool {
 	return ours != nil && s.lacks(ours.ID) && ours.Acceptance != "" && ours.Assignment != "" &&
 		(ours.Bound() || ours.State == api.Releasing) && (ours.Via == s.Via ||
 		route.IsBroker(ours.Via) && s.Via == ours.Provider && ours.Provider != s.Cluster)
-}
-
-// isForgotten reports whether the broker does not know a reservation that was made there.
-func (s *Session) isForgotten(ours *market.Reservation) bool {
-	return s.lacks(ours.ID) && ours.Via == s.Via
 }
 
 // ShowAgreement shows the broker a reservation that it misses, with what both parties signed.
@@ -70,7 +65,7 @@ func (s *Session) ShowAgreement(ctx context.Context, ours *market.Reservation) e
 	agreement.Vouch = vouch
 	theirs, err := s.Broker.Adopt(ctx, ours.ID, agreement)
 	if err == nil {
-		s.recordAnswer(&theirs)
+		s.record(&theirs, true) // what the watch has shown since then is newer
 	}
 	return err
 }

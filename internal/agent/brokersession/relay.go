@@ -66,7 +66,7 @@ func (r Relay) toward(ctx context.Context, cluster string) []*Session {
 		return all
 	}
 	return slices.DeleteFunc(all, func(f *Session) bool {
-		return f.Via != cluster && f.Via != f.Cluster && !slices.ContainsFunc(shared, f.Knows)
+		return f.Via != cluster && !slices.ContainsFunc(shared, f.Knows)
 	})
 }
 
@@ -149,9 +149,11 @@ func (r Relay) connectors() (out []*Session) {
 // that is lost hides none of another's.
 func (r Relay) Reservations(ctx context.Context) (all []transport.Reservation, failed error) {
 	known, answered := map[string]bool{}, false
-	for _, f := range r.Sessions.Brokers() {
+	for _, f := range append(r.Sessions.Brokers(), r.connectors()...) {
 		found, err := f.Broker.Reservations(ctx)
-		failed, answered = cmp.Or(failed, err), answered || err == nil
+		if route.IsBroker(f.Via) {
+			failed, answered = cmp.Or(failed, err), answered || err == nil
+		}
 		for _, one := range found {
 			if !known[one.ID] {
 				known[one.ID] = true
@@ -160,21 +162,12 @@ func (r Relay) Reservations(ctx context.Context) (all []transport.Reservation, f
 		}
 	}
 	switch {
-	case !answered && failed == nil:
+	case answered:
+		return all, nil
+	case failed == nil: // all brokers are disabled: the main one says so
 		return r.Broker.Reservations(ctx)
-	case !answered:
-		return nil, failed
 	}
-	for _, f := range r.connectors() {
-		found, _ := f.Broker.Reservations(ctx)
-		for _, one := range found {
-			if !known[one.ID] {
-				known[one.ID] = true
-				all = append(all, one)
-			}
-		}
-	}
-	return all, nil
+	return nil, failed
 }
 
 // Reservation reads a reservation where it is known.

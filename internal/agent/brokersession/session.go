@@ -122,10 +122,7 @@ func (s *Session) Shown(id string) *transport.Reservation {
 // reports whether it is kept.
 func (s *Session) Record(r *transport.Reservation) (kept bool) { return s.record(r, false) }
 
-// recordAnswer is Record for the answer to a call about a reservation that the broker did not show
-// before. What the watch has shown since then is newer.
-func (s *Session) recordAnswer(r *transport.Reservation) { s.record(r, true) }
-
+// record is Record. With unlessShown, what the broker has shown of the reservation stays.
 func (s *Session) record(r *transport.Reservation, unlessShown bool) (kept bool) {
 	own := r.Payload.Consumer == s.Cluster || r.Payload.Provider == s.Cluster
 	data, err := json.Marshal(r)

@@ -10,6 +10,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/transport"
 )
 
 // Sessions are those that are open. The zero value has none.
@@ -64,6 +65,17 @@ func (s *Sessions) Brokers() (out []*Session) {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b *Session) int { return strings.Compare(a.Via, b.Via) })
+	return out
+}
+
+// Outlets returns where this cluster sells: its own connector, if it has one, and the enabled
+// brokers that it joined.
+func (s *Sessions) Outlets() (out []transport.Outlet) {
+	for _, one := range s.Open() {
+		if one.Lends && !one.Switch.IsOff() {
+			out = append(out, transport.Outlet{Broker: one.Broker, Via: one.Via, Knows: one.Knows})
+		}
+	}
 	return out
 }
 
@@ -132,5 +144,7 @@ func (s *Sessions) IsLost(via string, long time.Duration) bool {
 
 // IsForgotten reports whether the broker where a reservation was made does not know it.
 func (s *Sessions) IsForgotten(ours *market.Reservation) bool {
-	return slices.ContainsFunc(s.Open(), func(one *Session) bool { return one.isForgotten(ours) })
+	return slices.ContainsFunc(s.Open(), func(one *Session) bool {
+		return one.Via == ours.Via && one.lacks(ours.ID)
+	})
 }

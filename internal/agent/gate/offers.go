@@ -17,7 +17,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
-	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
@@ -39,7 +38,11 @@ type OffersOptions struct {
 	// Engine checks the expressions of offers.
 	Engine *match.Engine
 	// Broker publishes at all brokers.
-	Broker transport.Broker
+	Broker interface {
+		Publish(ctx context.Context, name, signed string) error
+		Withdraw(ctx context.Context, name string) error
+		Catalog(ctx context.Context, q api.CatalogQuery) ([]api.Envelope[api.Listing], error)
+	}
 	// Shown returns what the brokers show at which the SharingPolicy shows offers, without this cluster's connector.
 	Shown func(context.Context, api.CatalogQuery) ([]api.Envelope[api.Listing], error)
 	// Changed receives the names of offers to look at again.

@@ -1,19 +1,20 @@
 package sharing
 
 import (
-	"cmp"
 	"context"
 	"hash/fnv"
 	"log/slog"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/inventory"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
@@ -83,7 +84,12 @@ func (a *Advertiser) Begin(ctx context.Context) error {
 // Run advertises until ctx ends.
 func (a *Advertiser) Run(ctx context.Context) error {
 	books := make(chan struct{}, 1)
-	go a.followBooks(ctx, books)
+	go a.options.Market.Follow(ctx, a.options.Card.Cluster, func([]*market.Reservation) {
+		select {
+		case books <- struct{}{}:
+		default:
+		}
+	})
 	retry := time.Duration(0)
 	for {
 		if err := a.advertise(ctx); err != nil && ctx.Err() == nil {
@@ -134,25 +140,6 @@ func (a *Advertiser) ShowHealth(ctx context.Context, problems []api.Problem) err
 	return a.object.showHealth(ctx, problems)
 }
 
-// followBooks reports each change of the gate's books, until ctx or the market ends.
-func (a *Advertiser) followBooks(ctx context.Context, books chan<- struct{}) {
-	for {
-		watch, err := a.options.Market.Watch(ctx, a.options.Card.Cluster, "", 0)
-		if err != nil {
-			return
-		}
-		for err == nil {
-			if _, _, err = watch.Next(ctx); err == nil {
-				select {
-				case books <- struct{}{}:
-				default:
-				}
-			}
-		}
-		watch.Close()
-	}
-}
-
 // untilNext returns how long until the cluster advertises next.
 func (s Schedule) untilNext(now time.Time, cluster string) time.Duration {
 	var phase time.Duration
@@ -184,18 +171,15 @@ func (a *Advertiser) publish(ctx context.Context, m measured) error {
 	if err != nil {
 		return err
 	}
-	all := a.options.Outlets()
-	errs := make([]error, len(all))
-	var sent sync.WaitGroup
-	for i, b := range all {
-		sent.Go(func() {
+	var sent errgroup.Group
+	for _, o := range a.options.Outlets() {
+		sent.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, brokerTimeout)
 			defer cancel()
-			errs[i] = a.send(ctx, b, card, m.reportTo(&b))
+			return a.send(ctx, o, card, m.reportTo(&o))
 		})
 	}
-	sent.Wait()
-	return cmp.Or(errs...)
+	return sent.Wait()
 }
 
 // send sends a card and a measurement to one broker.

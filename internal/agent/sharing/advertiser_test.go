@@ -103,7 +103,7 @@ func (l *lender) advertises(take func(api.Measurement) error) <-chan api.Measure
 		Client: l.client, Object: client.ObjectKey{Namespace: api.Namespace,
 			Name: "cluster"}, Market: l.market, Inventory: i, Policy: policy, Log: log, Schedule: sharing.Schedule{Interval: 20 * time.Millisecond},
 		Card:    sharing.CardOptions{Cluster: l.milan.ID, Key: l.milan.Key, Rotations: l.milan.Rotations},
-		Outlets: func() []transport.Outlet { return []transport.Outlet{{Broker: broker}} },
+		Outlets: func() []transport.Outlet { return []transport.Outlet{{Broker: broker, Knows: knowsAll}} },
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
@@ -116,6 +116,8 @@ func (l *lender) advertises(take func(api.Measurement) error) <-chan api.Measure
 	l.t.Cleanup(func() { cancel(); all.Wait() })
 	return sent
 }
+
+func knowsAll(*market.Reservation) bool { return true }
 
 // do changes the Ledger.
 func (l *lender) do(c market.Command) {

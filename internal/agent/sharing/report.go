@@ -29,11 +29,11 @@ func (m *measured) reportTo(o *transport.Outlet) api.Measurement {
 		if lent[r.Pool] == nil {
 			lent[r.Pool] = &lending{}
 		}
-		lent[r.Pool].add(r, o == nil || o.Knows == nil || o.Knows(r))
+		lent[r.Pool].add(r, o == nil || o.Knows(r))
 	}
 	for name, l := range lent {
 		if shown { // also a pool that the policy no longer has: units of its plans are sold
-			report.Pools[name] = l.report(report.Pools[name], o == nil || o.Knows == nil)
+			report.Pools[name] = l.report(report.Pools[name], o == nil || !route.IsBroker(o.Via))
 		} else if len(l.known) > 0 {
 			report.Pools[name] = api.Pool{Accounts: l.known}
 		}

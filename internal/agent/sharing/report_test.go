@@ -82,7 +82,9 @@ func TestReportWhereNothingIsShared(t *testing.T) {
 			t.Fatalf("terms %v, and %d of %d reservations that were made there", all.Terms, listed, made)
 		}
 		for _, via := range []string{"broker/north", "milan"} {
-			if shown := m.reportTo(&transport.Outlet{Via: via}); shown.Terms == nil || len(shown.Pools) == 0 {
+			knows := func(r *market.Reservation) bool { return r.Via == via }
+			shown := m.reportTo(&transport.Outlet{Via: via, Knows: knows})
+			if shown.Terms == nil || len(shown.Pools) == 0 {
 				t.Fatalf("at %s nothing is shared", via)
 			}
 		}
