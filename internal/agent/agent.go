@@ -294,6 +294,6 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 	rooms.First = append(rooms.First, direct, all)
 	rooms.Controllers = append([]lifecycle.Controller{policy, known, offers, approvals, all, asks}, liqos.Controllers...)
 	rooms.Load = []func(context.Context) error{policy.Load, known.ReadAll, advertiser.Begin}
-	rooms.Then = append([]lifecycle.Room{finds, advertiser, offers, follows, watcher, catalog, users}, liqos.Run...)
+	rooms.Then = append([]lifecycle.Room{finds, advertiser, follows, watcher, catalog, users}, liqos.Run...)
 	return rooms, nil
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -25,7 +26,6 @@ import (
 type Offers struct {
 	OffersOptions
 	offSale offSale
-	again   chan struct{} // to look at all offers
 }
 
 // OffersOptions say what sells, and where.
@@ -45,14 +45,12 @@ type OffersOptions struct {
 	}
 	// Shown returns what the brokers show at which the SharingPolicy shows offers, without this cluster's connector.
 	Shown func(context.Context, api.CatalogQuery) ([]api.Envelope[api.Listing], error)
-	// Changed receives the names of offers to look at again.
+	// Changed receives the names of offers to look at again. The empty name stands for all of them.
 	Changed *kubeobject.Trigger
 }
 
 // NewOffers returns the controller of Offers.
-func NewOffers(o OffersOptions) *Offers {
-	return &Offers{OffersOptions: o, again: make(chan struct{}, 1)}
-}
+func NewOffers(o OffersOptions) *Offers { return &Offers{OffersOptions: o} }
 
 // publishRetry is how long until an offer that a broker could not take is published again.
 const publishRetry = 10 * time.Second
@@ -64,24 +62,7 @@ const listWithin = 20 * time.Second
 func (o *Offers) Look(name string) { o.Changed.Add(o.Namespace, name) }
 
 // LookAgain makes the controller look at all offers. Call it when a broker is back. It does not wait.
-func (o *Offers) LookAgain() {
-	select {
-	case o.again <- struct{}{}:
-	default:
-	}
-}
-
-// Run makes the controller look at all offers at the start, and after each LookAgain, until ctx ends.
-func (o *Offers) Run(ctx context.Context) error {
-	for {
-		o.lookAtAll(ctx)
-		select {
-		case <-o.again:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
+func (o *Offers) LookAgain() { o.Look("") }
 
 // lookAtAll makes the controller look at all offers that are on sale here or at a broker.
 func (o *Offers) lookAtAll(ctx context.Context) {
@@ -100,9 +81,12 @@ func (o *Offers) lookAtAll(ctx context.Context) {
 	}
 }
 
-// Control starts the controller of Offers.
+// Control starts the controller of Offers, which looks at all of them first. A broker that is slow
+// to list what it shows does not hold up the others.
 func (o *Offers) Control(m ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(m).Named("offer").For(&api.Offer{}).WatchesRawSource(o.Changed).Complete(o)
+	o.LookAgain()
+	return ctrl.NewControllerManagedBy(m).Named("offer").For(&api.Offer{}).WatchesRawSource(o.Changed).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 2}).Complete(o)
 }
 
 // Reconcile puts an Offer on sale, or withdraws it.
@@ -110,8 +94,8 @@ func (o *Offers) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, e
 	if at.Namespace != o.Namespace {
 		return ctrl.Result{}, nil
 	}
-	if at.Name == "" { // the SharingPolicy shows them at other brokers
-		o.LookAgain()
+	if at.Name == "" {
+		o.lookAtAll(ctx)
 		return ctrl.Result{}, nil
 	}
 	var object api.Offer
