@@ -23,6 +23,22 @@ type Outlet struct {
 	Knows func(*market.Reservation) bool
 }
 
+// IsGone reports whether an error of a broker says that a reservation no longer is what the call
+// assumed.
+func IsGone(err error) bool {
+	code := api.CodeOf(err)
+	return err != nil && (code == api.CodeConflict || code == api.CodeNotFound)
+}
+
+// IgnoreGone returns err, but nil where IsGone: the next event of the broker says what the
+// reservation is.
+func IgnoreGone(err error) error {
+	if IsGone(err) {
+		return nil
+	}
+	return err
+}
+
 // Broker is one agent's access to a broker. Errors are [*api.Error]. After Unavailable and TooManyRequests,
 // repeat the call later. Repeating any call is harmless.
 type Broker interface {

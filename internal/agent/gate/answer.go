@@ -48,9 +48,9 @@ func (g *Gate) answerHold(ctx context.Context, theirs *transport.Reservation, ou
 	}
 	committed, err := g.Broker.Accept(ctx, theirs.ID, acceptance)
 	switch {
-	case isGone(err) && ours != nil && ours.Bound():
+	case transport.IsGone(err) && ours != nil && ours.Bound():
 		return nil // the broker may have recorded the change: the next event says
-	case isGone(err): // the broker moved on: our acceptance binds nobody
+	case transport.IsGone(err): // the broker moved on: our acceptance binds nobody
 		return g.undoAcceptance(ctx, theirs.ID)
 	case err != nil:
 		return err
@@ -74,7 +74,7 @@ func (g *Gate) refuse(ctx context.Context, theirs *transport.Reservation, cause 
 	g.Log.Info("refused",
 		"reservation", theirs.ID, "consumer", theirs.Payload.Consumer, "reason", reason, "cause", cause)
 	_, err := g.Broker.Refuse(ctx, theirs.ID, refusal)
-	return ignoreGone(err)
+	return transport.IgnoreGone(err)
 }
 
 // followBound follows a reservation to which both sides are bound.

@@ -62,7 +62,7 @@ func (g *Gate) Deny(ctx context.Context, id string, generation int64, reason str
 func (g *Gate) sendDenial(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	refusal := api.Refusal{Generation: ours.Generation, Reason: ours.Reason, Message: ours.Message}
 	_, err := g.Broker.Refuse(ctx, theirs.ID, refusal)
-	return ignoreGone(err)
+	return transport.IgnoreGone(err)
 }
 
 // Approvals is the controller that reads admins' answers from the annotations of ProviderInstructions.
@@ -96,5 +96,5 @@ func (a *Approvals) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result
 	} else {
 		err = a.Gate.Approve(ctx, ours.ID, ours.Generation)
 	}
-	return ctrl.Result{}, ignoreGone(err)
+	return ctrl.Result{}, transport.IgnoreGone(err)
 }

@@ -107,7 +107,7 @@ func (g *Gate) publishEnd(ctx context.Context, theirs *transport.Reservation, ou
 		return err
 	}
 	_, err = g.Broker.Release(ctx, ours.ID, document)
-	return ignoreGone(err)
+	return transport.IgnoreGone(err)
 }
 
 // endedAssignment returns the assignment that an end of this gate names. That is the one that the

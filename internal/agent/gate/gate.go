@@ -88,7 +88,7 @@ func (g *Gate) Sync(ctx context.Context, theirs *transport.Reservation, ours *ma
 		return g.followEnd(ctx, theirs, ours)
 	case t.State == api.Releasing:
 		_, err := g.Broker.Progress(ctx, theirs.ID, api.Released)
-		return ignoreGone(err)
+		return transport.IgnoreGone(err)
 	default:
 		return nil
 	}
@@ -131,18 +131,4 @@ func (g *Gate) readOwn(ctx context.Context, id string) (ours *market.Reservation
 			Fix("see what waits for approval: bourse approvals; what was sold: bourse contracts --sold")
 	}
 	return ours, err
-}
-
-// isGone reports whether an error of the broker says that a reservation no longer is what the call assumed.
-func isGone(err error) bool {
-	code := api.CodeOf(err)
-	return err != nil && (code == api.CodeConflict || code == api.CodeNotFound)
-}
-
-// ignoreGone returns err, but nil where isGone: there is nothing left to do.
-func ignoreGone(err error) error {
-	if isGone(err) {
-		return nil
-	}
-	return err
 }

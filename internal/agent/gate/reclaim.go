@@ -82,7 +82,7 @@ func (g *Gate) sendReclaim(ctx context.Context, ours *market.Reservation) error 
 		g.Log.Warn("the broker does not accept that a contract is taken back", "reservation", ours.ID, "error", err)
 		return nil
 	}
-	return ignoreGone(err)
+	return transport.IgnoreGone(err)
 }
 
 // restoreReclaim puts into a Ledger that lost it that a contract is taken back, if this cluster signed that.

@@ -215,7 +215,7 @@ func (b *Borrower) followBroker(ctx context.Context, theirs *transport.Reservati
 		// we say when it is Active: the broker missed it
 		if next == ours && ours.State == api.Active && t.State == api.Reserved {
 			_, err := b.Broker.Progress(ctx, theirs.ID, api.Active)
-			return ignoreGone(err)
+			return transport.IgnoreGone(err)
 		}
 		return b.recordState(ctx, theirs, next)
 	case t.State == api.Releasing || t.State == api.Released:
@@ -262,13 +262,4 @@ func (b *Borrower) verifyAcceptance(ctx context.Context, t api.Reservation, ours
 		return api.Errorf(api.CodeBadSignature, "the acceptance is of another assignment")
 	}
 	return nil
-}
-
-// ignoreGone returns err, but nil where the broker says that the reservation no longer is what the
-// call assumed: its next event says what it is.
-func ignoreGone(err error) error {
-	if code := api.CodeOf(err); err != nil && (code == api.CodeConflict || code == api.CodeNotFound) {
-		return nil
-	}
-	return err
 }

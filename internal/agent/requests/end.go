@@ -108,5 +108,5 @@ func (b *Borrower) publishEnd(ctx context.Context, theirs *transport.Reservation
 		newest.State = api.Released
 		_, err = b.Market.Do(ctx, market.Note{Reservation: &newest})
 	}
-	return ignoreGone(err)
+	return transport.IgnoreGone(err)
 }

@@ -98,7 +98,7 @@ func (b *Borrower) signHold(
 	confirmed, err := b.Broker.Confirm(ctx, theirs.ID, next.Assignment)
 	if err != nil { // the caller tries again
 		b.answered.put(theirs.ID, api.Fence{})
-		return ignoreGone(err)
+		return transport.IgnoreGone(err)
 	}
 	b.answered.put(theirs.ID, confirmed.Payload.Fence)
 	return nil
@@ -175,7 +175,7 @@ func (b *Borrower) passOver(ctx context.Context, theirs *transport.Reservation, 
 	w.part, w.remember = nil, false
 	refusal := api.Refusal{Generation: t.Generation, Reason: reason, Message: trust.Text(cause.Error())}
 	_, err := b.Broker.Refuse(ctx, theirs.ID, refusal)
-	if ignoreGone(err) != nil {
+	if transport.IgnoreGone(err) != nil {
 		return err
 	}
 	return b.Ask(ctx, w)

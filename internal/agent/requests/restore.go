@@ -91,5 +91,5 @@ func (b *Borrower) remindBroker(ctx context.Context, theirs *transport.Reservati
 		return b.signAndRecordChange(ctx, ours, ours.AsIs(), max(t.Change.Generation, ours.Latest())+1)
 	}
 	_, err := b.Broker.Confirm(ctx, theirs.ID, ours.Assignment)
-	return ignoreGone(err)
+	return transport.IgnoreGone(err)
 }
