@@ -60,7 +60,7 @@ func (g *Gate) admit(
 		if terms, err = g.checkPolicy(a, offer, !bound, card); err != nil {
 			return "", err
 		}
-		if approval, err = g.approvalTime(offer, bound); err != nil {
+		if approval, err = g.approvalTime(terms, offer, bound); err != nil {
 			return "", err
 		}
 	}

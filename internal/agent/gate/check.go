@@ -139,13 +139,14 @@ func (g *Gate) checkPolicy(
 }
 
 // approvalTime returns how long an admin here may take to approve an assignment, nil if none need
-// approve it. The offer says so or, without an offer, the SharingPolicy. Errors: Forbidden for a
-// change of a bound reservation that would need approval.
-func (g *Gate) approvalTime(offer *market.Offer, bound bool) (within *metav1.Duration, err error) {
-	if l := g.Market.View().Listing(g.Cluster); offer != nil {
+// approve it. The offer says so or, without an offer, the terms of the SharingPolicy. Errors:
+// Forbidden for a change of a bound reservation that would need approval.
+func (g *Gate) approvalTime(
+	terms *market.Terms, offer *market.Offer, bound bool,
+) (*metav1.Duration, error) {
+	within := terms.ApproveWithin
+	if offer != nil {
 		within = offer.Signed.Offer.ApproveWithin
-	} else if l != nil && l.Measured != nil && l.Measured.Terms != nil {
-		within = l.Measured.Terms.ApproveWithin
 	}
 	if within != nil && bound {
 		return nil, api.Errorf(api.CodeForbidden,
