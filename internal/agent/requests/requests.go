@@ -86,7 +86,7 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 	if err == nil && !there {
 		return r.finish(ctx, at, &object)
 	}
-	parts, err := r.readRecords(ctx, at, string(object.UID), there)
+	parts, err := r.readRecords(ctx, at, string(object.UID))
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -131,7 +131,7 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 		if err := borrower.Ask(ctx, wish); err != nil {
 			return r.showFailure(ctx, &object, err)
 		}
-		if parts, err = r.readRecords(ctx, at, string(object.UID), true); err != nil || len(parts) == 0 {
+		if parts, err = r.readRecords(ctx, at, string(object.UID)); err != nil || len(parts) == 0 {
 			return ctrl.Result{}, err
 		}
 		ours = firstPart(parts)
@@ -154,7 +154,7 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 	if cannot != nil && api.CodeOf(cannot) != api.CodeInvalid {
 		again = retryAfter
 	}
-	if parts, err = r.readRecords(ctx, at, string(object.UID), true); err != nil || len(parts) == 0 {
+	if parts, err = r.readRecords(ctx, at, string(object.UID)); err != nil || len(parts) == 0 {
 		return ctrl.Result{}, err
 	}
 	again = soonest(again, r.nextWarning(&object, parts))
@@ -199,14 +199,11 @@ func (r *Controller) Look(ctx context.Context, ours *market.Reservation) (*Wish,
 	return &wish, nil
 }
 
-// readRecords returns the Ledger's records of the parts of an object. It ends the reservations of
-// objects that had the same name and are deleted.
+// readRecords returns the Ledger's records of the parts of an object; an empty uid: it is deleted. It
+// ends the reservations of deleted objects that had the same name.
 func (r *Controller) readRecords(
-	ctx context.Context, at ctrl.Request, uid string, there bool,
+	ctx context.Context, at ctrl.Request, uid string,
 ) ([]*market.Reservation, error) {
-	if !there {
-		uid = ""
-	}
 	ours, gone, err := r.findRecords(ctx, at.Namespace, at.Name, uid)
 	for _, record := range gone {
 		if err == nil {

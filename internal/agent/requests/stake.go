@@ -96,7 +96,7 @@ func (r *Controller) finish(ctx context.Context, at ctrl.Request, object *api.Re
 			return ctrl.Result{RequeueAfter: waiting}, r.showWaiting(ctx, object, volumes, err)
 		}
 	}
-	if _, err := r.readRecords(ctx, at, string(object.UID), false); err != nil || !guarded {
+	if _, err := r.readRecords(ctx, at, ""); err != nil || !guarded {
 		return ctrl.Result{}, err
 	}
 	before := object.DeepCopy()
