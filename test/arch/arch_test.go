@@ -21,7 +21,7 @@ const module = "github.com/bourse-dev/bourse/"
 
 // layers are the parts from the ground up: a part imports only parts of earlier lines.
 var layers = [][]string{
-	{"api"},
+	{"api", "config"},
 	{"internal/money", "internal/decoded", "internal/payload", "internal/kubeobject", "internal/debounce"},
 	{"internal/market", "internal/identity", "internal/journal", "internal/health", "client"},
 	{"internal/match", "internal/exchange"},

@@ -6,6 +6,7 @@
 package install
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -14,17 +15,17 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/config"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 )
@@ -55,14 +56,27 @@ type Installation struct {
 // Upstream is the name of the VirtualNodePool of a hub.
 const Upstream = "upstream"
 
-// Objects returns all objects, in the order in which Apply applies them.
+// Objects returns all objects, in the order in which Apply applies them: those of config/agent,
+// and between them what the admin answered.
 func (i Installation) Objects() []client.Object {
-	labels := map[string]string{"app.kubernetes.io/name": "bourse-agent"}
-	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: i.Namespace} }
-	out := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: i.Namespace,
-		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}}
+	var namespace corev1.Namespace
+	var deployment appsv1.Deployment
+	var budget policyv1.PodDisruptionBudget
+	workload := bytes.Split(config.Agent, []byte("\n---\n"))
+	decode(config.AgentNamespace, &namespace)
+	decode(workload[0], &deployment)
+	decode(workload[1], &budget)
+	namespace.Name, deployment.Namespace, budget.Namespace = i.Namespace, i.Namespace, i.Namespace
+	agent := &deployment.Spec.Template.Spec.Containers[0]
+	agent.Image, agent.Args = i.Image, append(agent.Args, i.Args...)
+	if i.Connector {
+		agent.Args = append(agent.Args, fmt.Sprintf("--connector-listen=0.0.0.0:%d", connectorPort))
+		agent.Ports = append(agent.Ports, corev1.ContainerPort{Name: "connector", ContainerPort: connectorPort})
+	}
+	out := []client.Object{&namespace}
 	if i.Join != "" {
-		out = append(out, &corev1.Secret{ObjectMeta: named("bourse-join"),
+		join := metav1.ObjectMeta{Name: "bourse-join", Namespace: i.Namespace}
+		out = append(out, &corev1.Secret{ObjectMeta: join,
 			Type: corev1.SecretTypeOpaque, StringData: map[string]string{"token": i.Join}})
 	}
 	if i.Sharing != nil {
@@ -71,56 +85,13 @@ func (i Installation) Objects() []client.Object {
 	if i.Gathers != nil {
 		out = append(out, &api.VirtualNodePool{ObjectMeta: metav1.ObjectMeta{Name: Upstream}, Spec: *i.Gathers})
 	}
-	deployment := &appsv1.Deployment{ObjectMeta: named("bourse-agent"), Spec: appsv1.DeploymentSpec{
-		Replicas: new(int32(2)),
-		Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: i.podSpec()},
-	}}
-	deployment.Labels = labels
-	most := intstr.FromInt32(1)
-	return append(out, deployment, &policyv1.PodDisruptionBudget{ObjectMeta: named("bourse-agent"),
-		Spec: policyv1.PodDisruptionBudgetSpec{
-			MaxUnavailable: &most, Selector: &metav1.LabelSelector{MatchLabels: labels},
-		}})
+	return append(out, &deployment, &budget)
 }
 
-func (i Installation) podSpec() corev1.PodSpec {
-	probe := func(path string) *corev1.Probe {
-		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path,
-			Port: intstr.FromString("health")}}}
-	}
-	agent := corev1.Container{
-		Name: "agent", Image: i.Image,
-		Args: append([]string{"agent", "--leader-elect", "--socket=/run/bourse/agent.sock",
-			"--health-probe-bind-address=:8081", "--metrics-bind-address=:8080", "--log-format=json"}, i.Args...),
-		Env: []corev1.EnvVar{
-			{Name: "BOURSE_JOIN", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-				LocalObjectReference: corev1.LocalObjectReference{Name: "bourse-join"}, Key: "token", Optional: new(true)}}},
-			{Name: "XDG_RUNTIME_DIR", Value: "/run"},
-			{Name: "GOMEMLIMIT", Value: "208MiB"}, // the limit below, with some space for what Go does not count
-		},
-		Ports:         []corev1.ContainerPort{{Name: "metrics", ContainerPort: 8080}, {Name: "health", ContainerPort: 8081}},
-		LivenessProbe: probe("/livez"), ReadinessProbe: probe("/readyz"),
-		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{"cpu": resource.MustParse("20m"), "memory": resource.MustParse("64Mi")},
-			Limits:   corev1.ResourceList{"memory": resource.MustParse("256Mi")},
-		},
-		SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
-			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
-		VolumeMounts: []corev1.VolumeMount{{Name: "run", MountPath: "/run/bourse"}},
-	}
-	if i.Connector {
-		agent.Args = append(agent.Args, fmt.Sprintf("--connector-listen=0.0.0.0:%d", connectorPort))
-		agent.Ports = append(agent.Ports, corev1.ContainerPort{Name: "connector", ContainerPort: connectorPort})
-	}
-	return corev1.PodSpec{
-		ServiceAccountName: "bourse-agent",
-		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true),
-			RunAsUser: new(int64(65532)), FSGroup: new(int64(65532)),
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-		Containers: []corev1.Container{agent},
-		Volumes: []corev1.Volume{{Name: "run",
-			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}}},
+// decode reads a manifest of this repository.
+func decode(manifest []byte, into client.Object) {
+	if err := yaml.UnmarshalStrict(manifest, into); err != nil {
+		panic(err) // a mistake in config/agent, which a test finds
 	}
 }
 
@@ -132,8 +103,8 @@ func missing(what string) error {
 
 // ExplainMissing returns the error with which something failed in a cluster, or Unavailable if the
 // cluster lacks Bourse's kinds.
-func ExplainMissing(config *rest.Config, err error) error {
-	c, made := discovery.NewDiscoveryClientForConfig(config)
+func ExplainMissing(cluster *rest.Config, err error) error {
+	c, made := discovery.NewDiscoveryClientForConfig(cluster)
 	if made != nil {
 		return err
 	}
@@ -147,8 +118,8 @@ const kinds = "SharingPolicies: Bourse's kinds are not there"
 
 // Apply applies all objects with the rights of an admin, and tells of each. It can be repeated.
 // Errors: Unavailable where the cluster lacks the kinds or the rights; then nothing is changed.
-func (i Installation) Apply(ctx context.Context, config *rest.Config, tell func(string)) error {
-	c, err := client.New(config, client.Options{Scheme: scheme.New()})
+func (i Installation) Apply(ctx context.Context, cluster *rest.Config, tell func(string)) error {
+	c, err := client.New(cluster, client.Options{Scheme: scheme.New()})
 	if err != nil {
 		return kubeobject.Error(err)
 	}

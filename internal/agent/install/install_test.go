@@ -17,8 +17,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 )
 
-// Init applies what config/agent has, and the answers of the admin. A change of one needs a change of
-// the other.
+// Init applies what config/agent has. Without answers of the admin it changes nothing but the
+// namespace and the image.
 func TestInstallationIsConfigAgent(t *testing.T) {
 	var documents [][]byte
 	for _, file := range []string{"namespace.yaml", "deployment.yaml"} {
