@@ -14,7 +14,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -69,11 +71,12 @@ func Uninstall(ctx context.Context, config *rest.Config, r Removal) error {
 	if err := u.removeLabels(ctx); err != nil {
 		return err
 	}
+	isNamed := func(name string) bool { return strings.HasPrefix(name, "bourse-") }
 	for _, list := range []client.ObjectList{
 		&admissionv1.ValidatingAdmissionPolicyBindingList{}, &admissionv1.ValidatingAdmissionPolicyList{},
 		&rbacv1.ClusterRoleBindingList{}, &rbacv1.ClusterRoleList{}, &schedulingv1.PriorityClassList{},
 	} {
-		if err := u.removeNamed(ctx, list); err != nil {
+		if err := u.removeAll(ctx, list, isNamed); err != nil {
 			return err
 		}
 	}
@@ -114,18 +117,12 @@ func ofBroker(name string) bool {
 }
 
 // awaitPeerings waits until no peering is left. Errors: the last one of checkPeerings, when ctx ends.
-func (u *removal) awaitPeerings(ctx context.Context) error {
-	for {
-		err := u.checkPeerings(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(time.Second):
-		}
-	}
+func (u *removal) awaitPeerings(ctx context.Context) (err error) {
+	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		err = u.checkPeerings(ctx)
+		return err == nil, nil
+	})
+	return err
 }
 
 // checkPeerings refuses to leave half of a peering behind.
@@ -188,9 +185,11 @@ func (u *removal) announce(what string, o client.Object) bool {
 	return !u.DryRun
 }
 
-// removeNamed deletes the cluster-wide objects of a list whose names begin with "bourse-", but not those of
-// a broker in the same cluster.
-func (u *removal) removeNamed(ctx context.Context, list client.ObjectList) error {
+// removeAll deletes the cluster-wide objects of a list that have our names, but not those of a broker
+// in the same cluster.
+func (u *removal) removeAll(
+	ctx context.Context, list client.ObjectList, isOurs func(name string) bool,
+) error {
 	if err := u.c.List(ctx, list); unknown(err) {
 		return nil
 	} else if err != nil {
@@ -204,7 +203,7 @@ func (u *removal) removeNamed(ctx context.Context, list client.ObjectList) error
 		o := o.(client.Object)
 		if ofBroker(o.GetName()) {
 			u.broker = true
-		} else if strings.HasPrefix(o.GetName(), "bourse-") {
+		} else if isOurs(o.GetName()) {
 			if err := u.remove(ctx, o); err != nil {
 				return err
 			}
@@ -258,26 +257,10 @@ func (u *removal) removeKinds(ctx context.Context) error {
 		u.Tell("keep each CustomResourceDefinition: a broker in this cluster uses them")
 		return nil
 	}
-	list := &metav1.PartialObjectMetadataList{}
+	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io",
 		Version: "v1", Kind: "CustomResourceDefinitionList"})
-	if err := u.c.List(ctx, list); err != nil {
-		return err
-	}
-	for i := range list.Items {
-		o := &list.Items[i]
-		if !strings.HasSuffix(o.Name, "."+api.Group) {
-			continue
-		}
-		u.Tell("delete CustomResourceDefinition " + o.Name)
-		if u.DryRun {
-			continue
-		}
-		o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io",
-			Version: "v1", Kind: "CustomResourceDefinition"})
-		if err := u.c.Delete(ctx, o); err != nil && !apierrors.IsNotFound(err) {
-			return err
-		}
-	}
-	return nil
+	return u.removeAll(ctx, list, func(name string) bool {
+		return strings.HasSuffix(name, "."+api.Group)
+	})
 }

@@ -111,3 +111,43 @@ func TestUninstallBesideABroker(t *testing.T) {
 		t.Errorf("the agent's role is still there: %v", err)
 	}
 }
+
+// Bourse's kinds go with it, and those of others stay. DryRun removes none.
+func TestUninstallRemovesItsKinds(t *testing.T) {
+	crds := schema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"}
+	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
+		{GroupVersion: crds, Kind: "CustomResourceDefinition", Resource: "customresourcedefinitions"},
+	}})
+	c, err := client.New(k.Config(), client.Options{Scheme: scheme.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"peers." + api.Group, "offers." + api.Group, "widgets.example.com"} {
+		kind := &unstructured.Unstructured{}
+		kind.SetGroupVersionKind(crds.WithKind("CustomResourceDefinition"))
+		kind.SetName(name)
+		if err := c.Create(t.Context(), kind); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dry := range []bool{true, false} {
+		var told []string
+		r := install.Removal{Namespace: "bourse", LiqoNamespace: "liqo", DryRun: dry,
+			Tell: func(step string) { told = append(told, step) }}
+		if err := install.Uninstall(t.Context(), k.Config(), r); err != nil {
+			t.Fatal(err)
+		}
+		step := "delete CustomResourceDefinition peers." + api.Group
+		if text := strings.Join(told, "\n"); !strings.Contains(text, step) {
+			t.Errorf("it tells of %s", text)
+		}
+		left := &unstructured.UnstructuredList{}
+		left.SetGroupVersionKind(crds.WithKind("CustomResourceDefinitionList"))
+		if err := c.List(t.Context(), left); err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool]int{true: 3, false: 1}[dry]; len(left.Items) != want {
+			t.Errorf("DryRun %t: %d kinds are left, want %d", dry, len(left.Items), want)
+		}
+	}
+}
