@@ -233,7 +233,7 @@ func (c *Cache) Record(via string, e api.WatchEvent) {
 	switch e.Type {
 	case api.WatchCatalog:
 		if one == nil {
-			one = &offerCopy{Offers: map[string][]listing{}}
+			one = &offerCopy{shown: *newShown()}
 			c.copies[via] = one
 		}
 		one.begin(e.Complete)
@@ -257,7 +257,7 @@ func (c *Cache) MarkLost(via string) {
 	if one == nil {
 		return
 	}
-	one.dropPending()
+	one.pending = nil
 	if one.changed = false; one.live {
 		one.live = false
 		c.noteChange()

@@ -29,23 +29,29 @@ type offerCopy struct {
 	Token string `json:"token,omitempty"`
 	// AsOf is when the copy was last up to date.
 	AsOf metav1.Time `json:"asOf"`
-	// Offers are those that it shows, by seller.
-	Offers map[string][]listing `json:"offers"`
+	shown
 
-	pending map[string][]listing // in place of Offers, once everything has been sent; nil: nothing is being sent
-	sizes   map[string]int       // of pending or, where that is nil, of Offers: bytes of memory by seller
-	bytes   int                  // the sum of sizes
-	less    bool                 // it showed more than is kept
+	pending *shown // in place of shown, once everything has been sent; nil: nothing is being sent
 	changed bool
 	live    bool // there was news since MarkLost
 }
 
+// shown are offers within a bound.
+type shown struct {
+	// Offers are those that are kept, by seller.
+	Offers map[string][]listing `json:"offers"`
+
+	sizes map[string]int // bytes of memory by seller
+	bytes int            // the sum of sizes
+	less  bool           // there were more than are kept
+}
+
+func newShown() *shown { return &shown{Offers: map[string][]listing{}, sizes: map[string]int{}} }
+
 // begin starts to take in changes or, if all is true, everything again.
 func (o *offerCopy) begin(all bool) {
-	o.dropPending()
-	if all {
-		o.pending = map[string][]listing{}
-		o.sizes, o.bytes, o.less = nil, 0, false
+	if o.pending = nil; all {
+		o.pending = newShown()
 	}
 }
 
@@ -53,7 +59,7 @@ func (o *offerCopy) begin(all bool) {
 // the copy has changed since the last bookmark.
 func (o *offerCopy) complete(token string, at metav1.Time) (changed bool) {
 	if o.pending != nil {
-		o.Offers, o.pending, o.changed = o.pending, nil, true
+		o.shown, o.pending, o.changed = *o.pending, nil, true
 	}
 	if o.Token, o.AsOf, o.live = token, at, true; o.less {
 		o.Token = "" // it is not complete
@@ -62,15 +68,20 @@ func (o *offerCopy) complete(token string, at metav1.Time) (changed bool) {
 	return changed
 }
 
+// record takes in what a seller shows: see shown.record.
+func (o *offerCopy) record(s *api.SellerOffers, most int) {
+	o.changed = true
+	if o.pending != nil {
+		o.pending.record(s, most)
+	} else {
+		o.shown.record(s, most)
+	}
+}
+
 // record replaces what a seller shows, or extends it by another part. Offers beyond most bytes of all
 // sellers together are left out.
-func (o *offerCopy) record(s *api.SellerOffers, most int) {
-	offers := o.Offers
-	if o.pending != nil {
-		offers = o.pending
-	}
-	o.changed = true
-	before := offers[s.Cluster]
+func (o *shown) record(s *api.SellerOffers, most int) {
+	before := o.Offers[s.Cluster]
 	next := make([]listing, 0, len(s.Offers))
 	switch {
 	case s.Lease: // only whether the seller is alive has changed
@@ -85,14 +96,14 @@ func (o *offerCopy) record(s *api.SellerOffers, most int) {
 		delete(o.sizes, s.Cluster)
 		next = o.add(next, s, most)
 	}
-	if offers[s.Cluster] = next; len(next) == 0 {
-		delete(offers, s.Cluster)
+	if o.Offers[s.Cluster] = next; len(next) == 0 {
+		delete(o.Offers, s.Cluster)
 	}
 }
 
 // add appends the offers of a seller to list, as far as there is room. It skips offers that name another
 // seller.
-func (o *offerCopy) add(list []listing, s *api.SellerOffers, most int) []listing {
+func (o *shown) add(list []listing, s *api.SellerOffers, most int) []listing {
 	for _, l := range s.Offers {
 		if l.Payload.Seller != s.Cluster || l.ID != s.Cluster+"/"+l.Payload.Name {
 			continue
@@ -103,9 +114,6 @@ func (o *offerCopy) add(list []listing, s *api.SellerOffers, most int) []listing
 			Unkept.Inc()
 			continue
 		}
-		if o.sizes == nil {
-			o.sizes = map[string]int{}
-		}
 		o.sizes[s.Cluster] += size
 		o.bytes += size
 		list = append(list, l)
@@ -113,16 +121,8 @@ func (o *offerCopy) add(list []listing, s *api.SellerOffers, most int) []listing
 	return list
 }
 
-// dropPending forgets what was sent of everything without an end.
-func (o *offerCopy) dropPending() {
-	if o.pending != nil {
-		o.pending = nil
-		o.measure()
-	}
-}
-
-// measure computes again how much memory the offers take.
-func (o *offerCopy) measure() {
+// measure computes how much memory the offers take, which is not saved.
+func (o *shown) measure() {
 	o.sizes, o.bytes = map[string]int{}, 0
 	for seller, offers := range o.Offers {
 		for i := range offers {
@@ -145,7 +145,7 @@ func memoryOf(l *listing) int {
 func halveSellers(copies map[string]*offerCopy) {
 	for via, one := range copies {
 		names := slices.Sorted(maps.Keys(one.Offers))
-		part := &offerCopy{AsOf: one.AsOf, Offers: map[string][]listing{}}
+		part := &offerCopy{AsOf: one.AsOf, shown: *newShown()}
 		for _, name := range names[:len(names)/2] {
 			part.Offers[name] = one.Offers[name]
 		}
