@@ -29,16 +29,11 @@ type Brokers struct {
 	Connectors interface {
 		Catalog(ctx context.Context, q api.CatalogQuery, added bool) []listing
 	}
-	Copy *catalogcache.Cache
-	// Clock is the machine's by default.
+	Copy  *catalogcache.Cache
 	Clock clock.WithDelayedExecution
 }
 
 var _ transport.Broker = Brokers{}
-
-func (b Brokers) clock() clock.WithDelayedExecution {
-	return cmp.Or[clock.WithDelayedExecution](b.Clock, clock.RealClock{})
-}
 
 // Catalog returns what all brokers show, each offer once. For a broker that does not answer, the copy shows
 // its offers. The connectors that an admin added are asked too and, where no broker answers, those of all
@@ -52,7 +47,7 @@ func (b Brokers) Catalog(ctx context.Context, q api.CatalogQuery) ([]listing, er
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			if f.Connection().IsLost(0) {
-				defer b.clock().AfterFunc(lostWithin, cancel).Stop()
+				defer b.Clock.AfterFunc(lostWithin, cancel).Stop()
 			}
 			found[i], failed[i] = f.Broker.Catalog(ctx, q)
 		})
@@ -76,7 +71,7 @@ func (b Brokers) Catalog(ctx context.Context, q api.CatalogQuery) ([]listing, er
 	case len(asked) == 0:
 		err = api.Errorf(api.CodeUnavailable, "all brokers are disabled here").Fix("see: bourse brokers")
 	}
-	now := b.clock().Now()
+	now := b.Clock.Now()
 	if answered == 0 {
 		out = append(out, b.Connectors.Catalog(ctx, q, false)...)
 		lost = b.Copy.Routes()

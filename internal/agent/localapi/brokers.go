@@ -21,10 +21,9 @@ func (c *Cluster) Brokers(ctx context.Context) ([]api.Envelope[api.KnownBroker],
 // PutBroker creates a Broker, or changes it. Without a token, the one that the object has stays.
 // Errors: Invalid.
 func (c *Cluster) PutBroker(ctx context.Context, name string,
-	spec api.BrokerSpec) (api.Envelope[api.KnownBroker], error) {
-	none := api.Envelope[api.KnownBroker]{}
+	spec api.BrokerSpec) (out api.Envelope[api.KnownBroker], err error) {
 	if err := c.o.Brokers.Check(name, spec); err != nil {
-		return none, err
+		return out, err
 	}
 	object := &api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: c.o.Namespace, Name: name}, Spec: spec}
 	// all of them: our cache may lag behind the last change
@@ -37,12 +36,11 @@ func (c *Cluster) PutBroker(ctx context.Context, name string,
 	}
 	patch, err := json.Marshal(map[string]any{"spec": fields})
 	if err != nil {
-		return none, err
+		return out, err
 	}
 	if err = c.o.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch)); apierrors.IsNotFound(err) {
 		if spec.Join == "" && name != api.MainBroker {
-			return none, api.Invalid("join", "there is no broker %s here, and no token to join one",
-				name).
+			return out, api.Invalid("join", "there is no broker %s here, and no token to join one", name).
 				Fix("ask the broker's operator for one (bourse broker token create), and give it: bourse brokers add "+
 					"%s --join TOKEN", name)
 		}
@@ -50,12 +48,11 @@ func (c *Cluster) PutBroker(ctx context.Context, name string,
 		err = c.o.Client.Create(ctx, object)
 	}
 	if err != nil {
-		return none, kubeobject.Error(err)
+		return out, kubeobject.Error(err)
 	}
-	out := api.Envelope[api.KnownBroker]{ID: name, Revision: uint64(object.Generation),
-		Payload: api.KnownBroker{Spec: object.Spec, Status: object.Status}}
-	out.Payload.Spec.Join = ""
-	return out, nil
+	object.Spec.Join = ""
+	return api.Envelope[api.KnownBroker]{ID: name, Revision: uint64(object.Generation),
+		Payload: api.KnownBroker{Spec: object.Spec, Status: object.Status}}, nil
 }
 
 // DeleteBroker deletes a Broker. Errors: Invalid for the main one; NotFound.
@@ -64,9 +61,6 @@ func (c *Cluster) DeleteBroker(ctx context.Context, name string) error {
 		return api.Invalid("name", "%s is the broker that the agent was started with", name).
 			Fix("disable it: bourse brokers disable %s", name)
 	}
-	if err := c.o.Client.Delete(ctx,
-		&api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: c.o.Namespace, Name: name}}); err != nil {
-		return kubeobject.Error(err)
-	}
-	return nil
+	object := &api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: c.o.Namespace, Name: name}}
+	return kubeobject.Error(c.o.Client.Delete(ctx, object))
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -138,7 +139,7 @@ func TestRequests(t *testing.T) {
 			t.Errorf("release with the word %q: %v", word, err)
 		}
 	}
-	if err := c.giveUpVolumes(ctx, stored, "r-1", "d-1"); err != nil || stored.Annotations[api.VolumesMayDie] != "d-1" {
+	if err := c.giveUp(ctx, stored, a.volumes, "d-1", "reservation r-1", ""); err != nil || stored.Annotations[api.VolumesMayDie] != "d-1" {
 		t.Errorf("%+v, %v", stored.Annotations, err)
 	}
 	a.volumes = nil
@@ -257,7 +258,7 @@ func TestTheCatalogWithoutABroker(t *testing.T) {
 	main := brokersession.New(brokersession.Options{Cluster: "rome", Broker: &transporttest.Broker{}})
 	main.Connection().Record(transporttest.Away)
 	open.Add(main)
-	b := Brokers{
+	b := Brokers{Clock: clock.RealClock{},
 		Relay: brokersession.Relay{Broker: main.Broker, Sessions: open}, Connectors: oneOffer{},
 		Copy: catalogcache.New(catalogcache.Options{Cluster: "rome", Journal: memorytest.New()}),
 	}

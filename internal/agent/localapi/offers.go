@@ -35,16 +35,15 @@ func (c *Cluster) PutOffer(ctx context.Context, name string, spec api.OfferSpec)
 
 // putOffer is PutOffer of an offer that answers a proposal; the empty ID is that of none.
 func (c *Cluster) putOffer(ctx context.Context, name string, spec api.OfferSpec,
-	proposal string) (api.Envelope[api.OwnOffer], error) {
-	none := api.Envelope[api.OwnOffer]{}
+	proposal string) (out api.Envelope[api.OwnOffer], err error) {
 	if err := market.ValidCluster("name", name); err != nil {
-		return none, err
+		return out, err
 	}
 	if err := c.checkOffer(name, spec); err != nil {
-		return none, err
+		return out, err
 	}
 	object := &api.Offer{ObjectMeta: metav1.ObjectMeta{Namespace: c.o.Namespace, Name: name}}
-	err := kubeobject.Put(ctx, c.o.Client, object, func() {
+	err = kubeobject.Put(ctx, c.o.Client, object, func() {
 		delete(object.Labels, api.AnswersLabel) // what an admin changes by hand stays
 		if proposal != "" {
 			metav1.SetMetaDataLabel(&object.ObjectMeta, api.AnswersLabel, proposal)
@@ -55,7 +54,7 @@ func (c *Cluster) putOffer(ctx context.Context, name string, spec api.OfferSpec,
 		object.Spec = spec
 	})
 	if err != nil {
-		return none, err
+		return out, err
 	}
 	c.o.Gate.PublishAgain(name)
 	return offerEnvelope(object), nil
@@ -79,11 +78,8 @@ func (c *Cluster) checkOffer(name string, spec api.OfferSpec) error {
 
 // DeleteOffer deletes one.
 func (c *Cluster) DeleteOffer(ctx context.Context, name string) error {
-	err := c.o.Client.Delete(ctx, &api.Offer{ObjectMeta: metav1.ObjectMeta{Namespace: c.o.Namespace, Name: name}})
-	if err != nil {
-		return kubeobject.Error(err)
-	}
-	return nil
+	object := &api.Offer{ObjectMeta: metav1.ObjectMeta{Namespace: c.o.Namespace, Name: name}}
+	return kubeobject.Error(c.o.Client.Delete(ctx, object))
 }
 
 // Approvals returns the reservations that wait for approval here, the longest waiting first.

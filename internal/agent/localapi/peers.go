@@ -26,17 +26,18 @@ func peerEnvelope(p *api.Peer) api.Envelope[api.KnownPeer] {
 
 // Trust writes which key an admin confirmed, and the address of its connector, into the Peer of a cluster. An
 // empty address leaves the one that it has, unless the fingerprint is empty, too. Errors: Invalid.
-func (c *Cluster) Trust(ctx context.Context, cluster string, spec api.PeerSpec) (api.Envelope[api.KnownPeer], error) {
-	none := api.Envelope[api.KnownPeer]{}
+func (c *Cluster) Trust(
+	ctx context.Context, cluster string, spec api.PeerSpec,
+) (out api.Envelope[api.KnownPeer], _ error) {
 	if _, err := identity.ParseFingerprint(spec.Fingerprint); err != nil && spec.Fingerprint != "" {
-		return none, api.Errorf(api.CodeInvalid, "%s", err).
+		return out, api.Errorf(api.CodeInvalid, "%s", err).
 			Fix("copy the fingerprint that `bourse status` prints at %s", cluster)
 	}
 	if err := market.ValidAddress("address", spec.Address); err != nil {
-		return none, err
+		return out, err
 	}
 	if cluster == c.o.Cluster {
-		return none, api.Invalid("cluster", "%s is this cluster", cluster).Fix("name another one")
+		return out, api.Invalid("cluster", "%s is this cluster", cluster).Fix("name another one")
 	}
 	return c.editPeer(ctx, cluster, func(s *api.PeerSpec) {
 		s.Fingerprint = spec.Fingerprint
@@ -58,14 +59,13 @@ func (c *Cluster) Resume(ctx context.Context, cluster string) (api.Envelope[api.
 
 // editPeer changes what an admin wrote into the Peer of a cluster.
 func (c *Cluster) editPeer(ctx context.Context, cluster string,
-	change func(*api.PeerSpec)) (api.Envelope[api.KnownPeer], error) {
-	none := api.Envelope[api.KnownPeer]{}
+	change func(*api.PeerSpec)) (out api.Envelope[api.KnownPeer], _ error) {
 	if err := market.ValidCluster("cluster", cluster); err != nil {
-		return none, err
+		return out, err
 	}
 	object := &api.Peer{ObjectMeta: metav1.ObjectMeta{Namespace: c.o.Namespace, Name: cluster}}
 	if err := kubeobject.Put(ctx, c.o.Client, object, func() { change(&object.Spec) }); err != nil {
-		return none, err
+		return out, err
 	}
 	return peerEnvelope(object), nil
 }

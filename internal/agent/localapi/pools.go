@@ -66,38 +66,20 @@ func (c *Cluster) AdmitProvider(ctx context.Context, name, provider string,
 // if there are volumes that volumesDie does not give up.
 func (c *Cluster) StopVirtualNodePool(ctx context.Context, name, volumesDie string) error {
 	pool := &api.VirtualNodePool{}
-	err := c.o.Client.Get(ctx, client.ObjectKey{Name: name}, pool)
-	if err == nil {
-		if by := gitOf(pool); by != "" && pool.DeletionTimestamp == nil {
-			return api.Errorf(api.CodeConflict,
-				"%s keeps VirtualNodePool %s as it is in Git, and would make it again", by, name).
-				Fix("delete it in Git")
-		}
-		if err := c.giveUpPoolVolumes(ctx, pool, volumesDie); err != nil {
-			return err
-		}
-		err = c.o.Client.Delete(ctx, pool, client.Preconditions{UID: &pool.UID})
+	if err := c.o.Client.Get(ctx, client.ObjectKey{Name: name}, pool); err != nil {
+		return kubeobject.Error(err)
 	}
-	return kubeobject.Error(err)
-}
-
-// giveUpPoolVolumes records a user's word on the volumes at the providers of a pool. The controller of the
-// pool compares the word again before a provider is released.
-func (c *Cluster) giveUpPoolVolumes(ctx context.Context, pool *api.VirtualNodePool, word string) error {
-	volumes := pool.Status.Volumes()
-	if volumes == nil || pool.Annotations[api.VolumesMayDie] == volumes.Digest {
-		return nil
+	if by := gitOf(pool); by != "" && pool.DeletionTimestamp == nil {
+		return api.Errorf(api.CodeConflict,
+			"%s keeps VirtualNodePool %s as it is in Git, and would make it again", by, name).
+			Fix("delete it in Git")
 	}
-	if word != volumes.Digest {
-		refusal := api.Errorf(api.CodeVolumesAtStake, "%s would be deleted with VirtualNodePool %s", volumes, pool.Name).
-			Fix("copy the data and delete the claims, or give the data up: bourse vnp stop %s --volumes-die %s",
-				pool.Name, volumes.Digest)
-		refusal.Volumes = volumes
-		return refusal
+	err := c.giveUp(ctx, pool, pool.Status.Volumes(), volumesDie, "VirtualNodePool "+name,
+		"copy the data and delete the claims, or give the data up: bourse vnp stop "+name)
+	if err != nil {
+		return err
 	}
-	before := pool.DeepCopy()
-	metav1.SetMetaDataAnnotation(&pool.ObjectMeta, api.VolumesMayDie, word)
-	return kubeobject.Error(c.o.Client.Patch(ctx, pool, client.MergeFrom(before)))
+	return kubeobject.Error(c.o.Client.Delete(ctx, pool, client.Preconditions{UID: &pool.UID}))
 }
 
 // gitOf returns what makes an object as Git says, empty if nothing does.

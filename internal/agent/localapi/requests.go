@@ -3,6 +3,7 @@ package localapi
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -119,8 +120,7 @@ func (c *Cluster) ConfirmRequest(ctx context.Context, namespace, name string) (a
 // ChangeReservation edits the ResourceRequest that made a reservation. Its condition UpToDate reports the
 // outcome. Errors: Invalid, NotFound, Conflict.
 func (c *Cluster) ChangeReservation(ctx context.Context, id string,
-	change api.ReservationChange) (api.Envelope[api.RequestStatus], error) {
-	none := api.Envelope[api.RequestStatus]{}
+	change api.ReservationChange) (none api.Envelope[api.RequestStatus], err error) {
 	var ours *market.Reservation
 	if err := c.o.Ledger.Read(ctx, func(s *market.State) { ours = s.Reservation(id) }); err != nil {
 		return none, err
@@ -147,7 +147,7 @@ func (c *Cluster) ChangeReservation(ctx context.Context, id string,
 			Fix("make another reservation for more, or release it and make a new one")
 	}
 	var object *api.ResourceRequest
-	err := kubeobject.Edit(ctx, func() (err error) {
+	err = kubeobject.Edit(ctx, func() (err error) {
 		if object, err = c.getRequest(ctx, ours.Object.Namespace, ours.Object.Name); err != nil {
 			return err
 		}
@@ -239,38 +239,41 @@ func (c *Cluster) ReleaseReservation(ctx context.Context, id string, r api.Relea
 	if err == nil {
 		err = checkOwn(object, id)
 	}
+	if err != nil {
+		return err
+	}
+	volumes, err := c.o.Requests.FindVolumes(ctx, object)
 	if err == nil {
-		err = c.giveUpVolumes(ctx, object, id, r.VolumesDie)
+		err = c.giveUp(ctx, object, volumes, r.VolumesDie, "reservation "+id,
+			"copy the data first (docs/borrow.md#keep-data), or give it up: bourse release "+id)
 	}
 	if err != nil {
 		return err
 	}
 	err = c.o.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
-	if apierrors.IsNotFound(err) {
-		return nil // it is being released already
-	}
-	if err != nil {
-		return kubeobject.Error(err)
-	}
-	return nil
+	return kubeobject.Error(client.IgnoreNotFound(err)) // it is being released already
 }
 
-// giveUpVolumes records a user's word on the volumes that a reservation takes with it. The
-// controller of the request compares the word again before anything ends. Errors: VolumesAtStake if
-// it is not the digest of the list.
-func (c *Cluster) giveUpVolumes(ctx context.Context, object *api.ResourceRequest, id, word string) error {
-	volumes, err := c.o.Requests.FindVolumes(ctx, object)
-	if err != nil || volumes == nil {
-		return err
+// giveUp records in an object a user's word on the volumes that end with it, nil for none. The
+// controller of the object compares the word again before anything ends. name and remedy are for the
+// error: the remedy ends with a command that takes the word. Errors: VolumesAtStake if the word is
+// not the digest of the list.
+func (c *Cluster) giveUp(
+	ctx context.Context, object client.Object, volumes *api.Volumes, word, name, remedy string,
+) error {
+	if volumes == nil || object.GetAnnotations()[api.VolumesMayDie] == volumes.Digest {
+		return nil
 	}
-	if word != volumes.Digest && object.Annotations[api.VolumesMayDie] != volumes.Digest {
-		refusal := api.Errorf(api.CodeVolumesAtStake, "%s would be deleted with reservation %s", volumes, id).
-			Fix("copy the data first (docs/borrow.md#keep-data), or give it up: bourse release %s --volumes-die %s",
-				id, volumes.Digest)
+	if word != volumes.Digest {
+		refusal := api.Errorf(api.CodeVolumesAtStake, "%s would be deleted with %s", volumes, name).
+			Fix("%s --volumes-die %s", remedy, volumes.Digest)
 		refusal.Volumes = volumes
 		return refusal
 	}
-	before := object.DeepCopy()
-	metav1.SetMetaDataAnnotation(&object.ObjectMeta, api.VolumesMayDie, volumes.Digest)
-	return kubeobject.Error(c.o.Client.Patch(ctx, object, client.MergeFrom(before)))
+	given := map[string]string{api.VolumesMayDie: word}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": given}})
+	if err == nil {
+		err = c.o.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch))
+	}
+	return kubeobject.Error(err)
 }
