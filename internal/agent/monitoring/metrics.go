@@ -67,7 +67,8 @@ func New(o Options) *Metrics { return &Metrics{o} }
 // Run adds the agent's metrics to those of the process, until ctx ends. Of several agents in one process, the
 // first is shown.
 func (m *Metrics) Run(ctx context.Context) error {
-	for _, one := range server.Metrics() {
+	ofRooms := []prometheus.Collector{brokersession.Unheard, catalogcache.Unkept, usage.TakenBack}
+	for _, one := range append(ofRooms, server.Metrics()...) {
 		_ = ctrlmetrics.Registry.Register(one) // it is there already where the agent starts again
 	}
 	for _, cause := range []string{"overuse", "overstay"} {
@@ -89,9 +90,6 @@ func (*Metrics) Describe(out chan<- *prometheus.Desc) {
 		imbalance, ledgerUse, ledgerWaits, overcommit, overstayed, problems} {
 		out <- d
 	}
-	brokersession.Unheard.Describe(out)
-	catalogcache.Unkept.Describe(out)
-	usage.TakenBack.Describe(out)
 }
 
 // Collect implements prometheus.Collector.
@@ -134,9 +132,6 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	for kind, n := range count {
 		gauge(problems, float64(n), kind.Code, string(kind.Severity))
 	}
-	brokersession.Unheard.Collect(out)
-	catalogcache.Unkept.Collect(out)
-	usage.TakenBack.Collect(out)
 	late := 0
 	if m.options.Overstaying != nil {
 		late = m.options.Overstaying()
