@@ -141,7 +141,14 @@ func (m *Membership) openTransport(ctx context.Context) (http.RoundTripper, erro
 func (m *Membership) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return m.renew(ctx) })
-	group.Go(func() error { return m.awaitRotation(ctx) })
+	group.Go(func() error {
+		select {
+		case <-m.rotated:
+			return ErrRotated
+		case <-ctx.Done():
+			return nil
+		}
+	})
 	return group.Wait()
 }
 

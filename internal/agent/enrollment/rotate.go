@@ -68,16 +68,6 @@ func (m *Membership) Rotate(ctx context.Context, from string) (to string, err er
 	return to, nil
 }
 
-// awaitRotation returns ErrRotated once there is a newer key.
-func (m *Membership) awaitRotation(ctx context.Context) error {
-	select {
-	case <-m.rotated:
-		return ErrRotated
-	case <-ctx.Done():
-		return nil
-	}
-}
-
 func fingerprints(keys []market.Former) (out []string) {
 	for _, f := range keys {
 		out = append(out, f.Fingerprint)

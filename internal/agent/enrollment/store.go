@@ -42,10 +42,6 @@ func (s BrokerStore) Save(ctx context.Context, id *store.Identity) error {
 
 // Drop forgets the identity, because the broker was removed.
 func (s BrokerStore) Drop(ctx context.Context) error {
-	id, err := s.main.Store.Load(ctx)
-	if _, has := id.Brokers[s.name]; err != nil || !has {
-		return err
-	}
 	return s.main.changeStored(ctx, func(whole *store.Identity) error {
 		delete(whole.Brokers, s.name)
 		return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -47,11 +46,8 @@ func (s *Instructions) Show(ctx context.Context, ours *market.Reservation) error
 		i.Spec = next
 		return nil
 	})
-	if apierrors.IsAlreadyExists(err) { // our cache is behind: the next change shows it
-		return nil
-	}
-	if err != nil {
-		return kubeobject.Error(err)
+	if err != nil { // if it exists already, our cache is behind: the next change shows it
+		return kubeobject.Error(client.IgnoreAlreadyExists(err))
 	}
 	waited := meta.IsStatusConditionTrue(i.Status.Conditions, api.ConditionAwaitsApproval)
 	if err := instruction.Show(ctx, s.Client, i, &i.Status, ours); err != nil {

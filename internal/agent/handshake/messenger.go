@@ -9,6 +9,7 @@ package handshake
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -105,19 +106,10 @@ func (m *Messenger) keep(name string, h *api.Handshake) (newer bool) {
 		return false
 	}
 	if last == nil && len(m.received) >= maxReceived {
-		m.dropExpired()
+		maps.DeleteFunc(m.received, func(_ string, h *api.Handshake) bool { return m.expired(h) })
 	}
 	m.received[name] = h
 	return true
-}
-
-// dropExpired bounds what is kept. The lock is held.
-func (m *Messenger) dropExpired() {
-	for name, h := range m.received {
-		if m.expired(h) {
-			delete(m.received, name)
-		}
-	}
 }
 
 func (m *Messenger) expired(h *api.Handshake) bool {

@@ -3,8 +3,8 @@ package requests
 import (
 	"context"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/bourse-dev/bourse/api"
@@ -22,11 +22,8 @@ func (r *Controller) showInstruction(
 		i.Spec = instruction.Spec(ours)
 		return controllerutil.SetControllerReference(object, i, r.Scheme())
 	})
-	if apierrors.IsAlreadyExists(err) { // our cache is behind: the next change shows it
-		return nil
-	}
-	if err != nil {
-		return kubeobject.Error(err)
+	if err != nil { // if it exists already, our cache is behind: the next change shows it
+		return kubeobject.Error(client.IgnoreAlreadyExists(err))
 	}
 	return kubeobject.Error(instruction.Show(ctx, r.Client, i, &i.Status, ours))
 }

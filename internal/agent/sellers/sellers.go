@@ -227,6 +227,11 @@ func (s *Sellers) choose(
 	if name == "" {
 		return at, nil
 	}
+	if optional { // a broker can take the seller's place
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, answerWithin)
+		defer cancel()
+	}
 	s.mu.Lock()
 	one, err := s.session(ctx, name)
 	if err == nil {
@@ -234,7 +239,7 @@ func (s *Sellers) choose(
 	}
 	s.mu.Unlock()
 	if err == nil {
-		err = s.greet(ctx, one, optional)
+		err = s.meet(ctx, one.Via, one.Broker)
 	}
 	switch {
 	case err != nil && optional:
@@ -243,17 +248,6 @@ func (s *Sellers) choose(
 		return nil, err
 	}
 	return one.Session, err
-}
-
-// greet shows this cluster's card to a seller, which has only so long to answer if a broker can
-// take its place.
-func (s *Sellers) greet(ctx context.Context, one *seller, optional bool) error {
-	if optional {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, answerWithin)
-		defer cancel()
-	}
-	return s.meet(ctx, one.Via, one.Broker)
 }
 
 // hasConnector reports whether this cluster knows the connector of another.
