@@ -126,15 +126,6 @@ func (r Relay) FitAt(ctx context.Context, broker string, q api.EvaluationCreate)
 	return at.Broker.Fit(ctx, q)
 }
 
-// Reached reports whether a broker answers.
-func (r Relay) Reached() bool { return !r.Sessions.AllLost(0) }
-
-// Grown changes when a broker says that a cluster has more capacity than before.
-func (r Relay) Grown() int64 { return r.Sessions.Grown() }
-
-// OnHeard sets what is called each time that a broker says something, or is lost.
-func (r Relay) OnHeard(do func()) { r.Sessions.OnHeard(do) }
-
 // connectors returns the sessions with connectors that answer.
 func (r Relay) connectors() (out []*Session) {
 	for _, f := range r.Sessions.Open() {

@@ -106,6 +106,9 @@ func (s *Sessions) AllLost(long time.Duration) bool {
 	return !slices.ContainsFunc(s.Brokers(), func(one *Session) bool { return !one.connection.IsLost(long) })
 }
 
+// Reached reports whether a broker answers.
+func (s *Sessions) Reached() bool { return !s.AllLost(0) }
+
 // Grown changes when a broker says that a cluster has more capacity than before.
 func (s *Sessions) Grown() (sum int64) {
 	for _, one := range s.Brokers() {

@@ -99,7 +99,8 @@ func New(o Options) (r Rooms) {
 	cluster, m := s.Member.ClusterID, o.Relay.Ledger
 	kept := pools.Options{
 		Client: c, Reader: reader, Market: m, Namespace: s.Namespace,
-		Brokers: federation{o.Relay, o.Liqo}, Times: pools.Times{Clock: s.Times.Clock, DeadAfter: s.Times.Dead},
+		Brokers: federation{o.Relay, o.Relay.Sessions, o.Liqo},
+		Times:   pools.Times{Clock: s.Times.Clock, DeadAfter: s.Times.Dead},
 	}
 	r.Pools = pools.NewForecast(kept, o.Liqo != nil)
 	r.Checks = append(r.Checks, doctor.Check{About: "VirtualNodePools", Find: doctor.Pools{Client: c}.Find})
@@ -167,6 +168,7 @@ func New(o Options) (r Rooms) {
 // federation is what pools ask of brokers and providers.
 type federation struct {
 	brokersession.Relay
+	*brokersession.Sessions
 	liqo *liqowatch.Watch // nil: no provider can be measured
 }
 
