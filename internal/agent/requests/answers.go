@@ -12,22 +12,18 @@ import (
 // the broker a signature to verify. The zero Fence says that the broker did not take the answer. To
 // forget one is harmless.
 type answered struct {
-	states sync.Map // from ID to api.Fence
+	sync.Map // from ID to api.Fence
 }
 
 // has reports whether a state of a reservation is answered already.
 func (a *answered) has(id string, state api.Fence) bool {
-	answered, any := a.states.Load(id)
+	answered, any := a.Load(id)
 	return any && (answered == state || state.Before(answered.(api.Fence)))
 }
-
-func (a *answered) put(id string, state api.Fence) { a.states.Store(id, state) }
-
-func (a *answered) forget(id string) { a.states.Delete(id) }
 
 // isUnsent reports whether the broker did not take the assignment of a held part. The broker may have ended
 // before it answered, and need not show the hold again.
 func (b *Borrower) isUnsent(part *market.Reservation) bool {
-	answer, any := b.answered.states.Load(part.ID)
+	answer, any := b.answered.Load(part.ID)
 	return any && answer == api.Fence{} && part.State == api.Held && part.Acceptance == ""
 }

@@ -165,7 +165,7 @@ func (b *Borrower) Sync(
 	}
 	answered := b.answered.has(theirs.ID, theirs.Payload.Fence)
 	if !answered {
-		b.answered.forget(theirs.ID)
+		b.answered.Delete(theirs.ID)
 	}
 	b.Trust.Greet(ctx, b.Market, theirs.Payload.ProviderCard, ours.Provider)
 	if changed, err := b.applyReclaim(ctx, theirs, ours); changed || err != nil {

@@ -94,13 +94,13 @@ func (b *Borrower) signHold(
 	if err := b.recordState(ctx, theirs, next); err != nil { // recorded before it is sent
 		return err
 	}
-	b.answered.put(theirs.ID, t.Fence)
+	b.answered.Store(theirs.ID, t.Fence)
 	confirmed, err := b.Broker.Confirm(ctx, theirs.ID, next.Assignment)
 	if err != nil { // the caller tries again
-		b.answered.put(theirs.ID, api.Fence{})
+		b.answered.Store(theirs.ID, api.Fence{})
 		return transport.IgnoreGone(err)
 	}
-	b.answered.put(theirs.ID, confirmed.Payload.Fence)
+	b.answered.Store(theirs.ID, confirmed.Payload.Fence)
 	return nil
 }
 

@@ -47,25 +47,21 @@ type Policy struct {
 }
 
 // NewPolicy returns a Policy that shares nothing yet: see Load.
-func NewPolicy(o PolicyOptions) *Policy { return &Policy{options: o, changed: make(chan struct{}, 1)} }
+func NewPolicy(o PolicyOptions) *Policy {
+	p := &Policy{options: o, changed: make(chan struct{}, 1)}
+	p.setBrokers(nil, nil)
+	return p
+}
 
 // Sharing returns what the policy in force says, nil if none is in force. The caller must not change it.
 func (p *Policy) Sharing() *api.Sharing { return p.current.Load() }
 
 // ShownAt reports whether the policy shows what is shared at the outlet of a route. The cluster's own connector
 // always shows it.
-func (p *Policy) ShownAt(via string) bool {
-	brokers := p.brokers.Load()
-	return brokers == nil || route.IsShownAt(via, *brokers)
-}
+func (p *Policy) ShownAt(via string) bool { return route.IsShownAt(via, *p.brokers.Load()) }
 
 // UnknownBrokers returns the brokers in the policy that this cluster has not joined.
-func (p *Policy) UnknownBrokers() []string {
-	if unknown := p.unknown.Load(); unknown != nil {
-		return *unknown
-	}
-	return nil
-}
+func (p *Policy) UnknownBrokers() []string { return *p.unknown.Load() }
 
 // AdvertiseAgain makes the Advertiser advertise soon, although the policy is the same.
 func (p *Policy) AdvertiseAgain() {
@@ -98,7 +94,8 @@ func (p *Policy) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, e
 	}
 	var object api.SharingPolicy
 	if err := p.options.Client.Get(ctx, at.NamespacedName, &object); apierrors.IsNotFound(err) {
-		p.unknown.Store(nil) // the brokers stay: without a policy, the others are shown nothing more
+		// the brokers stay: without a policy, the others are shown nothing more
+		p.unknown.Store(new([]string))
 		p.set(nil)
 		return ctrl.Result{}, nil
 	} else if err != nil {
