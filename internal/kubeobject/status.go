@@ -27,6 +27,18 @@ func SoleStatus(c client.Client) Status {
 	return Status{Client: c, Manager: "bourse-agent", Sole: true}
 }
 
+// ShowStatus makes next the status of o, which is written only if it differs. status is that of o,
+// as it was read. Errors: those of Error.
+func ShowStatus[S any](
+	ctx context.Context, c client.Client, o client.Object, status *S, next S,
+) error {
+	if equality.Semantic.DeepEqual(*status, next) {
+		return nil
+	}
+	*status = next
+	return Error(SoleStatus(c).Apply(ctx, o))
+}
+
 // Apply stores the status of o as all that this writer says of the object. It does nothing where the object
 // is gone. Errors: those of the API server.
 func (s Status) Apply(ctx context.Context, o client.Object) error {

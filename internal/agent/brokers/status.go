@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,11 +24,7 @@ const maxMessage = 1024
 func (b *Brokers) writeStatus(ctx context.Context, object *api.Broker) error {
 	status := object.Status.DeepCopy()
 	b.describe(object, status)
-	if equality.Semantic.DeepEqual(object.Status, *status) {
-		return nil
-	}
-	object.Status = *status
-	return kubeobject.SoleStatus(b.Client).Apply(ctx, object)
+	return kubeobject.ShowStatus(ctx, b.Client, object, &object.Status, *status)
 }
 
 // describe writes how a broker stands into status, and returns its session, nil if there is none.

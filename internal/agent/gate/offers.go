@@ -218,9 +218,5 @@ func (o *Offers) show(ctx context.Context, object *api.Offer, offer *market.Offe
 		}
 	}
 	meta.SetStatusCondition(&status.Conditions, ready)
-	if equality.Semantic.DeepEqual(object.Status, *status) {
-		return nil
-	}
-	object.Status = *status
-	return kubeobject.Error(kubeobject.SoleStatus(o.Client).Apply(ctx, object))
+	return kubeobject.ShowStatus(ctx, o.Client, object, &object.Status, *status)
 }

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -184,11 +183,7 @@ func (p *Peers) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	const effect = existingStay + ", where the SharingPolicy (onRevoke) does not say otherwise"
 	announce := p.ShowMember(&next.Conditions, request.Name, effect, object.Generation)
 	announceSuspension := p.ShowSuspension(&next.Conditions, &suspension, object.Generation)
-	if equality.Semantic.DeepEqual(object.Status, *next) {
-		return ctrl.Result{}, nil
-	}
-	object.Status = *next
-	if err := kubeobject.SoleStatus(p.options.Client).Apply(ctx, object); err != nil {
+	if err := kubeobject.ShowStatus(ctx, p.options.Client, object, &object.Status, *next); err != nil {
 		return ctrl.Result{}, err
 	}
 	announce(object)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -195,20 +194,15 @@ func describeEarlyEnd(r *market.Reservation) string {
 	return s + "; its pods are Pending again"
 }
 
-// writeStatus writes a status that changed, and an Event if its state or message is new.
+// writeStatus writes a status, and an Event if its state or message is new.
 func (r *Controller) writeStatus(
 	ctx context.Context, object *api.ResourceRequest, status api.ResourceRequestStatus, kind, reason string,
 ) error {
-	if equality.Semantic.DeepEqual(object.Status, status) {
-		return nil
-	}
 	before := object.Status
-	isNew := object.Status.State != status.State || object.Status.Message != status.Message
-	object.Status = status
-	if err := kubeobject.SoleStatus(r.Client).Apply(ctx, object); err != nil {
-		return kubeobject.Error(err)
+	if err := kubeobject.ShowStatus(ctx, r.Client, object, &object.Status, status); err != nil {
+		return err
 	}
-	if isNew {
+	if before.State != status.State || before.Message != status.Message {
 		r.Events.Eventf(object, nil, kind, reason, "Reserve", "%.1000s", status.Message) // the API server takes 1024 bytes
 	}
 	r.showVolumesEvent(object, before)

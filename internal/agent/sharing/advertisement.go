@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -79,9 +78,5 @@ func (d *advertisement) write(ctx context.Context) error {
 	if d.healthy != nil {
 		meta.SetStatusCondition(&next.Conditions, *d.healthy)
 	}
-	if equality.Semantic.DeepEqual(object.Status, *next) {
-		return nil
-	}
-	object.Status = *next
-	return kubeobject.Error(kubeobject.SoleStatus(d.client).Apply(ctx, object))
+	return kubeobject.ShowStatus(ctx, d.client, object, &object.Status, *next)
 }
