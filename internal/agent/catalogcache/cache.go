@@ -57,9 +57,8 @@ type Options struct {
 	// Cluster is this cluster. Its own connector is not copied.
 	Cluster string
 	Journal journal.Journal
-	// Clock is the machine's by default.
-	Clock clock.Clock
-	Log   *slog.Logger
+	Clock   clock.Clock
+	Log     *slog.Logger
 }
 
 // Cache holds one copy of the catalog for each broker and connector with which this cluster deals.
@@ -75,9 +74,6 @@ type Cache struct {
 
 // New returns an empty cache. Load fills it.
 func New(o Options) *Cache {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
 	return &Cache{Options: o, changed: make(chan struct{}, 1), copies: map[string]*offerCopy{}}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/bourse-dev/bourse/api"
@@ -59,7 +60,8 @@ func (c *Cache) names(q api.CatalogQuery, now time.Time) string {
 func TestCatalogCopies(t *testing.T) {
 	kept := memorytest.New()
 	open := func() *Cache {
-		c := New(Options{Cluster: "rome", Journal: kept, Log: slog.New(slog.DiscardHandler)})
+		c := New(Options{Clock: clock.RealClock{},
+			Cluster: "rome", Journal: kept, Log: slog.New(slog.DiscardHandler)})
 		c.Load(t.Context())
 		return c
 	}
@@ -130,7 +132,8 @@ func TestCatalogCopies(t *testing.T) {
 // after a restart.
 func TestLargeCatalogs(t *testing.T) {
 	kept := small{memorytest.New(), 4000}
-	c := New(Options{Cluster: "rome", Journal: kept, Log: slog.New(slog.DiscardHandler)})
+	c := New(Options{Clock: clock.RealClock{},
+		Cluster: "rome", Journal: kept, Log: slog.New(slog.DiscardHandler)})
 	c.Load(t.Context())
 	c.Record("", api.WatchEvent{Type: api.WatchCatalog, Complete: true})
 	for i := range 100 {
@@ -141,7 +144,8 @@ func TestLargeCatalogs(t *testing.T) {
 	if n := len(strings.Fields(c.names(api.CatalogQuery{}, time.Now()))); n != 100 {
 		t.Errorf("%d are shown", n)
 	}
-	c = New(Options{Cluster: "rome", Journal: kept, Log: slog.New(slog.DiscardHandler)})
+	c = New(Options{Clock: clock.RealClock{},
+		Cluster: "rome", Journal: kept, Log: slog.New(slog.DiscardHandler)})
 	c.Load(t.Context())
 	if n := len(strings.Fields(c.names(api.CatalogQuery{}, time.Now()))); n == 0 || n == 100 {
 		t.Errorf("%d are kept", n)
@@ -155,7 +159,8 @@ func TestLargeCatalogs(t *testing.T) {
 // has no token.
 func TestCatalogCopiesAreBounded(t *testing.T) {
 	raced.Skip(t)
-	c := New(Options{Cluster: "rome", Journal: memorytest.New(), Log: slog.New(slog.DiscardHandler)})
+	c := New(Options{Clock: clock.RealClock{},
+		Cluster: "rome", Journal: memorytest.New(), Log: slog.New(slog.DiscardHandler)})
 	number := 0
 	flood := func() {
 		var names []string

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/journal/memorytest"
@@ -26,7 +28,8 @@ func (j slowJournal) Append(ctx context.Context, after journal.Head, events [][]
 // The watches of brokers go on while the API server takes long to save the copy.
 func TestTheCopyIsSavedSlowly(t *testing.T) {
 	j := slowJournal{memorytest.New(), make(chan struct{}), make(chan struct{})}
-	c := New(Options{Cluster: "rome", Journal: j, Log: slog.New(slog.DiscardHandler)})
+	c := New(Options{Clock: clock.RealClock{},
+		Cluster: "rome", Journal: j, Log: slog.New(slog.DiscardHandler)})
 	c.Load(t.Context())
 	saved, said := make(chan struct{}), make(chan struct{})
 	go func() {

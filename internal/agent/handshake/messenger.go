@@ -45,9 +45,8 @@ type Options struct {
 	Trust trust.Demand
 	// Received is called when a peer has sent something new.
 	Received func(peer string, role api.PeeringRole)
-	// Clock is the machine's by default.
-	Clock clock.PassiveClock
-	Log   *slog.Logger
+	Clock    clock.PassiveClock
+	Log      *slog.Logger
 }
 
 // Messenger sends and receives the messages of this cluster. Several goroutines may use it.
@@ -71,9 +70,6 @@ const maxReceived = 1000
 
 // New returns a Messenger that has received nothing.
 func New(o Options) *Messenger {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
 	return &Messenger{options: o, received: map[string]*api.Handshake{}, sent: map[string]sent{}}
 }
 

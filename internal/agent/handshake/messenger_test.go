@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
@@ -28,7 +30,7 @@ func TestReceive(t *testing.T) {
 		}
 	}
 	came := 0
-	m := New(Options{Cluster: "rome", Key: rome.Key, Market: ledger,
+	m := New(Options{Clock: clock.RealClock{}, Cluster: "rome", Key: rome.Key, Market: ledger,
 		Log: log, Received: func(string, api.PeeringRole) { came++ }})
 	say := func(by *transporttest.Party, change func(*api.Handshake)) string {
 		h := api.Handshake{
@@ -97,7 +99,7 @@ func TestMessagesComeByEverySession(t *testing.T) {
 		t.Fatal(err)
 	}
 	came := 0
-	m := New(Options{Cluster: "rome", Key: rome.Key, Market: ledger,
+	m := New(Options{Clock: clock.RealClock{}, Cluster: "rome", Key: rome.Key, Market: ledger,
 		Log: log, Received: func(string, api.PeeringRole) { came++ }})
 	say := func(session string) string {
 		return milan.Sign(api.DocumentHandshake, api.Handshake{
@@ -132,7 +134,8 @@ func TestOpenPeeringsAreQuiet(t *testing.T) {
 		t.Fatal(err)
 	}
 	broker := &counting{}
-	m := New(Options{Cluster: "rome", Key: rome.Key, Market: ledger, Relay: broker, Log: log})
+	m := New(Options{Clock: clock.RealClock{},
+		Cluster: "rome", Key: rome.Key, Market: ledger, Relay: broker, Log: log})
 	for _, c := range []struct {
 		role    api.PeeringRole
 		answers int

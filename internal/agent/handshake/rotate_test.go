@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
@@ -28,7 +30,8 @@ func TestMessagesAfterARotation(t *testing.T) {
 	broker := &transporttest.Broker{OnReservation: func() (transport.Reservation, error) { return *deal.Greeted(), nil }}
 	received := 0
 	oldRome, _ := rome.Rotate(), milan.Rotate()
-	m := New(Options{Cluster: "rome", Key: rome.Key, Former: []string{oldRome.Key.Public().Fingerprint().String()},
+	m := New(Options{Clock: clock.RealClock{},
+		Cluster: "rome", Key: rome.Key, Former: []string{oldRome.Key.Public().Fingerprint().String()},
 		Market: ledger, Relay: broker, Log: log,
 		Received: func(string, api.PeeringRole) { received++ }})
 	expiring := func(by, to *transporttest.Party, in time.Duration) string {

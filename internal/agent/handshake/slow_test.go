@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
@@ -22,7 +24,8 @@ func TestAMessageThatComesDuringAnAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	broker := &counting{}
-	m := New(Options{Cluster: "rome", Key: rome.Key, Market: ledger, Relay: broker,
+	m := New(Options{Clock: clock.RealClock{},
+		Cluster: "rome", Key: rome.Key, Market: ledger, Relay: broker,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	asks := func() *api.Handshake {
 		h := &api.Handshake{Session: "s", Expires: transporttest.Seconds(time.Now().Add(time.Minute))}

@@ -44,7 +44,7 @@ type Options struct {
 	CheckEvery time.Duration
 	// MarketClock is the market's. Default: the machine's.
 	MarketClock exchange.Clock
-	// Clock is that of CheckEvery. Default: the machine's.
+	// Clock is that of CheckEvery.
 	Clock clock.WithTicker
 	Log   *slog.Logger
 }
@@ -58,9 +58,6 @@ type Ledger struct {
 
 // Open loads the Ledger, and makes it where there is none. Errors: those of exchange.Open.
 func Open(ctx context.Context, o Options) (*Ledger, error) {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
 	l := &Ledger{options: o, detector: &rollbackDetector{Journal: kube.New(o.Client, o.key(), kube.Parts)}}
 	options := MarketOptions(o.Cluster)
 	options.Clock, options.Log = o.MarketClock, o.Log

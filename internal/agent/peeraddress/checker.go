@@ -41,9 +41,8 @@ type Options struct {
 	Allow []netip.Prefix
 	// Kubernetes is this cluster, whose pods and services are refused. Nil: none are known.
 	Kubernetes kubernetes.Interface
-	// Clock is the machine's by default.
-	Clock clock.Clock
-	Log   *slog.Logger
+	Clock      clock.Clock
+	Log        *slog.Logger
 }
 
 // Checker checks the addresses that other clusters name.
@@ -53,12 +52,7 @@ type Checker struct {
 }
 
 // New returns a Checker. It does not know the cluster's own ranges before ReadRanges or Run.
-func New(o Options) *Checker {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	return &Checker{Options: o}
-}
+func New(o Options) *Checker { return &Checker{Options: o} }
 
 // Anywhere returns a Checker that allows all addresses, for those that this cluster's own admin names.
 func Anywhere() *Checker {

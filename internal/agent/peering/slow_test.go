@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -136,6 +137,7 @@ func TestASlowPeerHoldsUpNobody(t *testing.T) {
 	p := New(Options{
 		Client: m.GetClient(), Namespace: "bourse", Market: ledger, Peers: known, Lending: s, Borrowing: s, Trigger: trigger,
 		Messages: handshake.New(handshake.Options{
+			Clock:   clock.RealClock{},
 			Cluster: "milan", Key: milan.Key, Market: ledger, Relay: s, Log: slog.New(slog.DiscardHandler), Received: func(string, api.PeeringRole) {},
 		}),
 		Graces: Graces{Linger: time.Hour, Abandon: time.Hour},

@@ -48,8 +48,7 @@ type Options struct {
 		Show(ctx context.Context, namespace string, ours *market.Reservation) error
 	}
 	// Peer makes the Peering that a reservation needs. Nil, without Liqo: nothing does.
-	Peer func(ctx context.Context, ours *market.Reservation) error
-	// Clock is the machine's by default.
+	Peer  func(ctx context.Context, ours *market.Reservation) error
 	Clock clock.WithTicker
 	Log   *slog.Logger
 }
@@ -84,9 +83,6 @@ type Reservations struct {
 
 // New returns what follows nothing until Run. Its queue ends with ctx, also if Run is never called.
 func New(ctx context.Context, o Options) *Reservations {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)
 	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
 		workqueue.TypedRateLimitingQueueConfig[string]{Clock: o.Clock})

@@ -58,9 +58,8 @@ type Options struct {
 	Trust trust.Demand
 	// Contacted is called after each contact with a seller, with the error if it failed. May be nil.
 	Contacted func(seller string, err error)
-	// Clock is the machine's by default.
-	Clock clock.Clock
-	Log   *slog.Logger
+	Clock     clock.Clock
+	Log       *slog.Logger
 }
 
 // Sellers are the connectors that this cluster calls.
@@ -85,9 +84,6 @@ type seller struct {
 
 // New returns Sellers without a session. It works until Run ends.
 func New(o Options) *Sellers {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
 	ctx, stop := context.WithCancel(context.Background())
 	return &Sellers{Options: o, ctx: ctx, stop: stop, open: map[string]*seller{}, choices: map[string]*[]string{}}
 }

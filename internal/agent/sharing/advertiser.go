@@ -41,9 +41,8 @@ type Options struct {
 	// Outlets returns those to which the cluster advertises. One that does not answer holds up no other.
 	Outlets  func() []transport.Outlet
 	Schedule Schedule
-	// Clock is the machine's by default.
-	Clock clock.Clock
-	Log   *slog.Logger
+	Clock    clock.Clock
+	Log      *slog.Logger
 }
 
 // Schedule is when a cluster advertises without a change: at the multiples of the interval on the
@@ -67,9 +66,6 @@ type Advertiser struct {
 
 // New returns an Advertiser that has measured nothing yet: see Begin.
 func New(o Options) *Advertiser {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
 	return &Advertiser{options: o, object: advertisement{client: o.Client, key: o.Object}}
 }
 

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -100,6 +101,7 @@ func (l *lender) advertises(take func(api.Measurement) error) <-chan api.Measure
 		l.t.Fatal(err)
 	}
 	a := sharing.New(sharing.Options{
+		Clock:  clock.RealClock{},
 		Client: l.client, Object: client.ObjectKey{Namespace: api.Namespace,
 			Name: "cluster"}, Market: l.market, Inventory: i, Policy: policy, Log: log, Schedule: sharing.Schedule{Interval: 20 * time.Millisecond},
 		Card:    sharing.CardOptions{Cluster: l.milan.ID, Key: l.milan.Key, Rotations: l.milan.Rotations},
