@@ -156,7 +156,7 @@ func TestWhoseWordCountsBySender(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, table, found := strings.Cut(string(text),
-		"| "+strings.Join(append([]string{"what an agent hears"}, senders...), " | ")+" |\n")
+		"| "+strings.Join(append([]string{"an agent receives"}, senders...), " | ")+" |\n")
 	if !found {
 		t.Fatal("THREAT_MODEL.md has no such table")
 	}
