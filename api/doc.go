@@ -25,10 +25,10 @@ package api
 //
 //	1  2026-11-20  clusters, advertisements, evaluations, reservations, watch
 //	1  2026-11-21  handshakes, networks in them; the standing of others in a watch
-//	1  2026-11-21  rotations on cards: who does not know them refuses the card of a cluster whose key was rotated
-//	1  2026-11-21  offers, and sales in assignments: who does not know them refuses an assignment that is from a plan
-//	1  2026-11-21  API servers that are reached through a network: who does not know them cannot borrow there
-//	1  2026-11-21  clusters without a key, and terms that accept them: who does not know them takes the
+//	1  2026-11-21  rotations on cards: a program without them refuses the card of a cluster whose key was rotated
+//	1  2026-11-21  offers, and sales in assignments: a program without them refuses an assignment from a plan
+//	1  2026-11-21  API servers that are reached through a network: a program without them cannot borrow there
+//	1  2026-11-21  clusters without a key, and terms that accept them: a program without them takes the
 //	               broker's key on such a card for theirs
 //	2  2026-11-23  renewals are signed by the cluster key; ends and reclaims name the assignment that
 //	               they end, and one that names none is not believed; assignments say when they were

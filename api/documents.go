@@ -130,8 +130,8 @@ func (a Assignment) Differs(b Assignment) error {
 		{"relend", a.Relend == b.Relend}, {"relendKey", a.RelendKey == b.RelendKey},
 	} {
 		if !f.same {
-			return Invalid("document."+f.name, "the assignment says something else than what is held").
-				Fix("read the reservation again and sign that")
+			return Invalid("document."+f.name, "the assignment differs from the hold").
+				Fix("read the reservation again and sign what it says")
 		}
 	}
 	return nil

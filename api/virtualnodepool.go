@@ -37,7 +37,7 @@ const (
 )
 
 // VirtualNodePool is a set of virtual nodes that this cluster keeps as large as demand needs, from
-// providers that meet criteria. It is an open order: an admin writes it. Deleting it drains its
+// providers that meet criteria. An admin writes it. Deleting it drains its
 // virtual nodes and releases its reservations.
 //
 // +kubebuilder:object:root=true
@@ -58,7 +58,7 @@ type VirtualNodePool struct {
 	Status            VirtualNodePoolStatus `json:"status,omitempty"`
 }
 
-// VirtualNodePoolSpec is an admin's open order.
+// VirtualNodePoolSpec has the demand of a VirtualNodePool and its bounds.
 // +kubebuilder:validation:XValidation:rule="!has(self.demand) || self.demand != 'Fixed' || has(self.min)",message="demand: Fixed needs min"
 // +kubebuilder:validation:XValidation:rule="has(self.namespaces) || has(self.demand) && self.demand == 'Fixed'",message="name the namespaces whose pods may run there; only with demand: Fixed, as in a hub, there may be none"
 // +kubebuilder:validation:XValidation:rule="size(self.max) > 0 && size(self.max) <= 16",message="max names 1 to 16 resources"

@@ -71,7 +71,7 @@ func (c *Client) Approvals(ctx context.Context) ([]api.Envelope[api.Approval], e
 	return list[api.Approval](ctx, c, "/approvals", nil)
 }
 
-// Answer is a person's word on one.
+// Answer approves or refuses a request that waits for approval.
 func (c *Client) Answer(ctx context.Context, id string, word api.Answer) error {
 	return c.call(ctx, http.MethodPost, "/approvals/"+url.PathEscape(id), nil, word, nil)
 }
@@ -96,7 +96,7 @@ func (c *Client) Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], erro
 	return list[api.KnownPeer](ctx, c, "/peers", nil)
 }
 
-// Trust says which key a cluster has; an empty fingerprint takes the word back.
+// Trust confirms the key of a cluster; an empty fingerprint withdraws the confirmation.
 func (c *Client) Trust(ctx context.Context, cluster, fingerprint string) (api.Envelope[api.KnownPeer], error) {
 	return one[api.KnownPeer](ctx, c, http.MethodPut, "/peers/"+url.PathEscape(cluster),
 		nil, api.PeerSpec{Fingerprint: fingerprint})

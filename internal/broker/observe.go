@@ -131,7 +131,7 @@ func (m *metrics) refresh() {
 func (m *metrics) keepAuditing(ctx context.Context, o Options) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if n, err := m.audit(ctx); err == nil && n > 0 {
-			o.Log.Error("the market's sums differ from the same recomputed from all reservations: this is a bug",
+			o.Log.Error("the market's sums differ from the sums recomputed from all reservations: this is a bug",
 				"differences", n)
 		}
 	}, o.AuditEvery)
@@ -174,19 +174,19 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		}
 		send(gauge, "bourse_queue_waiting", "Requests that wait for capacity.", float64(s.waiting))
 		send(gauge, "bourse_queue_oldest_seconds",
-			"How long the one that waits longest has waited.", longest.Seconds())
+			"How long the oldest waiting request has waited.", longest.Seconds())
 		send(gauge, "bourse_rejected_remembered",
 			"Rejected requests that are remembered in memory.", float64(s.memory.Rejected))
 		send(gauge, "bourse_member_largest_bytes",
-			"About how much memory the reservations of the one member take that has most; "+
+			"About how much memory the reservations of the largest member take; "+
 				"--max-bytes bounds it.", float64(s.memory.Largest))
 		send(counter, "bourse_reservations_forgotten_early_total",
-			"Reservations that were over and forgotten before their time, because of their "+
-				"consumer more was over than is kept.", float64(s.memory.Early))
+			"Ended reservations that were forgotten before their time, because their "+
+				"consumer had more of them than the broker keeps.", float64(s.memory.Early))
 	}
 	if wrong := m.audited.Load(); wrong != nil {
 		send(gauge, "bourse_market_imbalance",
-			"Pools whose reserved amount differs from the same recomputed from all reservations, "+
+			"Pools whose reserved amount differs from the sum over all reservations, "+
 				"at the last audit. Must be 0.", float64(*wrong))
 	}
 	send(counter, "bourse_market_audits_total",
@@ -196,11 +196,11 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	send(gauge, "bourse_clusters_overcommitted",
 		"Clusters with more reserved than they have.", float64(over))
 	send(gauge, "bourse_market_busy_seconds",
-		"For how long the market has been at its present step. It answers nobody until that is done.",
+		"For how long the market has been at its present step. It answers no call until the step is done.",
 		m.market.Busy().Seconds())
 	stats := m.market.Stats()
 	send(counter, "bourse_journal_refused_total",
-		"Batches that the journal refused, so that their orders were tried one by one.",
+		"Batches that the journal refused, so that their commands were tried one by one.",
 		float64(stats.Refused))
 	send(counter, "bourse_journal_commits_total", "Commits to the journal.", float64(stats.Batches))
 	send(counter, "bourse_journal_events_total", "Events in them.", float64(stats.Events))

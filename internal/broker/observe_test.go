@@ -34,7 +34,7 @@ func TestMetrics(t *testing.T) {
 	if err != nil || len(problems) > 0 {
 		t.Errorf("lint: %v %v", problems, err)
 	}
-	want := "# HELP bourse_market_imbalance Pools whose reserved amount differs from the same recomputed from all reservations, at the last audit. Must be 0.\n# TYPE bourse_market_imbalance gauge\nbourse_market_imbalance 0\n"
+	want := "# HELP bourse_market_imbalance Pools whose reserved amount differs from the sum over all reservations, at the last audit. Must be 0.\n# TYPE bourse_market_imbalance gauge\nbourse_market_imbalance 0\n"
 	if err := testutil.CollectAndCompare(counted, strings.NewReader(want), "bourse_market_imbalance"); err != nil {
 		t.Error(err)
 	}

@@ -54,7 +54,7 @@ func (sh *shell) showBrokers(all []knownBroker) error {
 		{"NAME", false, func(b knownBroker) string { return b.ID }},
 		{"STATE", false, func(b knownBroker) string { return connected(b).Reason }},
 		{"SINCE", false, func(b knownBroker) string { return since(connected(b).LastTransitionTime, "") }},
-		{"HEARD", false, func(b knownBroker) string { return since(b.Payload.LastHeard, "never") }},
+		{"LAST CONTACT", false, func(b knownBroker) string { return since(b.Payload.LastHeard, "never") }},
 		{"RESERVATIONS", false, func(b knownBroker) string { return strconv.Itoa(b.Payload.Reservations) }},
 		{"URL", false, func(b knownBroker) string { return b.Payload.Status.URL }},
 	})

@@ -184,7 +184,7 @@ func (sh *shell) statusCommand() *cobra.Command {
 			alone := s.Broker == ""
 			var lost error
 			if !s.Connected && !alone {
-				fix := "it tries again now: ask again; see: bourse doctor"
+				fix := "the agent tries again now: repeat the command, or see: bourse doctor"
 				if strings.Contains(s.Problem, "bourse brokers enable") {
 					fix = "enable it: bourse brokers enable " + api.MainBroker
 				}

@@ -126,7 +126,7 @@ func (sh *shell) counterCommand() *cobra.Command {
 	var t api.ProposalTerms
 	cmd := sh.answerCommand(&cobra.Command{
 		Use: "counter PROPOSAL", Short: "Answer a buyer's proposal with other terms, in an offer that only that buyer sees",
-		Long:    "As bourse accept, with the terms that you name. What you do not name is as proposed.",
+		Long:    "As bourse accept, with the terms that you name. Terms that you do not name stay as proposed.",
 		Example: "  bourse counter p-3f9a11c02b7d4e55 --price 0.09EUR/hour",
 	}, func(id string) (api.ProposalAnswer, error) {
 		if t == (api.ProposalTerms{}) {

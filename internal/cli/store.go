@@ -147,7 +147,7 @@ func (sh *shell) restoreCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(sh.out, "restored: %d reservations of %d members, as of %s; the journal goes on at %v\n",
+			fmt.Fprintf(sh.out, "restored: %d reservations of %d members, as of %s; the journal continues at %v\n",
 				reservationsIn(state), len(resumed.Members), resumed.Since.UTC().Format(sinceForm), resumed.Head)
 			fmt.Fprintf(sh.progress, "To start the broker: bourse broker --dir %s, and its other flags\n", place.dir)
 			return sh.showResumed(resumed)
@@ -283,7 +283,7 @@ func (sh *shell) journalCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(sh.out, "the journal goes on at", resumed.Head)
+			fmt.Fprintln(sh.out, "the journal continues at", resumed.Head)
 			return sh.showResumed(resumed)
 		},
 	}

@@ -48,7 +48,7 @@ func (sh *shell) showVNPs(all []virtualNodePool) error {
 			{"COST", false, func(p virtualNodePool) string { return p.Payload.Status.Cost }},
 			{"WHY", false, func(p virtualNodePool) string {
 				if len(p.Payload.Status.Conditions) == 0 {
-					return "no agent of a cluster with Liqo has looked at it yet"
+					return "no agent of a cluster with Liqo has processed it yet"
 				}
 				return p.Payload.Status.Why
 			}},
@@ -65,7 +65,7 @@ func findVNP(ctx context.Context, c *client.Client, name string) (virtualNodePoo
 
 func (sh *shell) vnpWhyCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "why NAME", Short: "Say why a VirtualNodePool has its size, and which pods do not count",
+		Use: "why NAME", Short: "Explain why a VirtualNodePool has its size, and which pods do not count",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: sh.complete(sh.person, vnpNames), Example: "  bourse vnp why burst",
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {

@@ -20,7 +20,7 @@ func (sh *shell) vnpPlanCommand() *cobra.Command {
 	file := ""
 	cmd := &cobra.Command{
 		Use:   "plan -f FILE",
-		Short: "Say what a VirtualNodePool would reserve now, at which providers and for how much", Args: cobra.NoArgs,
+		Short: "Show what a VirtualNodePool would reserve now, at which providers and for how much", Args: cobra.NoArgs,
 		Long: "Plan reads a VirtualNodePool from a file and writes nothing: no object, no reservation. It counts the\n" +
 			"pods that wait in its namespaces, asks the broker what fits where, and shows the pool as it would then\n" +
 			"be. Providers are Planned, or Larger if they serve the pool already. If no VirtualNodePool has that\n" +

@@ -87,8 +87,8 @@ var (
 
 	// VirtualNodePools.
 	PoolInvalid = Kind{"VirtualNodePoolInvalid", bad,
-		"The spec of a VirtualNodePool cannot be.",
-		"The pool reserves nothing more. What it reserved stays to its end.",
+		"The spec of a VirtualNodePool is not valid.",
+		"The pool reserves nothing more. Its reservations stay to their end.",
 		"Mend the field that the message names."}
 	DemandLimited = Kind{"DemandLimited", warn,
 		"A VirtualNodePool does not serve all of its demand. The reason is `Max`, `MaxPrice`, `AtMost`, " +
@@ -183,7 +183,7 @@ var (
 		"Nothing to do."}
 	PlainConsumerRefused = Kind{"PlainConsumerRefused", warn,
 		"A cluster of `plainConsumers` has something here that the admission policies would refuse.",
-		"It is granted nothing by Bourse and is not guarded until then. Its max counts as allocated.",
+		"Bourse grants it nothing and does not guard it until that is gone. Its `max` counts as allocated.",
 		"Ask its admin to end what the message names: slices are of class `bourse`, with a name in `plainConsumers`; " +
 			"namespaces are named NAMESPACE-CLUSTER."}
 	LegacyAccounting = Kind{"LegacyAccounting", info,

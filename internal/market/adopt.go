@@ -33,7 +33,7 @@ func (c Adopt) decide(s *State, now Time) (Outcome, error) {
 	}
 	if old := s.reservations[a.Reservation]; old != nil {
 		if old.Consumer != a.Consumer || old.Provider != a.Provider {
-			return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is of others", a.Reservation)
+			return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s belongs to other clusters", a.Reservation)
 		}
 		return unchanged(old)
 	}

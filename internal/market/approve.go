@@ -43,7 +43,7 @@ func checkApproval(field string, within *metav1.Duration) error {
 	if within == nil || within.Duration >= MinApproval && within.Duration <= MaxApproval {
 		return nil
 	}
-	return api.Invalid(field, "%s", within.Duration).Fix("give %s to %s, or nothing where nobody need approve",
+	return api.Invalid(field, "%s", within.Duration).Fix("give %s to %s, or leave it out if no approval is needed",
 		MinApproval, MaxApproval)
 }
 

@@ -51,8 +51,8 @@ func (s *State) checkBytes(consumer string, all Caps, more int64) error {
 		return nil
 	}
 	return api.Errorf(api.CodeCapReached,
-		"what cluster %s has pending, held and reserved, or released without its provider's answer, "+
-			"takes %d KiB, %d KiB more are asked for, and it may have %d KiB",
+		"the requests of cluster %s that are pending, held, reserved, or released without the provider's answer, "+
+			"take %d KiB; %d KiB more are asked for, and the cluster may have %d KiB",
 		consumer, has>>10, (more+1023)>>10, all.Bytes>>10).
 		Fix("release something, make smaller requests, or ask the operator for a larger --max-bytes, or to remove " +
 			"providers that are gone")

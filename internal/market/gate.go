@@ -45,13 +45,13 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 	case old != nil && old.Assignment == c.Document && old.State.Counts():
 		return unchanged(old)
 	case c.Adopt && (old == nil || old.State.Over()) && s.Spent("", a.Consumer, c.BindsUntil, now):
-		return Outcome{}, api.Errorf(api.CodeConflict, "what was accepted here of reservation %s so long ago is over",
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s was accepted here so long ago that it is over",
 			a.Reservation)
 	case old != nil && !samePlan(old.Sale, a.Sale):
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is from another plan", old.ID).
 			Fix("make another reservation from that plan")
 	case old != nil && (old.Relend != a.Relend || old.RelendKey != a.RelendKey) && old.State.Counts():
-		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s says otherwise whether it is lent on", old.ID).
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s and its assignment differ about lending on (relend)", old.ID).
 			Fix("make another reservation")
 	case old != nil && (old.Bound() || c.Adopt && old.State == api.Held) &&
 		old.Consumer == a.Consumer && old.Pool == a.Pool && a.Generation > old.Generation:

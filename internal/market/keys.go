@@ -32,7 +32,7 @@ func (c PutCard) decide(s *State, now Time) (Outcome, error) {
 	case c.Card.Legacy != m.Legacy:
 		return Outcome{}, api.Invalid("legacy", "the key of cluster %s is %sthe broker's", c.Card.Cluster,
 			map[bool]string{false: "not "}[m.Legacy]).
-			Fix("only a broker calls a card legacy: that of an agent that cannot sign")
+			Fix("only a broker sets legacy, on the card of an agent that cannot sign")
 	case m.Signed == c.Signed:
 		return Outcome{Member: m}, nil
 	case m.Card != nil && m.Card.Key == c.Card.Key &&

@@ -46,7 +46,7 @@ func (p *Plan) checkPrice(most *api.Price, units int64, from time.Time, d time.D
 	}
 	if limit.Foreign(p.Price) {
 		return api.Errorf(api.CodeConflict, "plan %s costs %s, and currencies are not compared", p.Name, p.Price.Text()).
-			At("maxPrice").Fix("say the most that is paid in %s", p.Price.Currency)
+			At("maxPrice").Fix("give a maximum price in %s", p.Price.Currency)
 	}
 	if !limit.Allows(p.Price, units) {
 		return api.Errorf(api.CodeConflict, "%d of plan %s at %s cost more than %s",

@@ -98,7 +98,7 @@ func (c Serve) decide(s *State, now Time) (Outcome, error) {
 // endWaiting rejects a request after its whole time, with the explanation of its last try.
 func (s *State) endWaiting(r *Reservation, now Time) Outcome {
 	if s.Self != "" {
-		return over(r, api.Expired, api.ReasonNotAccepted, "nothing more was heard of it", now)
+		return over(r, api.Expired, api.ReasonNotAccepted, "no further message about it arrived", now)
 	}
 	out := over(r, api.Rejected, api.ReasonNoCandidate, "no cluster could serve it while it waited", now)
 	out.Events[0].Reservation.Why = s.tries[r.ID]

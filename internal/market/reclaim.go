@@ -42,7 +42,7 @@ func checkNotice(field string, notice *metav1.Duration) error {
 	if notice == nil || notice.Duration >= MinNotice && notice.Duration <= MaxNotice {
 		return nil
 	}
-	return api.Invalid(field, "%s", notice.Duration).Fix("give %s to %s, or nothing where contracts last to their end",
+	return api.Invalid(field, "%s", notice.Duration).Fix("give %s to %s, or leave it out if contracts last to their end",
 		MinNotice, MaxNotice)
 }
 

@@ -53,7 +53,7 @@ func (s *State) unfreed(r *Reservation, now Time) Outcome {
 	return over(r, api.Released, r.Reason, notFreed, now)
 }
 
-const notFreed = "its provider has not said in time that nothing of it is left"
+const notFreed = "its provider did not report in time that its capacity is free"
 
 // holdEnded decides about a hold whose time is over.
 func (s *State) holdEnded(r *Reservation, now Time) Outcome {
@@ -61,7 +61,7 @@ func (s *State) holdEnded(r *Reservation, now Time) Outcome {
 	case s.Self == "" && r.Assignment == "":
 		return s.unsigned(r, now)
 	case s.Self != r.Provider && s.Self != "":
-		return over(r, api.Expired, api.ReasonNotAccepted, "nothing more was heard of it", now)
+		return over(r, api.Expired, api.ReasonNotAccepted, "no further message about it arrived", now)
 	case r.AwaitsApproval() && s.Self == "":
 		return s.moveOn(r, api.Tried{Provider: r.Provider, Reason: api.ReasonNotApproved, Message: notApproved}, now)
 	case r.AwaitsApproval():

@@ -57,7 +57,7 @@ const (
 )
 
 var reasonNames = [reasons]string{
-	isSelf:         "Self",           // it is the asker
+	isSelf:         "Self",           // it is the consumer itself
 	notActive:      "NotActive",      // it is not an admitted member (hidden)
 	notVisible:     "NotVisible",     // its terms do not show it to the asker (hidden)
 	notTarget:      "NotTarget",      // another one was named as the target
@@ -123,13 +123,13 @@ type filter struct {
 // cheap checks. Capacity comes last, because a cluster that lacks nothing else is the most useful
 // near miss. After `visible`, a cluster has advertised and has terms.
 var filters = []filter{
-	{name: "self", check: notSelf, explain: say("is the asker"), chosen: true},
+	{name: "self", check: notSelf, explain: say("is the consumer itself"), chosen: true},
 	{name: "active", check: active, alwaysPasses: clusterOnly(active), hides: true},
 	{name: "visible", check: visible, alwaysPasses: visibleToAll, hides: true},
 	{name: "target", check: target, moot: noTarget, explain: say("is not the target"), chosen: true},
 	{name: "exclude", check: notExcluded, moot: noExclude, explain: say("is excluded by the request"), chosen: true},
 	{name: "enabled", check: enabled, moot: allEnabled,
-		explain: say("is not among the providers that the asker enabled"), chosen: true},
+		explain: say("is not among the providers that the consumer enabled"), chosen: true},
 	{name: "relend", check: relends, moot: noRelendAsked,
 		explain: say("does not let consumers lend on: its SharingPolicy has no relend: true")},
 	{name: "aggregator", check: notHub, alwaysPasses: noHub, explain: explainHub, chosen: true},
@@ -139,7 +139,7 @@ var filters = []filter{
 	{name: "trusted", check: trusted, alwaysPasses: clusterOnly(trusted),
 		explain: say("has no cluster key that can be trusted")},
 	{name: "legacy", check: accepted, alwaysPasses: ownKey,
-		explain: say("has no key, the broker signs in its name: to accept that, say trust: legacy in the SharingPolicy")},
+		explain: say("has no key, the broker signs in its name: to accept that, set trust: legacy in the SharingPolicy")},
 	{name: "legacy", check: accepts, moot: ownsKey,
 		explain: say("does not accept what the broker signs in the name of a cluster without a key (trust: legacy)")},
 	{name: "liqo", check: sameLiqo, moot: noLiqo, explain: explainLiqo},

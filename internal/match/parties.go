@@ -73,7 +73,7 @@ func explainFresh(q *question, c *candidate, r reason) string {
 		return "has not advertised since the broker started"
 	}
 	silent := (market.Lease + q.now.Go().Sub(c.FreshUntil.Go())).Round(time.Second)
-	return fmt.Sprintf("was last heard of %s ago", silent)
+	return fmt.Sprintf("has been silent for %s", silent)
 }
 
 func trusted(_ *question, c *candidate) reason {
@@ -101,7 +101,7 @@ func explainHub(q *question, _ *candidate, _ reason) string {
 	if q.Request.Relend {
 		return "is a hub, and what a hub lends is not lent on again"
 	}
-	return "is a hub: to consider it, say aggregated: true or name it as the target"
+	return "is a hub: to consider it, set aggregated: true or name it as the target"
 }
 
 func noVolumes(q *question) bool { return len(q.Request.StickTo) == 0 }
@@ -149,7 +149,7 @@ func connects(q *question, c *candidate) reason {
 
 func explainNetwork(q *question, _ *candidate, r reason) string {
 	if r == noGateway {
-		return "neither its network gateway nor the asker's can be reached by the other"
+		return "neither its network gateway nor the consumer's can be reached by the other"
 	}
 	return "has no network " + string(q.Request.Network) + " with consumers"
 }
@@ -178,8 +178,8 @@ func sameLiqo(q *question, c *candidate) reason {
 
 func explainLiqo(q *question, c *candidate, _ reason) string {
 	if c.liqo == 0 {
-		return "has no Liqo that is known"
+		return "has no known Liqo version"
 	}
-	return fmt.Sprintf("runs Liqo %.40q, the asker %.40q: other minor versions do not peer", c.card.Properties.Liqo,
+	return fmt.Sprintf("runs Liqo %.40q, the consumer %.40q: other minor versions do not peer", c.card.Properties.Liqo,
 		q.card.Properties.Liqo)
 }

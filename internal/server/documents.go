@@ -28,7 +28,7 @@ func (s *Server) confirm(ctx context.Context, in *signedCall) (*tagged[api.Reser
 		if provider == nil || provider.Member == nil || a.Generation != r.Generation && !r.Bound() {
 			return nil, api.Errorf(api.CodeConflict, "reservation %s is %s at generation %d, the assignment is of %d",
 				r.ID, r.State, r.Generation, a.Generation).
-				At("document.generation").Fix("read the reservation again and sign that")
+				At("document.generation").Fix("read the reservation again and sign what it says")
 		}
 		held := market.AssignmentOf(r, fingerprint(l), fingerprint(provider))
 		if r.Bound() { // the consumer itself requests the new size

@@ -125,7 +125,7 @@ func (l *local) routes(a huma.API) {
 	})
 	paged(a, l.cluster, "list-approvals", "/approvals", "List the requests that wait for an admin's approval",
 		ClusterAPI.Approvals)
-	huma.Register(a, operation("answer", http.MethodPost, "/approvals/{id}", "A person's yes or no", noContent),
+	huma.Register(a, operation("answer", http.MethodPost, "/approvals/{id}", "Approve or refuse a waiting request", noContent),
 		func(ctx context.Context, in *struct {
 			ReservationPath
 			Body api.Answer
@@ -213,7 +213,7 @@ func (l *local) routes(a huma.API) {
 	paged(a, l.cluster, "list-virtual-node-pools", "/virtual-node-pools", "List the VirtualNodePools of this cluster",
 		ClusterAPI.VirtualNodePools)
 	huma.Register(a, operation("plan-virtual-node-pool", http.MethodPost, "/virtual-node-pools/{name}/plan",
-		"Say what a VirtualNodePool would reserve now, and write nothing"), func(ctx context.Context, in *struct {
+		"Show what a VirtualNodePool would reserve now, and write nothing"), func(ctx context.Context, in *struct {
 		PoolPath
 		Body api.VirtualNodePoolSpec
 	}) (*body[api.VirtualNodePoolStatus], error) {

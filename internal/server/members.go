@@ -33,7 +33,7 @@ func (s *Server) memberRoutes() {
 	forOperators(s, operation("set-member", http.MethodPost, "/members/{cluster}/{step}",
 		"Approve, suspend, resume, revoke or remove a member, or end its certificates (operators)"), s.setMember)
 	forOperators(s, operation("set-caps", http.MethodPut, "/members/{cluster}/caps",
-		"Say how much one member may have (operators)"), s.setCaps)
+		"Set how much one member may have (operators)"), s.setCaps)
 	forOperators(s, operation("create-certificate", http.MethodPost, "/members/{cluster}/certificate",
 		"Make the certificate of a cluster whose agent is of the prototypes (operators)", created), s.createCertificate)
 	forOperators(s, operation("create-operator", http.MethodPost, "/operators",

@@ -50,9 +50,9 @@ func (s *Server) reservationRoutes() {
 	huma.Register(s.api, operation("accept-reservation", http.MethodPost,
 		"/reservations/{id}/accept", "Send the provider's signed acceptance"), s.accept)
 	huma.Register(s.api, operation("refuse-reservation", http.MethodPost,
-		"/reservations/{id}/refuse", "The provider's no, or the consumer's before it signs", s.allowLargeBody), s.refuse)
+		"/reservations/{id}/refuse", "Refuse a hold: as the provider, or as the consumer before it signs", s.allowLargeBody), s.refuse)
 	huma.Register(s.api, operation("adopt-reservation", http.MethodPost, "/reservations/{id}/adopt",
-		"What both parties signed of a reservation that this broker does not know", s.allowLargeBody), s.adopt)
+		"Send what both parties signed of a reservation that this broker does not know", s.allowLargeBody), s.adopt)
 	huma.Register(s.api, operation("release-reservation", http.MethodPost, "/reservations/{id}/release",
 		"Send a party's signed end, or the seller's signed notice that it takes a contract back"), s.release)
 	huma.Register(s.api, operation("report-progress", http.MethodPost,

@@ -45,8 +45,8 @@ func CheckTerms(t *api.ProposalTerms) error {
 		return api.Invalid("units", "%d is no number of units", t.Units).Fix("name 1 to %d", maxUnits)
 	}
 	if d := t.Duration; d != nil && (d.Duration < time.Minute || d.Duration > match.LongestDuration) {
-		return api.Invalid("duration", "nothing is sold for %s", d.Duration).
-			Fix("name one from a minute to %s", match.LongestDuration)
+		return api.Invalid("duration", "a contract cannot last %s", d.Duration).
+			Fix("give a duration from 1m to %s", match.LongestDuration)
 	}
 	return showable("message", t.Message, maxMessage)
 }

@@ -28,7 +28,7 @@ func (r *round) replace() {
 			continue
 		}
 		if slices.ContainsFunc(r.on[one.Node], func(p pod) bool { return isIn(rest, p) }) || r.customersWait(&one) {
-			r.limit(WaitsForReservations, "what runs at %s waits for room elsewhere", one.Name)
+			r.limit(WaitsForReservations, "the pods at %s wait for room elsewhere", one.Name)
 			continue
 		}
 		if r.isLate(one.Name) && r.helps(&one, rest) && r.hasLeft(append(late, one)) { // no other was faster
@@ -100,7 +100,7 @@ func (r *round) clear(dead *Provider) {
 		}
 	}
 	if len(keep) > 0 {
-		r.limit(PodsKeep, "%s is dead, and only a person knows whether these pods ended: %s. Once they did: "+
+		r.limit(PodsKeep, "%s is dead, and only you can find out whether these pods ended: %s. Once they did: "+
 			"kubectl delete pod --force -n NAMESPACE NAME", dead.Name, strings.Join(keep[:min(len(keep), 10)], ", "))
 	}
 	if len(keep) == 0 || len(step.Pods) > 0 {

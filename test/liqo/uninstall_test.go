@@ -30,7 +30,7 @@ func TestUninstall(t *testing.T) {
 		DryRun: true, Tell: func(s string) { steps = append(steps, s) }}
 	remove := func() error { return install.Uninstall(t.Context(), w.rome.Cluster.Config(), removal) }
 	if err := remove(); err != nil || !strings.HasPrefix(steps[0],
-		"not yet: Conflict: there are peerings still: paris.provider") {
+		"not yet: Conflict: peerings remain: paris.provider") {
 		t.Fatalf("a dry run with a peering: %v, %q", err, steps)
 	}
 	steps, removal.DryRun = nil, false

@@ -70,7 +70,7 @@ func split(provider string, most int32, mapped, wanted []string) (heldBack []str
 	}
 	heldBack = fresh[room:]
 	return heldBack, api.Errorf(api.CodeNamespacesFull,
-		"%s maps at most %d namespaces of a consumer, and %d are mapped already: %s cannot be",
+		"%s maps at most %d namespaces of a consumer, and %d are mapped already: %s cannot be mapped",
 		provider, most, len(mapped), firstFew(heldBack)).At("offload.namespaces").
 		Fix("offload fewer namespaces, or ask the admin of %s to raise namespaces.max of the SharingPolicy", provider)
 }

@@ -71,10 +71,10 @@ func (b *Borrowing) through(ctx context.Context, provider string, asking []loan,
 	case s.Say == nil && s.Configured:
 		s.Ready, s.Reason = false, string(api.CodeNoNetwork)
 		s.Message = "the network with " + provider + " was made by hand, " +
-			"and only one that the two agents made leads to its API server: peer by hand, too"
+			"but only a network of the two agents leads to its API server: peer by hand, too"
 	case s.Ready && (theirs == nil || theirs.Proxy == nil):
 		s.Ready, s.Reason, s.Message = false, "Proxy",
-			provider+" has not said yet where in the network its API server is reached"
+			provider+" has not sent the address of its API server in the network yet"
 	}
 	if s.Ready {
 		if err := b.options.Network.Carry(ctx, provider, api.RoleProvider); err != nil {

@@ -91,7 +91,7 @@ func (b *Borrowing) checkCaptures(ctx context.Context, provider string, loans, a
 		return "", err
 	}
 	return fmt.Sprintf("WouldOffloadOthers: the NamespaceOffloadings of %s would select the new virtual node: "+
-		"narrow their clusterSelector, or say offload.others: true", strings.Join(others, ", ")), nil
+		"narrow their clusterSelector, or set offload.others: true", strings.Join(others, ", ")), nil
 }
 
 // activate reports that a reservation's virtual node is Ready. A broker that does not answer learns it at the

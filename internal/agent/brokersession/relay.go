@@ -97,7 +97,7 @@ func (r Relay) Cluster(ctx context.Context, id string) (found api.Envelope[api.C
 	}
 	if customer {
 		return found, cmp.Or(err, error(api.Errorf(api.CodeNotFound, "no broker shows cluster %s", id).
-			Fix("it is shown at the broker where it reserved, once that is open: bourse brokers")))
+			Fix("connect to the broker where it reserved: bourse brokers")))
 	}
 	return r.first().Cluster(ctx, id)
 }

@@ -65,8 +65,8 @@ type Options struct {
 // Check reports which of the two addresses is missing or wrong. Errors: Invalid with the flag.
 func Check(listen, address string) error {
 	if (listen == "") != (address == "") {
-		return api.Invalid("--connector-listen", "it and --connector-url go together").
-			Fix("say both: where the agent listens, and the URL at which others reach that")
+		return api.Invalid("--connector-listen", "it and --connector-url need each other").
+			Fix("give both: where the agent listens, and the URL at which others reach it")
 	}
 	if address == "" {
 		return nil

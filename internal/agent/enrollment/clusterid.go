@@ -48,7 +48,7 @@ func FindCluster(
 			return "", err
 		}
 		if !logged {
-			log.Warn("waiting for Liqo's cluster ID; if this cluster has no Liqo, say --cluster-id or --without-liqo",
+			log.Warn("waiting for Liqo's cluster ID; if this cluster has no Liqo, give --cluster-id or --without-liqo",
 				"namespace", liqoNamespace, "configmap", liqoClusterID)
 		}
 		select {

@@ -20,7 +20,7 @@ import (
 func (m *Membership) useProvided(ctx context.Context, id *store.Identity) (err error) {
 	if m.BrokerURL == "" {
 		return api.Invalid("--broker-url", "is empty").
-			Fix("with --broker-cert-path, say where the broker is: --broker-url https://HOST:PORT")
+			Fix("with --broker-cert-path, also give the URL of the broker: --broker-url https://HOST:PORT")
 	}
 	if m.tls, err = tlsid.OpenClient(m.CertDir, m.Clock.Now, m.Log); err != nil {
 		return api.Invalid("--broker-cert-path", "%s", err).

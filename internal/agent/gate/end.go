@@ -15,7 +15,7 @@ import (
 // ErrNotYet says that a reservation that ends is still in use here. Call Sync again soon.
 var ErrNotYet = errors.New("it is not gone yet")
 
-// minRemembered is less than how long a Ledger remembers a reservation that is over.
+// minRemembered is a lower bound: a Ledger remembers a reservation that is over for longer.
 const minRemembered = 30 * time.Minute
 
 // free gives the capacity back once nothing uses it any more. Errors: ErrNotYet before that.
@@ -80,8 +80,8 @@ func (g *Gate) verifyEnd(
 	return reason, signed
 }
 
-// announceEnd tells the consumer, through the broker, of an end that began here, so that it can
-// move its pods. The reservation ends even if the broker does not answer.
+// announceEnd sends the consumer, through the broker, an end that began here, so that it can move
+// its pods. The reservation ends even if the broker does not answer.
 func (g *Gate) announceEnd(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) {
 	if theirs == nil {
 		return

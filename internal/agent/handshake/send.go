@@ -81,7 +81,7 @@ func (m *Messenger) sign(ctx context.Context, peer string, role api.PeeringRole,
 	})
 }
 
-// digestOf tells messages apart by what they say. Two Tenants of a session are equal, although each is
+// digestOf identifies a message by its content. Two Tenants of a session are equal, although each is
 // signed again.
 func digestOf(p peering.Progress) (string, error) {
 	kind := ""

@@ -116,7 +116,7 @@ func ExplainMissing(cluster *rest.Config, err error) error {
 
 const kinds = "SharingPolicies: Bourse's kinds are not there"
 
-// Apply applies all objects with the rights of an admin, and tells of each. It can be repeated.
+// Apply applies all objects with the rights of an admin, and reports each. It can be repeated.
 // Errors: Unavailable where the cluster lacks the kinds or the rights; then nothing is changed.
 func (i Installation) Apply(ctx context.Context, cluster *rest.Config, tell func(string)) error {
 	c, err := client.New(cluster, client.Options{Scheme: scheme.New()})

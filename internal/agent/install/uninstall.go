@@ -152,9 +152,9 @@ func (u *removal) checkPeerings(ctx context.Context) error {
 	if u.KeepPeerings {
 		return nil
 	}
-	open := api.Errorf(api.CodeConflict, "there are peerings still: %s", strings.Join(append(others, lingering...), ", "))
+	open := api.Errorf(api.CodeConflict, "peerings remain: %s", strings.Join(append(others, lingering...), ", "))
 	if len(others) > 0 {
-		return open.Fix("end what they are for (bourse release, bourse evict), or keep them: --keep-peerings")
+		return open.Fix("end their reservations (bourse release, bourse evict), or keep them: --keep-peerings")
 	}
 	return open.Fix("nothing uses them: the agent closes them by itself, --peering-linger after that (10m by default); " +
 		"wait for it: --wait; or keep them: --keep-peerings")

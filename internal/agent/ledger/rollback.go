@@ -42,8 +42,8 @@ func (d *rollbackDetector) Append(ctx context.Context, after journal.Head, event
 }
 
 // watch reads the Ledger at each tick, and returns an error when it is older than the newest known
-// revision. It is needed because an agent whose cluster was restored gets no news of it, and so
-// writes nothing.
+// revision. Without it, an agent whose cluster was restored would not notice, because it has nothing
+// to write.
 func (d *rollbackDetector) watch(ctx context.Context, r client.Reader,
 	key client.ObjectKey, ticker clock.Ticker) error {
 	defer ticker.Stop()

@@ -72,8 +72,8 @@ func (l *Lending) controlGuards(m ctrl.Manager) error {
 		})
 }
 
-// controlGrants looks at a slice when it changes or its Tenant does, and at all slices of a consumer when its
-// reservations or the admin's word on it change.
+// controlGrants looks at a slice when it or its Tenant changes. It looks at all slices of a consumer when its
+// reservations change, or the admin suspends or resumes it.
 func (l *Lending) controlGrants(m ctrl.Manager) error {
 	c := l.options.Client
 	of := func(consumer func(client.Object) string) handler.EventHandler {

@@ -35,7 +35,7 @@ func (l *Lending) Effect(state api.MemberState) string {
 	case api.RevokeCordon:
 		return "Liqo's Tenant is cordoned, as the SharingPolicy says (onRevoke): running pods stay, and no new pods come"
 	case api.RevokeDrain:
-		return "as the SharingPolicy says (onRevoke) Liqo's Tenant is drained: what it has here ends"
+		return "as the SharingPolicy says (onRevoke) Liqo's Tenant is drained: its pods and namespaces here end"
 	}
 	return ""
 }

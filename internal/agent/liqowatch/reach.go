@@ -118,7 +118,7 @@ func checkNetwork(own network.Gateway, r api.Request, provider *api.Card) error 
 		return nil
 	case theirs.Network != api.NetworkWireGuard:
 		return api.Errorf(api.CodeNoNetwork, "cluster %s has no network with consumers", provider.Cluster).
-			Fix("ask its admin to allow it (SharingPolicy network), or ask without")
+			Fix("ask its admin to allow it (SharingPolicy network), or leave out --network")
 	case !theirs.Gateway && !own.Serves():
 		return api.Errorf(api.CodeNoNetwork, "neither the gateway of %s nor that of this cluster can be reached by the other",
 			provider.Cluster).

@@ -86,7 +86,7 @@ func New(ctx context.Context, o Options) (*Watch, error) {
 	}
 	found := w.Installation()
 	if o.Gateway.Joins() && !found.Networking {
-		o.Log.Warn("--network-gateway says that this cluster takes part in networks, and its Liqo has none",
+		o.Log.Warn("--network-gateway is set, but the Liqo of this cluster has no networking",
 			"remedy", "install Liqo with networking.enabled")
 	}
 	if found.Off != "" {
@@ -97,7 +97,7 @@ func New(ctx context.Context, o Options) (*Watch, error) {
 	if found.Version != "" && liqo.Minor(found.Version) != liqo.Tested && !o.AllowUntested {
 		o.Log.Error("Bourse was not tested with this Liqo: reservations end at Reserved", "found", found.Version,
 			"tested", liqo.Tested,
-			"remedy", "install Liqo v"+liqo.Tested+", or say --allow-untested-liqo; then restart the agent")
+			"remedy", "install Liqo v"+liqo.Tested+", or give --allow-untested-liqo; then restart the agent")
 		return nil, nil
 	}
 	return w, nil

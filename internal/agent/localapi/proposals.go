@@ -29,8 +29,8 @@ func (c *Cluster) Propose(ctx context.Context, p api.ProposalCreate) (proposal, 
 		within = p.Within.Duration
 	}
 	if within < time.Minute || within > answerStands {
-		return proposal{}, api.Invalid("within", "a proposal cannot stand for %s", within).
-			Fix("name a minute to %s", answerStands)
+		return proposal{}, api.Invalid("within", "a proposal cannot be open for %s", within).
+			Fix("give a duration from 1m to %s", answerStands)
 	}
 	now := c.o.Ledger.Now().Go().UTC().Truncate(time.Second)
 	signed := api.Proposal{

@@ -139,7 +139,7 @@ func (c *Cluster) ChangeReservation(ctx context.Context, id string,
 		}
 		return none, refusal.Fix("release it, and make a new reservation: bourse release %s", id)
 	case change.For != nil && change.For.Duration <= 0:
-		return none, api.Invalid("for", "%s is not a time to come", change.For.Duration).
+		return none, api.Invalid("for", "%s is not in the future", change.For.Duration).
 			Fix("release it instead: bourse release %s", id)
 	}
 	if len(ours.Group) > 0 {
@@ -178,7 +178,7 @@ func checkOwn(object *api.ResourceRequest, id string) error {
 		return nil
 	}
 	return api.Errorf(api.CodeConflict,
-		"reservation %s is of VirtualNodePool %s, which decides its size and end", id, pool).
+		"reservation %s belongs to VirtualNodePool %s, which decides its size and end", id, pool).
 		Fix("edit the pool: kubectl edit vnp %[1]s, or end all of it: kubectl delete vnp %[1]s", pool)
 }
 
@@ -196,10 +196,10 @@ func (c *Cluster) resize(object *api.ResourceRequest, change api.ReservationChan
 	}
 	switch {
 	case bought != nil && len(change.Resources) > 0:
-		return api.Invalid("resources", "reservation %s is of a plan", ours.ID).
-			Fix("say how many units it is to have: bourse resize %s --units N", ours.ID)
+		return api.Invalid("resources", "reservation %s was made from a plan", ours.ID).
+			Fix("give the number of units: bourse resize %s --units N", ours.ID)
 	case bought == nil && change.Units > 0:
-		return api.Invalid("units", "reservation %s is of no plan", ours.ID).Fix("say which resources it is to have")
+		return api.Invalid("units", "reservation %s was not made from a plan", ours.ID).Fix("name amounts, such as --cpu 8")
 	case bought != nil && change.Units > 0:
 		bought.Units = change.Units
 	}
@@ -254,10 +254,10 @@ func (c *Cluster) ReleaseReservation(ctx context.Context, id string, r api.Relea
 	return kubeobject.Error(client.IgnoreNotFound(err)) // it is being released already
 }
 
-// giveUp records in an object a user's word on the volumes that end with it, nil for none. The
-// controller of the object compares the word again before anything ends. name and remedy are for the
-// error: the remedy ends with a command that takes the word. Errors: VolumesAtStake if the word is
-// not the digest of the list.
+// giveUp records in an object that a user gives up the volumes that end with it, nil for none. The
+// controller of the object compares the list again before anything ends. name and remedy are for the
+// error: the remedy ends with a command that takes the digest. Errors: VolumesAtStake if word is not
+// the digest of the list.
 func (c *Cluster) giveUp(
 	ctx context.Context, object client.Object, volumes *api.Volumes, word, name, remedy string,
 ) error {

@@ -26,22 +26,22 @@ var (
 	connected = prometheus.NewDesc("bourse_agent_broker_connected",
 		"Whether the watch at the broker is open.", nil, nil)
 	lastHeard = prometheus.NewDesc("bourse_agent_broker_last_heard_timestamp_seconds",
-		"When the broker was last heard.", nil, nil)
+		"When the agent last received something from the broker.", nil, nil)
 	reservationCount = prometheus.NewDesc("bourse_agent_reservations",
 		"Reservations in the Ledger, by this cluster's role and state.", []string{"role", "state"}, nil)
 	imbalance = prometheus.NewDesc("bourse_agent_ledger_imbalance",
-		"Pools whose reserved amount differs from the same recomputed. Must be 0.", nil, nil)
+		"Pools whose reserved amount differs from the recomputed one. Must be 0.", nil, nil)
 	ledgerUse = prometheus.NewDesc("bourse_agent_ledger_use_ratio",
 		"How much of its space each Ledger takes. From 0.6 on it takes nothing new in.", []string{"ledger"}, nil)
 	ledgerWaits = prometheus.NewDesc("bourse_agent_ledger_waits_total",
 		"Writes of each Ledger that waited, because the agent had written so much to the API server.",
 		[]string{"ledger"}, nil)
 	problems = prometheus.NewDesc("bourse_agent_problems",
-		"What the doctor found when it last looked, by code and severity.", []string{"code", "severity"}, nil)
+		"Problems that the doctor found at its last check, by code and severity.", []string{"code", "severity"}, nil)
 	overstayed = prometheus.NewDesc("bourse_agent_overstaying",
-		"Reservations that have ended here and whose pods stay beyond the grace that they have to leave.", nil, nil)
+		"Reservations that have ended here and whose pods are still there after their grace.", nil, nil)
 	overcommit = prometheus.NewDesc("bourse_agent_overcommitted",
-		"Whether more is reserved of this cluster than it has.", nil, nil)
+		"Whether the reservations of this cluster exceed its capacity.", nil, nil)
 )
 
 // Options say what the metrics are read from at each scrape.

@@ -121,20 +121,20 @@ func (c *Checker) CheckAddress(a netip.Addr) error {
 	what := ""
 	switch {
 	case a.IsLoopback(), a.IsUnspecified(), thisNetwork.Contains(a):
-		what = "is that of a machine itself"
+		what = "is a loopback address"
 	case a.IsLinkLocalUnicast():
-		what = "is link-local, where clouds tell machines their secrets"
+		what = "is link-local, where clouds give secrets to machines"
 	case a.IsMulticast(), a == broadcast:
-		what = "is that of many"
+		what = "is a multicast or broadcast address"
 	}
 	for _, p := range hidden {
 		if p.Contains(a) {
-			what = fmt.Sprintf("leads to another one that nobody can tell (%s)", p)
+			what = fmt.Sprintf("leads to an IPv4 address that cannot be determined (%s)", p)
 		}
 	}
 	for _, p := range metadata {
 		if p.Contains(a) {
-			what = "is where a cloud tells machines their secrets"
+			what = "is where a cloud gives secrets to machines"
 		}
 	}
 	if own := c.own.Load(); own != nil {

@@ -66,7 +66,7 @@ func (p *Peers) trusted(fingerprint, cluster string, m *market.Member, invalid e
 	case m.Trusted != "" && m.Trusted != fingerprint:
 		return condition(yes, "Rotated",
 			"the key that the admin confirmed, %s, signed this one as its successor; "+
-				"say so in spec.fingerprint, in Git too, or: bourse trust %s %s",
+				"write it into spec.fingerprint, in Git too, or: bourse trust %s %s",
 			m.Trusted, cluster, fingerprint)
 	case m.Legacy:
 		return condition(yes, "Legacy",

@@ -94,7 +94,7 @@ func (p *Peers) Demand() trust.Demand {
 		Roots: p.options.Roots, Met: p.recordCard}
 }
 
-// recordCard remembers how a card fared, and has its Peer shown again if that is new.
+// recordCard records the check of a card, and shows its Peer again if the result is new.
 func (p *Peers) recordCard(cluster string, shown clusterkey.PublicKey, err error) {
 	now := card{err, shown.Fingerprint().String()}
 	p.mu.Lock()

@@ -39,7 +39,7 @@ type Brokers interface {
 	OnHeard(do func())
 }
 
-// word is what brokers say.
+// word is the state of the brokers: whether one answers, and how often their capacity grew.
 type word struct {
 	reached bool
 	grown   int64
@@ -47,7 +47,7 @@ type word struct {
 
 func (c *Controller) word() word { return word{c.options.Brokers.Reached(), c.options.Brokers.Grown()} }
 
-// hear looks at all pools again if the word of the brokers changed.
+// hear looks at all pools again if the state of the brokers changed.
 func (c *Controller) hear() {
 	is := c.word()
 	c.mu.Lock()

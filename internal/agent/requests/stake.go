@@ -204,7 +204,7 @@ func soonest(a, b time.Duration) time.Duration {
 	return a
 }
 
-// showVolumesEvent tells of volumes at stake once for each reason.
+// showVolumesEvent emits one Event about volumes at stake for each reason.
 func (r *Controller) showVolumesEvent(object *api.ResourceRequest, before api.ResourceRequestStatus) {
 	was := meta.FindStatusCondition(before.Conditions, api.ConditionVolumesAtStake)
 	is := meta.FindStatusCondition(object.Status.Conditions, api.ConditionVolumesAtStake)

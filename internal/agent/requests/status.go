@@ -117,7 +117,7 @@ func upToDateCondition(ours *market.Reservation, w Wish, cannot error) metav1.Co
 			c.Message += ": " + api.WithoutCode(change.Message)
 		}
 	default:
-		c.Reason, c.Message = "Changing", "it is about to change"
+		c.Reason, c.Message = "Changing", "the agent is about to ask for the change"
 	}
 	return c
 }
@@ -140,7 +140,7 @@ func describe(r *market.Reservation) string {
 	case api.Reserved:
 		s = fmt.Sprintf("%s is bound until %s", r.Provider, r.EndsAt().Go().Format(time.RFC3339))
 		if r.EndsAt() == r.ReclaimAt {
-			s += ", when it takes it back"
+			s += ", when it takes the contract back"
 		}
 	case api.Releasing:
 		s = fmt.Sprintf("ending; %s frees it", r.Provider)
@@ -183,7 +183,7 @@ func describeEarlyEnd(r *market.Reservation) string {
 	who := r.Provider + " ended it"
 	switch r.Reason {
 	case api.ReasonReclaimed:
-		who = r.Provider + " took it back, with notice,"
+		who = r.Provider + " took the contract back, with notice,"
 	case api.ReasonMemberRemoved:
 		who = "the broker's operator removed one of the two clusters: it ended"
 	}

@@ -32,7 +32,7 @@ func (r *Controller) readVolumes(ctx context.Context, namespaces []string) (out 
 			more := client.Continue(list.Continue)
 			if err := r.Volumes.List(ctx, &list, client.InNamespace(namespace), client.Limit(claimsAtOnce), more); err != nil {
 				return nil, api.Errorf(api.CodeUnavailable, "cannot see which volumes namespace %s has: %s", namespace, err).
-					Fix("apply config/liqo again, or say data: Move")
+					Fix("apply config/liqo again, or set data: Move")
 			}
 			for i := range list.Items {
 				c := &list.Items[i]

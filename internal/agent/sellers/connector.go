@@ -102,7 +102,7 @@ func (s *Sellers) call(ctx context.Context, seller string, lists int64) (*transp
 	}
 	if u, err := url.Parse(at); err != nil || u.Scheme != "https" {
 		return nil, api.Errorf(api.CodeUnavailable, "the connector of %s is at %.200q, which is no https URL", seller, at).
-			Fix("ask its admin to say --connector-url https://HOST:PORT")
+			Fix("ask its admin to set --connector-url https://HOST:PORT")
 	}
 	config, err := s.Key.ClientTLS(s.Cluster, seller, trust.KnownKeys(s.ctx, s.Ledger)) // a connection outlives the call
 	if err != nil {

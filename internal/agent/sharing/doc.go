@@ -1,4 +1,4 @@
-// Package sharing tells others what this cluster shares.
+// Package sharing publishes what this cluster shares.
 //
 // The [Policy] is the controller of the SharingPolicy: it checks the object and holds what is in force. The
 // [Advertiser] measures the cluster and puts the measurement into the gate's books. It sends the measurement to

@@ -131,8 +131,8 @@ func (u *Usage) showOverstay(ctx context.Context, ours *market.Reservation, use 
 	c := metav1.Condition{Type: api.ConditionOverstaying, Status: metav1.ConditionFalse, Reason: "PodsAreGone"}
 	if stays {
 		c.Status, c.Reason = metav1.ConditionTrue, "PodsStay"
-		c.Message = fmt.Sprintf("it ended (%s) at %s, and pods of %s still use what it had, "+
-			"more than is left to it here: they are deleted from %s on",
+		c.Message = fmt.Sprintf("it ended (%s) at %s, but pods of %s still use more "+
+			"than the cluster has left here: the agent deletes them from %s on",
 			ours.Reason, ended.Format(time.RFC3339), ours.Consumer, ended.Add(graces.Shrink+graces.Excess).Format(time.RFC3339))
 	}
 	next := api.InstructionStatus{Conditions: []metav1.Condition{c}}

@@ -2,8 +2,8 @@
 //
 // [Usage.Show] shows it on each ProviderInstruction. [Usage.Run] deletes the pods that exceed what
 // is reserved, the newest first. A reservation that ends leaves its pods a grace to go;
-// [Usage.Freed] tells the gate when nothing is left of it, and deletes what stays longer. Start at
-// [Account], which is what the Ledger says of one consumer in one pool.
+// [Usage.Freed] notifies the gate when no pod is left, and deletes pods that stay longer. Start at
+// [Account], which the Ledger has for one consumer in one pool.
 package usage
 
 import (

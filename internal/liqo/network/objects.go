@@ -40,14 +40,14 @@ func Parse(text string) (Gateway, error) {
 func (g Gateway) Joins() bool  { return g != "" && g != GatewayNone }
 func (g Gateway) Serves() bool { return g == GatewayNodePort || g == GatewayLoadBalancer }
 
-// What Liqo's own tool uses.
+// liqoctl uses these values, too.
 const (
 	port = 51840
 	mtu  = 1340
 )
 
-// objectMeta is that of an object of the network with a peer. Liqo reckons with the names of
-// gateways across namespaces, so that each is the peer's.
+// objectMeta is that of an object of the network with a peer. Liqo compares the names of gateways
+// across namespaces, so each object has the peer's name.
 func objectMeta(namespace, peer string, labels ...string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: peer, Labels: liqo.Labels(peer, labels...)}
 }

@@ -52,8 +52,8 @@ func ReadBindings(ctx context.Context, r client.Reader) (all Bindings, err error
 	return all, err
 }
 
-// Colliding are those of the consumers whose IDs already mean something here, and what: Liqo makes
-// a Kubernetes user, and a group, of each, and names namespaces NAMESPACE-CONSUMER.
+// Colliding finds the consumers whose IDs already mean something here. Liqo makes a Kubernetes user
+// and a group of each ID, and names namespaces NAMESPACE-CONSUMER.
 func (all Bindings) Colliding(consumers ...string) (found []api.Problem) {
 	for _, consumer := range consumers {
 		if i := slices.IndexFunc(wellKnown, func(name string) bool { return strings.HasSuffix(name, "-"+consumer) }); i >= 0 {

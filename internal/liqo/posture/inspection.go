@@ -41,10 +41,10 @@ type Inspection struct {
 	Prove bool
 	// Lends says that the cluster shares something.
 	Lends bool
-	// AllowUntested does not hold a version of Liqo against the cluster.
+	// AllowUntested accepts a version of Liqo that Bourse was not tested with.
 	AllowUntested bool
-	// APIServer overrides what Liqo tells consumers; Dial says whether an address answers, nil if
-	// that is not asked.
+	// APIServer overrides the address that Liqo publishes. Dial reports whether an address answers;
+	// nil: the inspection does not dial.
 	APIServer string
 	Dial      func(ctx context.Context, server string) error
 	// Installed says whether Liqo's kinds are there; nil: they are.
@@ -130,7 +130,7 @@ func (i *Inspection) key(ctx context.Context) ([]api.Problem, error) {
 	return nil, client.IgnoreNotFound(err) // Liqo has yet to make it
 }
 
-// apiServer looks at the address that consumers are told.
+// apiServer checks the address of the API server that Liqo publishes to consumers.
 func (i *Inspection) apiServer(ctx context.Context, server string) []api.Problem {
 	const fix = "tell Liqo an address that consumers reach: helm upgrade liqo ... --set apiServer.address=HOST:PORT"
 	if server == "" {

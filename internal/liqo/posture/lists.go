@@ -50,7 +50,7 @@ type Demands struct {
 	Plain bool
 }
 
-// What the list says of a consumer. The policies look only for the word "limits" after it.
+// How the list describes a consumer. The policies look only for the word "limits" after it.
 const (
 	brokered = "brokered"
 	plain    = "plain"

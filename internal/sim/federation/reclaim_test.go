@@ -53,7 +53,7 @@ func TestReclaim(t *testing.T) {
 			s.Reclaimed.Equal(&at) && b.Cost == s.Cost && b.State == api.Reserved
 	})
 	f.becomes(f.rome, "spot", func(s api.ResourceRequestStatus) bool {
-		return strings.HasSuffix(s.Message, at.UTC().Format(time.RFC3339)+", when it takes it back") && s.Until.Equal(&at)
+		return strings.HasSuffix(s.Message, at.UTC().Format(time.RFC3339)+", when it takes the contract back") && s.Until.Equal(&at)
 	})
 	if _, err := f.milan.People.Evict(t.Context(), "oslo"); err != nil {
 		t.Fatal(err)
