@@ -17,8 +17,8 @@ var update = flag.Bool("update", false, "write the reference of problems")
 // all of them.
 func TestReference(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Problems\n\n" + wrap("`bourse doctor` lists the problems of a cluster. The condition `Healthy` of the Advertisement "+
-		"`cluster` and the metric `bourse_agent_problems` report them too. Each problem names the object or cluster "+
+	b.WriteString("# Problems\n\n" + wrap("`bourse doctor` lists the problems of a cluster. The condition `Healthy` of the "+
+		"Advertisement `cluster` and the metric `bourse_agent_problems` report them too. Each problem names the object or cluster "+
 		"that has it, and the exact fix. Generated from `internal/health`.") + "\n\n" +
 		"| severity | means |\n|---|---|\n| Error | Something that you asked for does not work. |\n" +
 		"| Warning | Something will not work, or is less safe than it should be. |\n| Info | Worth knowing. |\n\n" +

@@ -51,7 +51,7 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is from another plan", old.ID).
 			Fix("make another reservation from that plan")
 	case old != nil && (old.Relend != a.Relend || old.RelendKey != a.RelendKey) && old.State.Counts():
-		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s and its assignment differ about lending on (relend)", old.ID).
+		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s and the assignment differ in relend", old.ID).
 			Fix("make another reservation")
 	case old != nil && (old.Bound() || c.Adopt && old.State == api.Held) &&
 		old.Consumer == a.Consumer && old.Pool == a.Pool && a.Generation > old.Generation:

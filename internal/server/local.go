@@ -125,7 +125,8 @@ func (l *local) routes(a huma.API) {
 	})
 	paged(a, l.cluster, "list-approvals", "/approvals", "List the requests that wait for an admin's approval",
 		ClusterAPI.Approvals)
-	huma.Register(a, operation("answer", http.MethodPost, "/approvals/{id}", "Approve or refuse a waiting request", noContent),
+	huma.Register(a, operation("answer", http.MethodPost, "/approvals/{id}", "Approve or refuse a waiting request",
+		noContent),
 		func(ctx context.Context, in *struct {
 			ReservationPath
 			Body api.Answer

@@ -50,7 +50,8 @@ func (s *Server) reservationRoutes() {
 	huma.Register(s.api, operation("accept-reservation", http.MethodPost,
 		"/reservations/{id}/accept", "Send the provider's signed acceptance"), s.accept)
 	huma.Register(s.api, operation("refuse-reservation", http.MethodPost,
-		"/reservations/{id}/refuse", "Refuse a hold: as the provider, or as the consumer before it signs", s.allowLargeBody), s.refuse)
+		"/reservations/{id}/refuse", "Refuse a hold, as the provider or as the consumer before it signs",
+		s.allowLargeBody), s.refuse)
 	huma.Register(s.api, operation("adopt-reservation", http.MethodPost, "/reservations/{id}/adopt",
 		"Send what both parties signed of a reservation that this broker does not know", s.allowLargeBody), s.adopt)
 	huma.Register(s.api, operation("release-reservation", http.MethodPost, "/reservations/{id}/release",

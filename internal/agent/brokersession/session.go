@@ -29,7 +29,7 @@ import (
 // Unheard counts what brokers and connectors said of reservations beyond what is kept.
 var Unheard = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "bourse_agent_unheard_reservations_total",
-	Help: "Reservations that a broker or connector sent beyond the number that is kept, or that do not concern this cluster.",
+	Help: "Reservations that a broker or connector sent beyond the kept number, or that do not concern this cluster.",
 }, []string{"broker"})
 
 // Bounds on what is kept of what a broker says: a number of reservations, and an estimate of their memory in

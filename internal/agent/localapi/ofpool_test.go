@@ -34,7 +34,7 @@ func TestReservationsOfPools(t *testing.T) {
 	released := c.ReleaseReservation(t.Context(), "r-1", api.Release{})
 	_, changed := c.ChangeReservation(t.Context(), "r-1", api.ReservationChange{Resources: transporttest.CPU("4")})
 	for what, err := range map[string]error{"release": released, "change": changed} {
-		if api.CodeOf(err) != api.CodeConflict || !strings.Contains(err.Error(), "of VirtualNodePool burst") {
+		if api.CodeOf(err) != api.CodeConflict || !strings.Contains(err.Error(), "belongs to VirtualNodePool burst") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
