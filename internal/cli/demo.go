@@ -163,10 +163,12 @@ func (sh *shell) play(ctx context.Context, f *federation.Federation, still bool)
 	fmt.Fprintf(sh.out, demoIntroduction, f.URL, f.Members["milan"].Socket)
 	for _, args := range demoCommands {
 		fmt.Fprintf(sh.out, "\n$ bourse %s\n", strings.Join(args, " "))
-		for i := range args {
-			args[i] = strings.Trim(args[i], "'")
+		words := make([]string, 0, len(args)+2)
+		for _, arg := range args {
+			words = append(words, strings.Trim(arg, "'")) // the quotes are the shell's
 		}
-		if err := asRome(ctx, sh.out, sh.out, append(args, "--timeout", "10s")...); err != nil && ctx.Err() == nil {
+		words = append(words, "--timeout", "10s")
+		if err := asRome(ctx, sh.out, sh.out, words...); err != nil && ctx.Err() == nil {
 			writeError(sh.out, err)
 		}
 	}
