@@ -32,8 +32,8 @@ func (c *Client) PutCard(ctx context.Context, cluster, signed string) error {
 		nil, api.SignedDocument{Document: signed}, nil)
 }
 
-// Say passes a signed handshake message on to another cluster.
-func (c *Client) Say(ctx context.Context, cluster, document string) error {
+// SendHandshake passes a signed handshake message on to another cluster.
+func (c *Client) SendHandshake(ctx context.Context, cluster, document string) error {
 	return c.call(ctx, http.MethodPut, "/clusters/"+url.PathEscape(cluster)+"/handshake",
 		nil, api.SignedDocument{Document: document}, nil)
 }

@@ -57,7 +57,7 @@ var waitingNames = idsOf((*client.Client).Approvals)
 func (sh *shell) approveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "approve RESERVATION...", GroupID: "use", Short: "Approve waiting requests: your cluster accepts them",
-		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.person, waitingNames),
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, waitingNames),
 		RunE: sh.answer(&api.Answer{Approve: true}, "is approved"),
 	}
 }
@@ -67,7 +67,7 @@ func (sh *shell) refuseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "refuse RESERVATION...", GroupID: "use",
 		Short: "Refuse waiting requests: each moves on to another provider, or fails",
-		Args:  cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.person, waitingNames),
+		Args:  cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, waitingNames),
 		RunE: sh.answer(word, "is refused"),
 	}
 	cmd.Flags().StringVar(&word.Reason, "reason", "", "reason that the consumer reads")

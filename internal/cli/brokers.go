@@ -107,7 +107,8 @@ func (sh *shell) awaitBroker(ctx context.Context, c *client.Client, b knownBroke
 
 func (sh *shell) switchBrokerCommand(verb, short string, disabled bool) *cobra.Command {
 	return &cobra.Command{
-		Use: verb + " NAME", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, brokerNames),
+		Use: verb + " NAME", Short: short, Args: cobra.ExactArgs(1),
+		ValidArgsFunction: sh.complete(sh.agentClient, brokerNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			b, err := knownBrokerOf(ctx, c, args[0])
 			if err != nil {
@@ -126,7 +127,7 @@ func (sh *shell) removeBrokerCommand() *cobra.Command {
 	return sh.asksFirst(&cobra.Command{
 		Use:   "remove NAME",
 		Short: "Leave a broker and forget this cluster's identity there; existing reservations stay to their end",
-		Args:  cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, brokerNames),
+		Args:  cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, brokerNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			err := sh.ask(ctx, "Leave broker "+args[0]+"? To join it again, you need a new token.")
 			if err != nil {

@@ -21,7 +21,7 @@ func (sh *shell) buyCommand() *cobra.Command {
 			"offer. If the seller changes the offer before both clusters have signed, you buy nothing. What both\n" +
 			"signed is a Contract: bourse contracts.",
 		Example: "  bourse buy milan/web/small --for 24h\n  bourse buy milan/gpu/a100 --units 2 --for 8h --dry-run",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, planNames),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, planNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("units") && units < 1 {
 				return api.Invalid("--units", "%d units are nothing to buy", units).
@@ -30,7 +30,7 @@ func (sh *shell) buyCommand() *cobra.Command {
 			if vias[w.via] == "" {
 				return api.Invalid("--via", "%.40q is no way to buy", w.via).Fix("use auto, direct or broker")
 			}
-			c, err := sh.person()
+			c, err := sh.agentClient()
 			if err != nil {
 				return err
 			}

@@ -29,7 +29,7 @@ func (sh *shell) catalogCommand() *cobra.Command {
 			"searched in sellers, names, types, descriptions and labels. SELLER/OFFER shows one offer in full.",
 		Example: "  bourse catalog\n  bourse catalog --gpu a100 --for 8h --sort price\n" +
 			"  bourse catalog --region eu --uptime 0.999\n  bourse catalog milan/web",
-		Args: cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(sh.person, offerNames),
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, offerNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			switch order := api.CatalogOrder(sort); order {
 			case "name", api.ByName:
@@ -128,7 +128,7 @@ func (sh *shell) showCatalog(found []listing, d time.Duration) error {
 		return nil
 	}
 	err := sh.table(rows)
-	sh.remark(found)
+	sh.reportCopies(found)
 	return err
 }
 
@@ -147,8 +147,8 @@ func ago(t time.Time) string {
 	return shortly(max(0, time.Since(t)).Round(time.Second)) + " ago"
 }
 
-// remark reports how many offers come from the agent's copy, and how old the oldest is.
-func (sh *shell) remark(found []listing) {
+// reportCopies reports how many offers come from the agent's copy, and how old the oldest is.
+func (sh *shell) reportCopies(found []listing) {
 	var oldest *metav1.Time
 	old := 0
 	for _, l := range found {

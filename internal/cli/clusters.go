@@ -30,7 +30,7 @@ func (sh *shell) clustersCommand() *cobra.Command {
 			"Neither gets new reservations. With --fit it lists how much of an amount the best clusters can serve\n" +
 			"now, at most eight, and the sum of all that qualify. It reserves nothing.",
 		Example: "  bourse clusters --fit cpu=200,memory=800Gi --where 'region == \"eu\"' --pods cpu=8,memory=32Gi",
-		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(sh.person, clusterNames),
+		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, clusterNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			if len(w.Request.Resources) > 0 {
 				return sh.showFits(ctx, c, w, pods)
@@ -153,7 +153,7 @@ func standing(c api.Cluster) string {
 
 // ownStatus returns the status of this cluster's agent, and a client of it.
 func (sh *shell) ownStatus(ctx context.Context) (*client.Client, api.AgentStatus, error) {
-	c, err := sh.person()
+	c, err := sh.agentClient()
 	if err != nil {
 		return nil, api.AgentStatus{}, err
 	}

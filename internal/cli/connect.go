@@ -15,9 +15,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 )
 
-// person returns a client of this cluster's agent. BOURSE_TOKEN holds the token for an agent's
+// agentClient returns a client of this cluster's agent. BOURSE_TOKEN holds the token for an agent's
 // loopback listener.
-func (sh *shell) person() (*client.Client, error) {
+func (sh *shell) agentClient() (*client.Client, error) {
 	server, err := sh.find("agent", agentSocket(), "start one: bourse agent (to try it out: bourse demo)")
 	if err != nil {
 		return nil, err
@@ -53,7 +53,9 @@ func (sh *shell) operator() (*client.Client, error) {
 type action = func(ctx context.Context, c *client.Client, args []string) error
 
 // asUser runs a command with a client of this cluster's agent.
-func (sh *shell) asUser(run action) func(*cobra.Command, []string) error { return with(sh.person, run) }
+func (sh *shell) asUser(run action) func(*cobra.Command, []string) error {
+	return with(sh.agentClient, run)
+}
 
 // asOperator runs a command with a client of the broker.
 func (sh *shell) asOperator(run action) func(*cobra.Command, []string) error {

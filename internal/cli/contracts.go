@@ -29,7 +29,7 @@ func (sh *shell) contractsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "contracts", GroupID: "use", Short: "List the contracts of your cluster, bought and sold", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, items, self, err := sh.deals(cmd)
+			c, items, self, err := sh.listContracts(cmd)
 			if err == nil {
 				err = sh.warnOfNodes(cmd.Context(), c)
 			}
@@ -80,8 +80,8 @@ func endOfContract(s api.ContractStatus) metav1.Time {
 
 func planOf(t api.ContractTerms) string { return t.Seller + "/" + t.Offer + "/" + t.Plan }
 
-// deals returns the contracts of the agent's cluster, and the cluster's ID.
-func (sh *shell) deals(cmd *cobra.Command) (c *client.Client, items []deal, self string, err error) {
+// listContracts returns the contracts of the agent's cluster, and the cluster's ID.
+func (sh *shell) listContracts(cmd *cobra.Command) (c *client.Client, items []deal, self string, err error) {
 	c, s, err := sh.ownStatus(cmd.Context())
 	if err != nil {
 		return nil, nil, "", err
@@ -149,7 +149,7 @@ const maxContract = 1 << 20
 
 func (sh *shell) readContract(cmd *cobra.Command, name string) (api.ContractSpec, error) {
 	if _, err := os.Stat(name); err != nil && name != "-" {
-		_, items, _, err := sh.deals(cmd)
+		_, items, _, err := sh.listContracts(cmd)
 		if err != nil {
 			return api.ContractSpec{}, err
 		}
@@ -187,7 +187,7 @@ func (sh *shell) usageCommand() *cobra.Command {
 			if asCSV && cmd.Flags().Changed("output") {
 				return api.Invalid("--csv", "cannot be combined with --output").Fix("leave --output out")
 			}
-			_, items, self, err := sh.deals(cmd)
+			_, items, self, err := sh.listContracts(cmd)
 			if err != nil {
 				return err
 			}

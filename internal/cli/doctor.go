@@ -52,7 +52,7 @@ func (sh *shell) doctorCommand() *cobra.Command {
 }
 
 func (sh *shell) diagnose(ctx context.Context) (api.Diagnosis, error) {
-	c, err := sh.person()
+	c, err := sh.agentClient()
 	if err != nil {
 		return api.Diagnosis{}, err
 	}

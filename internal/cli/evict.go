@@ -20,7 +20,7 @@ func (sh *shell) auditCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "audit CLUSTER", GroupID: "use",
 		Short: "List everything that another cluster can do in yours, and what it runs there",
-		Args:  cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, clusterNames),
+		Args:  cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, clusterNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			if err := sh.checkClusters(ctx, c, "", "", args...); err != nil {
 				return err
@@ -44,7 +44,7 @@ func (sh *shell) evictCommand() *cobra.Command {
 		Long: "Evict lists what will end, asks, and ends it. The other cluster is notified and has some time to move\n" +
 			"its pods; the rest is deleted. It works without the broker. To keep the cluster out, run bourse suspend\n" +
 			"or change the SharingPolicy as well.",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, clusterNames),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, clusterNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			a, err := c.Audit(ctx, args[0])
 			if err == nil && a.Fingerprint == "" && len(a.Reservations)+len(a.Bindings)+len(a.Namespaces) == 0 {

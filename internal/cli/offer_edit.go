@@ -18,7 +18,7 @@ func (sh *shell) offerEditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "edit NAME",
 		Short: "Change an offer, in your editor ($EDITOR) or from a file; existing contracts keep their terms",
-		Args:  cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, ownOfferNames),
+		Args:  cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, ownOfferNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return sh.changeOffer(cmd.Context(), args[0], func(spec *api.OfferSpec) (err error) {
 				if file != "" {
@@ -67,7 +67,7 @@ func editOffer(ctx context.Context, spec *api.OfferSpec) error {
 
 // changeOffer applies change to an offer of this cluster, and writes it.
 func (sh *shell) changeOffer(ctx context.Context, name string, change func(*api.OfferSpec) error) error {
-	c, err := sh.person()
+	c, err := sh.agentClient()
 	if err != nil {
 		return err
 	}

@@ -90,7 +90,7 @@ func (sh *shell) offerCreateCommand() *cobra.Command {
 			"  bourse offer create web -f offer.yaml",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := sh.person()
+			c, err := sh.agentClient()
 			if err != nil {
 				return err
 			}
@@ -170,7 +170,8 @@ var ownOfferNames = idsOf((*client.Client).Offers)
 
 func (sh *shell) offerDraftCommand(use, short string, draft bool) *cobra.Command {
 	return &cobra.Command{
-		Use: use + " NAME", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, ownOfferNames),
+		Use: use + " NAME", Short: short, Args: cobra.ExactArgs(1),
+		ValidArgsFunction: sh.complete(sh.agentClient, ownOfferNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return sh.changeOffer(cmd.Context(), args[0], func(spec *api.OfferSpec) error {
 				spec.Draft = draft
@@ -183,7 +184,7 @@ func (sh *shell) offerDraftCommand(use, short string, draft bool) *cobra.Command
 func (sh *shell) offerDeleteCommand() *cobra.Command {
 	return sh.asksFirst(&cobra.Command{
 		Use: "delete NAME...", Short: "Delete offers; existing contracts stay",
-		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.person, ownOfferNames),
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, ownOfferNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			err := sh.ask(ctx, "Delete "+strings.Join(args, ", ")+
 				"? To take an offer off sale and keep it: bourse offer unpublish.")

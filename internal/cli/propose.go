@@ -30,7 +30,7 @@ func (sh *shell) proposeCommand() *cobra.Command {
 			"binds nobody. The seller accepts or counters it: then an offer is on sale that only your cluster sees.\n" +
 			"See bourse proposals.",
 		Example: "  bourse propose milan/web/small --price 0.08EUR/hour --units 2 --for 720h",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, planNames),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, planNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			parts := strings.Split(args[0], "/")
 			if len(parts) != 3 {
@@ -142,7 +142,7 @@ func (sh *shell) counterCommand() *cobra.Command {
 // answerCommand makes cmd answer a proposal, and show it.
 func (sh *shell) answerCommand(cmd *cobra.Command, read func(id string) (api.ProposalAnswer, error)) *cobra.Command {
 	cmd.GroupID, cmd.Args = "use", cobra.ExactArgs(1)
-	cmd.ValidArgsFunction = sh.complete(sh.person, proposalNames)
+	cmd.ValidArgsFunction = sh.complete(sh.agentClient, proposalNames)
 	cmd.RunE = sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 		answer, err := read(args[0])
 		if err != nil {

@@ -17,7 +17,7 @@ func (sh *shell) reclaimCommand() *cobra.Command {
 		Long: "If a plan has a notice (spot), its seller can take a contract back before its end. The buyer is notified\n" +
 			"at once. The contract ends after the notice, on both sides. This cannot be undone. Without a notice,\n" +
 			"ending a contract early is a breach (bourse evict).",
-		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.person, dealNames),
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, dealNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			err := sh.ask(ctx, "Take back "+strings.Join(args, ", ")+"? The buyer is notified at once.")
 			if err != nil {

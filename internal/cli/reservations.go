@@ -29,7 +29,7 @@ func (sh *shell) reservationsCommand() *cobra.Command {
 			"ResourceRequest. STATE Pending means that it waits for capacity, Held that it is not bound yet, Reserved\n" +
 			"that both clusters are bound. CLUSTER is the provider, or `to` and the consumer if your cluster lends.\n" +
 			"-o wide also shows the names of ResourceRequests.",
-		Args: cobra.ArbitraryArgs, ValidArgsFunction: sh.complete(sh.person, reservationNames),
+		Args: cobra.ArbitraryArgs, ValidArgsFunction: sh.complete(sh.agentClient, reservationNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			items, err := c.Reservations(ctx)
 			if err != nil {
@@ -172,7 +172,7 @@ func (sh *shell) releaseCommand() *cobra.Command {
 			"names them and, at a terminal, asks. Elsewhere it ends nothing that has volumes, unless --volumes-die\n" +
 			"has the digest of their list.",
 		Example: "  bourse release web\n  bourse release --all",
-		Args:    cobra.ArbitraryArgs, ValidArgsFunction: sh.complete(sh.person, reservationNames),
+		Args:    cobra.ArbitraryArgs, ValidArgsFunction: sh.complete(sh.agentClient, reservationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if all != (len(args) == 0) {
 				return api.Errorf(api.CodeInvalid, "give either reservations or --all").Fix("usage: %s", cmd.UseLine())
@@ -250,7 +250,7 @@ func (sh *shell) confirmCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "confirm RESERVATION", GroupID: "use", Short: "Confirm a held reservation that was made with --confirm",
 		Long: "Confirm takes the ID of the reservation, or the name of its ResourceRequest.",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, reservationNames),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, reservationNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			r, err := findRequest(ctx, c, args[0])
 			if err != nil {

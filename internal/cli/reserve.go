@@ -36,7 +36,7 @@ func (sh *shell) reserveCommand() *cobra.Command {
 			if len(w.Request.Resources) == 0 {
 				return api.Invalid("--cpu", "nothing is asked for").Fix("give an amount: --cpu 4 --memory 8Gi")
 			}
-			c, err := sh.person()
+			c, err := sh.agentClient()
 			if err != nil {
 				return err
 			}
@@ -99,7 +99,7 @@ func (sh *shell) place(ctx context.Context, c *client.Client, w *wish) (err erro
 	case err == nil && w.dryRun:
 		return sh.dryRun(ctx, c, w, e)
 	// a request that can never be served is not created; a broker that is away may answer later
-	case w.dryRun, hopeless(api.CodeOf(err)):
+	case w.dryRun, isFinal(api.CodeOf(err)):
 		return err
 	}
 	made, err := c.MakeRequest(ctx, w.RequestCreate)
@@ -128,8 +128,8 @@ func (sh *shell) place(ctx context.Context, c *client.Client, w *wish) (err erro
 	}
 }
 
-// hopeless reports whether a request can never become valid.
-func hopeless(code api.Code) bool {
+// isFinal reports whether a request can never become valid.
+func isFinal(code api.Code) bool {
 	return slices.Contains([]api.Code{api.CodeInvalid, api.CodeTooLarge, api.CodeNotFound, api.CodeForbidden}, code)
 }
 
@@ -172,7 +172,7 @@ func (sh *shell) follow(ctx context.Context, c *client.Client,
 		}
 		now = read
 		for _, of := range steps {
-			tell(of, step(meta.FindStatusCondition(now.Payload.Steps, of)))
+			tell(of, describeStep(meta.FindStatusCondition(now.Payload.Steps, of)))
 		}
 		tell("", now.Payload.Status.Message)
 		return done(now), nil
@@ -192,14 +192,14 @@ var steps = []string{api.ConditionPeered, api.ConditionGranted, api.ConditionNod
 func stuckAt(r client.RequestStatus) string {
 	for _, of := range steps {
 		if c := meta.FindStatusCondition(r.Payload.Steps, of); c != nil && c.Status != metav1.ConditionTrue {
-			return step(c)
+			return describeStep(c)
 		}
 	}
 	return r.Payload.Status.Message
 }
 
-// step describes a step. It is empty if nothing is known.
-func step(c *metav1.Condition) string {
+// describeStep describes a step. It is empty if nothing is known.
+func describeStep(c *metav1.Condition) string {
 	switch {
 	case c == nil:
 		return ""

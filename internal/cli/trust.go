@@ -22,7 +22,7 @@ func (sh *shell) trustCommand() *cobra.Command {
 			"SharingPolicy, only confirmed keys are trusted.",
 		Example:           "  bourse trust\n  bourse trust milan SHA256:...\n  bourse trust milan --forget",
 		Args:              cobra.MaximumNArgs(2),
-		ValidArgsFunction: sh.complete(sh.person, idsOf((*client.Client).Peers)),
+		ValidArgsFunction: sh.complete(sh.agentClient, idsOf((*client.Client).Peers)),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			switch {
 			case len(args) == 0:
@@ -86,7 +86,7 @@ func (sh *shell) peersCommand() *cobra.Command {
 			"bourse buy goes there directly. Stored in the Peer of that name.",
 		Example: "  bourse peers add milan --fingerprint SHA256:... --address bourse.milan.example:7444\n" +
 			"  bourse peers add rome --fingerprint SHA256:...",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, idsOf((*client.Client).Peers)),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, idsOf((*client.Client).Peers)),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			if fingerprint == "" {
 				return api.Invalid("--fingerprint", "is missing").Fix("ask the other admin for it: bourse status")

@@ -71,7 +71,7 @@ var choices = map[string][]string{
 func (sh *shell) completeFlag(name string) cobra.CompletionFunc {
 	switch name {
 	case "target", "exclude", "prefer", "seller":
-		clusters := sh.complete(sh.person, clusterNames)
+		clusters := sh.complete(sh.agentClient, clusterNames)
 		return func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 			return clusters(cmd, nil, begun)
 		}

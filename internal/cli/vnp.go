@@ -67,7 +67,7 @@ func (sh *shell) vnpWhyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "why NAME", Short: "Explain why a VirtualNodePool has its size, and which pods do not count",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: sh.complete(sh.person, vnpNames), Example: "  bourse vnp why burst",
+		ValidArgsFunction: sh.complete(sh.agentClient, vnpNames), Example: "  bourse vnp why burst",
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			p, err := findVNP(ctx, c, args[0])
 			if err != nil {

@@ -82,9 +82,9 @@ func (sh *shell) vnpAdmitCommand(verb, short string, admitted bool, long string)
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 			switch len(args) {
 			case 0:
-				return sh.complete(sh.person, vnpNames)(cmd, nil, begun)
+				return sh.complete(sh.agentClient, vnpNames)(cmd, nil, begun)
 			case 1:
-				return sh.complete(sh.person, clusterNames)(cmd, nil, begun)
+				return sh.complete(sh.agentClient, clusterNames)(cmd, nil, begun)
 			}
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
@@ -141,7 +141,7 @@ func (sh *shell) vnpStopCommand() *cobra.Command {
 			"Meanwhile, the object is there and is being deleted. Volumes at the providers are deleted, too. Stop\n" +
 			"names them and, at a terminal, asks. Elsewhere it stops nothing that has volumes, unless --volumes-die\n" +
 			"has the digest of their list.",
-		Example: "  bourse vnp stop burst", ValidArgsFunction: sh.complete(sh.person, vnpNames),
+		Example: "  bourse vnp stop burst", ValidArgsFunction: sh.complete(sh.agentClient, vnpNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			p, err := findVNP(ctx, c, args[0])
 			if err != nil {

@@ -18,7 +18,7 @@ import (
 func (sh *shell) whyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "why RESERVATION", GroupID: "use", Short: "Explain why a reservation got its provider, or none",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, reservationNames),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, reservationNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			id, err := reservationID(ctx, c, args[0])
 			if err != nil {
@@ -123,7 +123,7 @@ func (sh *shell) describeCommand() *cobra.Command {
 		Long: "Describe takes the ID of a reservation, or the name of its ResourceRequest. Why it got its provider:\n" +
 			"bourse why.",
 		Example: "  bourse describe web",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.person, reservationNames),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, reservationNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 			r, err := findRequest(ctx, c, args[0])
 			if err != nil {

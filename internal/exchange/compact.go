@@ -112,7 +112,7 @@ const compactPause, compactRest = 5 * time.Second, time.Minute
 const Crowded = 0.6
 
 // checkSpace reports why the journal has no space for what a command adds, or nil. Errors: LedgerFull.
-func (x *Exchange) checkSpace(o *order) error {
+func (x *Exchange) checkSpace(o *task) error {
 	size := x.journal.Size()
 	if size.Use() < maxShare || !x.state.Adds(o.command, o.outcome.Events) {
 		return nil

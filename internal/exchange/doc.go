@@ -13,6 +13,6 @@
 // After a failed append the state is not valid. With a file journal, Run ends, and the process with
 // it: the result of a failed fsync is unknown. With [Options.Resume], Run loads the journal again.
 //
-// Start with exchange.go (opening), then loop.go (commits), orders.go (the calls), watch.go and
+// Start with exchange.go (opening), then loop.go (commits), tasks.go (the calls), watch.go and
 // catalog.go (what readers receive), compact.go (snapshots) and resume.go (failures).
 package exchange

@@ -38,7 +38,7 @@ type Exchange struct {
 	options Options
 	journal journal.Journal
 	log     *slog.Logger
-	orders  chan *order
+	orders  chan *task
 	done    chan struct{}
 	view    atomic.Pointer[market.View]
 	lineage atomic.Pointer[string]
@@ -91,7 +91,7 @@ func Open(ctx context.Context, j journal.Journal, options Options) (*Exchange, e
 	}
 	x := &Exchange{
 		options: options, journal: j, log: options.Log,
-		orders: make(chan *order, queueSize), done: make(chan struct{}),
+		orders: make(chan *task, queueSize), done: make(chan struct{}),
 		subscribers: map[string]map[*Watch]struct{}{}, followers: map[*Watch]struct{}{},
 	}
 	x.stats.start, x.appendBytes = time.Now(), options.AppendBytes

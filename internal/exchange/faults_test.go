@@ -264,7 +264,7 @@ func TestResumeTriesAgain(t *testing.T) {
 		j.loads = []error{errDisk, errDisk, errDisk}
 		before := time.Now()
 		answers := x.batch(j, fault{before: errDisk}, x.order(hold("a", 2)),
-			func() error { return x.Try(t.Context(), "a", &api.Decision{}) })
+			func() error { return x.RecordTry(t.Context(), "a", &api.Decision{}) })
 		if waited := time.Since(before); api.CodeOf(answers[0]) != api.CodeUnavailable ||
 			answers[1] != nil || waited != 700*time.Millisecond {
 			t.Errorf("answered %v after %v", answers, waited)

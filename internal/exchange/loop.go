@@ -20,7 +20,7 @@ func (x *Exchange) Run(ctx context.Context) error {
 	always := make(chan struct{})
 	close(always)
 	for {
-		var batch []*order
+		var batch []*task
 		var rest <-chan struct{}
 		if x.behind {
 			rest = always
@@ -47,11 +47,11 @@ func (x *Exchange) Run(ctx context.Context) error {
 
 // gather returns the orders that wait. It yields the processor while the queue grows, so that
 // callers about to enqueue join this commit instead of each paying for their own.
-func (x *Exchange) gather(first *order) []*order {
+func (x *Exchange) gather(first *task) []*task {
 	for waiting := -1; waiting < len(x.orders); runtime.Gosched() {
 		waiting = len(x.orders)
 	}
-	batch := append(make([]*order, 0, 1+len(x.orders)), first)
+	batch := append(make([]*task, 0, 1+len(x.orders)), first)
 	for len(batch) < maxBatch {
 		select {
 		case o := <-x.orders:
@@ -63,8 +63,8 @@ func (x *Exchange) gather(first *order) []*order {
 	return batch
 }
 
-func (x *Exchange) runAll(ctx context.Context, batch []*order) error {
-	if slices.ContainsFunc(batch, (*order).writes) {
+func (x *Exchange) runAll(ctx context.Context, batch []*task) error {
+	if slices.ContainsFunc(batch, (*task).writes) {
 		batch = x.answerReads(batch)
 	}
 	for {
@@ -78,8 +78,8 @@ func (x *Exchange) runAll(ctx context.Context, batch []*order) error {
 
 // answerReads answers the reads of a batch and returns the other orders. Before the batch the whole state is
 // durable, so reads need not wait for a commit.
-func (x *Exchange) answerReads(batch []*order) []*order {
-	return slices.DeleteFunc(batch, func(o *order) bool {
+func (x *Exchange) answerReads(batch []*task) []*task {
+	return slices.DeleteFunc(batch, func(o *task) bool {
 		if o.read != nil {
 			o.done(x.state)
 		}
@@ -89,7 +89,7 @@ func (x *Exchange) answerReads(batch []*order) []*order {
 
 // run carries out one batch, in the order that the package comment gives. It returns the orders for which the
 // append has no space.
-func (x *Exchange) run(ctx context.Context, batch []*order) (rest []*order, err error) {
+func (x *Exchange) run(ctx context.Context, batch []*task) (rest []*task, err error) {
 	now := x.look()
 	w := newWriting(len(batch), x.buffer)
 	for i, o := range batch {
@@ -119,7 +119,7 @@ func (x *Exchange) run(ctx context.Context, batch []*order) (rest []*order, err 
 
 // carryOut decides an order. It applies the events only if the journal can take them. Otherwise the
 // order fails.
-func (x *Exchange) carryOut(w *writing, o *order, now market.Time) {
+func (x *Exchange) carryOut(w *writing, o *task, now market.Time) {
 	switch {
 	case o.command != nil:
 		if o.outcome, o.err = market.Decide(x.state, o.command, now); o.err != nil {

@@ -14,7 +14,7 @@ import (
 // failBatch answers every command of a batch whose append has an unknown outcome. Even a refusal was decided
 // on a state that may not exist. With Resume it loads the journal again, and returns the other orders.
 // Errors: without Resume cause; else those of resume.
-func (x *Exchange) failBatch(ctx context.Context, batch []*order, cause error) (rest []*order, err error) {
+func (x *Exchange) failBatch(ctx context.Context, batch []*task, cause error) (rest []*task, err error) {
 	for _, o := range batch {
 		if o.command == nil {
 			rest = append(rest, o)
@@ -39,7 +39,7 @@ func refused(err error) bool {
 
 // retryEach carries out the orders of a refused batch, each in its own append. So only an order fails whose
 // own events are refused. It compacts a full journal first.
-func (x *Exchange) retryEach(ctx context.Context, batch []*order, cause error) error {
+func (x *Exchange) retryEach(ctx context.Context, batch []*task, cause error) error {
 	x.log.Error("the journal refused a batch and wrote nothing: its orders are tried one by one",
 		"orders", len(batch), "cause", cause)
 	x.stats.refused.Add(1)
@@ -64,7 +64,7 @@ func (x *Exchange) retryEach(ctx context.Context, batch []*order, cause error) e
 			o.outcome, o.err = market.Outcome{}, unwritten(err)
 			err = x.resume(ctx, err)
 		default:
-			var left []*order
+			var left []*task
 			left, err = x.failBatch(ctx, batch[i:], err)
 			for _, o := range left {
 				o.done(x.state)

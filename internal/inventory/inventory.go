@@ -123,9 +123,9 @@ func (i *Inventory) Changed() <-chan struct{} { return i.changed }
 func (i *Inventory) UseChanged() <-chan struct{} { return i.useChanged }
 
 // signal sends a signal that a measurement may have changed.
-func (i *Inventory) signal() { nudge(i.changed) }
+func (i *Inventory) signal() { sendSignal(i.changed) }
 
-func nudge(c chan struct{}) {
+func sendSignal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

@@ -176,7 +176,7 @@ func (i *Inventory) pool(policy api.PoolPolicy, c counted) api.Pool {
 		Allocated:   accounts[""].resources(),
 		Shared:      shared(policy, c.allocatable),
 		Accounts:    map[string]api.AccountUse{},
-		Shapes:      c.shapes.few(),
+		Shapes:      c.shapes.keepLargest(),
 	}
 	for source, gives := range c.sources {
 		if pool.Sources == nil {

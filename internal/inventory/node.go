@@ -36,13 +36,13 @@ func nodeOf(obj any) (node, bool) {
 			kept.taints = append(kept.taints, taint.Key)
 		}
 	}
-	kept.capacity = kept.believe("capacity", n.Status.Capacity)
-	kept.allocatable = kept.believe("allocatable", n.Status.Allocatable)
+	kept.capacity = kept.dropImpossible("capacity", n.Status.Capacity)
+	kept.allocatable = kept.dropImpossible("allocatable", n.Status.Allocatable)
 	return kept, true
 }
 
-// believe returns the list with impossible amounts as zero, because missing capacity must never be sold.
-func (n *node) believe(field string, list corev1.ResourceList) market.Amounts {
+// dropImpossible returns the list with impossible amounts as zero, because missing capacity must never be sold.
+func (n *node) dropImpossible(field string, list corev1.ResourceList) market.Amounts {
 	if len(list) > mostResources {
 		n.disbelieved = append(n.disbelieved, fmt.Sprintf("%s: %d resources", field, len(list)))
 		return nil

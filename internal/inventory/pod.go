@@ -67,7 +67,7 @@ func (i *Inventory) podMoved(key string, from, to *pod) {
 		}
 	}
 	if from != nil && from.owner.Value() != "" || to != nil && to.owner.Value() != "" {
-		nudge(i.useChanged)
+		sendSignal(i.useChanged)
 	}
 }
 

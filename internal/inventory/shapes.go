@@ -77,8 +77,8 @@ func floor(n int64, digits int) int64 {
 	return n >> drop << drop
 }
 
-// few returns at most maxShapes shapes, largest first.
-func (s shapes) few() []api.Shape {
+// keepLargest returns at most maxShapes shapes, largest first.
+func (s shapes) keepLargest() []api.Shape {
 	for digits := finest - 1; len(s) > maxShapes && digits >= 0; digits-- {
 		coarser := shapes{}
 		for _, one := range s {

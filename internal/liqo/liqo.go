@@ -133,8 +133,8 @@ func Touch(ctx context.Context, c client.Client, o client.Object,
 	})
 }
 
-// Ours reports whether we made an object.
-func Ours(o client.Object) bool { return o.GetLabels()[managedBy] == bourse }
+// IsOurs reports whether we made an object.
+func IsOurs(o client.Object) bool { return o.GetLabels()[managedBy] == bourse }
 
 // Labels returns the labels of an object that we make for a peer, and more of the form name, value.
 func Labels(peer string, more ...string) map[string]string {

@@ -103,7 +103,7 @@ func (b *poolState) change(consumer string, do func(*account)) {
 	do(a)
 	after := a.total()
 	b.reserved, b.used = b.reserved.Swap(before, after), b.used.Swap(used, a.used)
-	if has, had := after.some(), before.some(); has && !had {
+	if has, had := after.isPositive(), before.isPositive(); has && !had {
 		b.tenants++
 	} else if had && !has {
 		b.tenants--
@@ -119,18 +119,18 @@ func (b *poolState) unfilled() Amounts { return b.reserved.Minus(b.used) }
 // available = min(shared, allocatable - allocated) - Σ accounts. Negative: the provider is Overcommitted.
 func (b *poolState) available() Amounts { return b.measured.Offered.Minus(b.reserved) }
 
-// short returns the first resource that is not available as a consumer needs, and how much is missing.
+// findShortage returns the first resource that is not available as a consumer needs, and how much is missing.
 // A customer of a hub may be one of its providers. Its pods do not run on its own machines, so all that
 // is reserved or allocated must fit on those of the others, wherever other pods run. A sale leaves out
 // what nobody signed for.
-func (b *poolState) short(consumer string, need Amounts, sale bool) (name string, missing int64) {
+func (b *poolState) findShortage(consumer string, need Amounts, sale bool) (name string, missing int64) {
 	for _, n := range need {
 		offered := b.measured.Offered.Of(n.Resource)
 		if sale {
 			offered -= b.measured.Unverified.Of(n.Resource)
 		}
 		for source, gives := range b.measured.Sources {
-			if source == consumer || b.accounts[source] != nil && b.accounts[source].total().some() {
+			if source == consumer || b.accounts[source] != nil && b.accounts[source].total().isPositive() {
 				others := b.measured.Allocatable.Of(n.Resource) - gives.Of(n.Resource)
 				offered = min(offered, others-b.measured.Allocated.Of(n.Resource))
 			}

@@ -209,8 +209,8 @@ func (a Amounts) Beyond(b Amounts) Amounts {
 	return slices.DeleteFunc(a.Minus(b), func(x Amount) bool { return x.Value <= 0 })
 }
 
-// some reports whether any amount is positive.
-func (a Amounts) some() bool {
+// isPositive reports whether any amount is positive.
+func (a Amounts) isPositive() bool {
 	return slices.ContainsFunc(a, func(x Amount) bool { return x.Value > 0 })
 }
 

@@ -86,7 +86,7 @@ func (s *State) checkCaps(consumer string, all Caps, more int64, size Amounts) e
 // capacity without another request.
 func (s *State) capsOf(consumer string, all Caps) (Caps, *party) {
 	if m := s.members[consumer]; m != nil && m.Caps != nil {
-		all = all.but(*m.Caps)
+		all = all.withOwn(*m.Caps)
 	}
 	return all, s.consumed(consumer)
 }
@@ -113,8 +113,8 @@ func (s *State) checkWaiting(c *Hold, pends bool) error {
 // maxTaken bounds the number of resources in the account of a consumer.
 const maxTaken = 4 * maxResources
 
-// but returns c with the bounds that own has.
-func (c Caps) but(own Caps) Caps {
+// withOwn returns c with the bounds that own has.
+func (c Caps) withOwn(own Caps) Caps {
 	c.Reservations = cmp.Or(own.Reservations, c.Reservations)
 	c.Pending = cmp.Or(own.Pending, c.Pending)
 	c.Priority = cmp.Or(own.Priority, c.Priority)

@@ -246,7 +246,7 @@ func (s *State) checkChange(r *Reservation, size Amounts, units int64, until, no
 			Fix("make a new purchase")
 	}
 	if r.Sale != nil && (grows || until > r.Until) {
-		has := r.sold().or(s.provider(r.Provider).sold.listed[r.ID])
+		has := r.sold().larger(s.provider(r.Provider).sold.listed[r.ID])
 		if err := s.checkStock(r.Sale, units, has.Units, now); err != nil {
 			return err
 		}

@@ -24,9 +24,9 @@ func (s *State) isCrowded(consumer string) bool {
 	return s.Self == "" && p.bytes[ended] > most
 }
 
-// crowd makes the oldest ended record of a consumer due at once if too much is kept, and as usual
+// expireCrowded makes the oldest ended record of a consumer due at once if too much is kept, and as usual
 // otherwise.
-func (s *State) crowd(consumer string) {
+func (s *State) expireCrowded(consumer string) {
 	if oldest := s.oldest(consumer); oldest != nil {
 		s.await(oldest.due, s.next(oldest))
 	}
@@ -44,9 +44,9 @@ func (s *State) BytesOf(consumer string) (has, all int64) {
 	return s.consumed(consumer).consumedBytes(), all
 }
 
-// Greediest returns the consumer whose reservations take the most bytes, with those that are over.
+// LargestConsumer returns the consumer whose reservations take the most bytes, with those that are over.
 // It is empty if there are none.
-func (s *State) Greediest() (consumer string) {
+func (s *State) LargestConsumer() (consumer string) {
 	for _, name := range slices.Sorted(maps.Keys(s.parties)) {
 		if s.parties[name].consumedBytes() > s.consumed(consumer).consumedBytes() {
 			consumer = name

@@ -99,7 +99,7 @@ func (s *State) checkResize(has Amounts, provider string, r *Reservation, size A
 	if len(has) > 0 {
 		size = size.Beyond(has)
 	}
-	if name, missing := b.short(r.Consumer, size, r.Sale != nil); missing > 0 {
+	if name, missing := b.findShortage(r.Consumer, size, r.Sale != nil); missing > 0 {
 		short := Amount{name, missing}.Quantity()
 		return api.Errorf(api.CodeInsufficient, "cluster %s is %s %s short", provider, short.String(), name)
 	}

@@ -63,8 +63,8 @@ func (s *State) retention() time.Duration {
 	return Retention
 }
 
-// useless returns when the token may be forgotten.
-func (t *Token) useless() Time { return t.Expires.plus(Retention) }
+// forgetAt returns when the token may be forgotten.
+func (t *Token) forgetAt() Time { return t.Expires.plus(Retention) }
 
 // await sets when d is due; 0: never.
 func (s *State) await(d *due, at Time) {

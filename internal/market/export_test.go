@@ -34,7 +34,7 @@ func (s *State) Misplaced() (ids []string) {
 		check(r.due, s.next(r))
 	}
 	for _, t := range s.tokens {
-		check(t.due, t.useless())
+		check(t.due, t.forgetAt())
 	}
 	return ids
 }

@@ -97,7 +97,7 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 		r.WaitUntil = now.plus(wait)
 	}
 	if pends {
-		r.pend("")
+		r.enqueue("")
 		decision.Chosen, decision.Sequence = "", api.Sequence{}
 	} else if len(c.Candidates) == 0 {
 		return s.reject(r, &decision, c.explain(&decision), now), nil
@@ -194,7 +194,7 @@ func (s *State) moveOn(r *Reservation, tried api.Tried, now Time) Outcome {
 		}
 	}
 	if r.waits(now) {
-		r.pend(lastWord(tried))
+		r.enqueue(lastWord(tried))
 		return changed(r, now)
 	}
 	return over(r, api.Failed, api.ReasonNotAccepted, "no provider accepted: "+lastWord(tried), now)

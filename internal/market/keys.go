@@ -80,7 +80,7 @@ func (c Pin) decide(s *State, now Time) (Outcome, error) {
 	heir, former := m.leadsTo(c.Key, c.Former), m.remembered(c.Former)
 	confirmed := m.confirms(c, heir, former)
 	switch {
-	case m.had(c.Key), !heir && m.Key != "" && !confirmed, m.Trusted != "" && !confirmed:
+	case m.gaveUpKey(c.Key), !heir && m.Key != "" && !confirmed, m.Trusted != "" && !confirmed:
 		return Outcome{}, keyChanged(c.Cluster)
 	case m.Key == c.Key && m.Confirmed == confirmed && m.Endorsed >= c.Endorsed && m.Connector == c.Connector &&
 		m.MaxNamespaces == c.MaxNamespaces && m.Legacy == c.Legacy && slices.Equal(m.Former, former):
@@ -109,7 +109,7 @@ func (m *Member) leadsTo(key string, former []Former) bool {
 	if m.Key == key {
 		return true
 	}
-	return m.Key != "" && !m.had(key) && slices.ContainsFunc(former, func(f Former) bool { return f.Key == m.Key })
+	return m.Key != "" && !m.gaveUpKey(key) && slices.ContainsFunc(former, func(f Former) bool { return f.Key == m.Key })
 }
 
 // Expected returns the fingerprint that the agent's admin named and that the cluster has not shown yet, empty if
@@ -122,10 +122,10 @@ func (m *Member) Expected() string {
 }
 
 // Succeeds reports whether the cluster's pinned key succeeded another one, or is it.
-func (m *Member) Succeeds(key string) bool { return m.Key == key || m.had(key) }
+func (m *Member) Succeeds(key string) bool { return m.Key == key || m.gaveUpKey(key) }
 
-// had reports whether the cluster gave up a key.
-func (m *Member) had(key string) bool {
+// gaveUpKey reports whether the cluster gave up a key.
+func (m *Member) gaveUpKey(key string) bool {
 	return slices.ContainsFunc(m.Former, func(f Former) bool { return f.Key == key })
 }
 

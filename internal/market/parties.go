@@ -202,8 +202,8 @@ func (s *State) countPair(old, r *Reservation) {
 	}
 }
 
-// Deal reports whether a reservation binds a consumer and a provider and still counts.
-func (s *State) Deal(consumer, provider string) bool { return s.pairs[pair{consumer, provider}] > 0 }
+// HasDeal reports whether a reservation binds a consumer and a provider and still counts.
+func (s *State) HasDeal(consumer, provider string) bool { return s.pairs[pair{consumer, provider}] > 0 }
 
 // Members returns the records, by cluster.
 func (s *State) Members() []*Member { return byKey(s.members) }

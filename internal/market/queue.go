@@ -39,8 +39,8 @@ func (r *Reservation) Precedes(o *Reservation) bool { return queues(r, o) < 0 }
 // move makes a reservation begin at a time. Its duration stays.
 func (r *Reservation) move(begin Time) { r.Created, r.Until = begin, r.Until+begin-r.Created }
 
-// pend puts r into the queue, or back to its place there. No plan is chosen for it any more.
-func (r *Reservation) pend(message string) {
+// enqueue puts r into the queue, or back to its place there. No plan is chosen for it any more.
+func (r *Reservation) enqueue(message string) {
 	if r.Plans != nil {
 		if size, err := ParseRequest("resources", r.Request.Resources); err == nil {
 			r.Size = size
@@ -134,8 +134,8 @@ func (s *State) Position(r *Reservation) int {
 	return 0
 }
 
-// Try stores the explanation of the last try to serve a waiting request: soft state.
-func (s *State) Try(id string, why Why) {
+// RecordTry stores the explanation of the last try to serve a waiting request: soft state.
+func (s *State) RecordTry(id string, why Why) {
 	if r := s.reservations[id]; r != nil && r.State == api.Pending {
 		s.tries[id] = why
 	}

@@ -88,7 +88,7 @@ func TestWaits(t *testing.T) {
 		t.Errorf("%s", dump(r))
 	}
 	d.must(market.Refuse{ID: "r", By: "paris", Generation: 2, Reason: api.ReasonUnreachable})
-	d.state.Try("r", market.Explain(&api.Decision{Considered: 7}))
+	d.state.RecordTry("r", market.Explain(&api.Decision{Considered: 7}))
 	if got := d.state.Why("r").Decision(); got.Considered != 7 {
 		t.Errorf("explained by %+v", got)
 	}

@@ -43,7 +43,7 @@ func (s *sales) show() map[plan]int64 {
 func (s *sales) hold(id string, u Units, sign int64) {
 	listed := s.listed[id]
 	s.add(listed, -sign)
-	s.add(u.or(listed), sign)
+	s.add(u.larger(listed), sign)
 }
 
 // list replaces the seller's list by that of a measurement. held returns the units of a reservation
@@ -63,18 +63,18 @@ func (s *sales) list(m *Measured, held func(id string) Units) {
 		return
 	}
 	for id, u := range s.listed {
-		s.add(held(id).or(u), -1)
+		s.add(held(id).larger(u), -1)
 		s.add(held(id), 1)
 	}
 	for id, u := range listed {
 		s.add(held(id), -1)
-		s.add(held(id).or(u), 1)
+		s.add(held(id).larger(u), 1)
 	}
 	s.listed = listed
 }
 
-// or returns the larger number of units.
-func (u Units) or(o Units) Units {
+// larger returns the larger number of units.
+func (u Units) larger(o Units) Units {
 	if o.Units > u.Units {
 		return o
 	}

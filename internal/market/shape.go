@@ -53,12 +53,12 @@ func ShapesOf(shapes []Shape) []api.Shape {
 func Hosts(shapes []Shape, unfilled, pod Amounts) bool {
 	fitting := slices.DeleteFunc(slices.Clone(shapes), func(s Shape) bool { return !s.Free.Fits(pod) })
 	return len(fitting) > 0 && !slices.ContainsFunc(pod, func(need Amount) bool {
-		return spoils(fitting, unfilled.Of(need.Resource), need)
+		return leavesTooLittle(fitting, unfilled.Of(need.Resource), need)
 	})
 }
 
-// spoils reports whether unfilled amounts of a resource can leave each node less than needed.
-func spoils(fitting []Shape, unfilled int64, need Amount) bool {
+// leavesTooLittle reports whether unfilled amounts of a resource can leave each node less than needed.
+func leavesTooLittle(fitting []Shape, unfilled int64, need Amount) bool {
 	for _, s := range fitting {
 		each := s.Free.Of(need.Resource) - need.Value + 1
 		if s.Nodes > unfilled/each {

@@ -82,7 +82,7 @@ func (s *State) Restore(data []byte) error {
 		s.putToken(t)
 	}
 	s.spend(in.Spent, 0)
-	s.pass(in.Passed, 0)
+	s.replaceSpent(in.Passed, 0)
 	for _, o := range in.Offers { // before what was made from them
 		s.putOffer(o)
 	}

@@ -51,8 +51,8 @@ func (s *State) spends(r *Reservation) (Spent, bool) {
 	return Spent{r.ID, until, r.Consumer, acceptBy}, true
 }
 
-// passes returns what replaces the older half of s.spent if it is too long.
-func (s *State) passes() []Passed {
+// summarizeSpent returns what replaces the older half of s.spent if it is too long.
+func (s *State) summarizeSpent() []Passed {
 	known := slices.DeleteFunc(slices.Collect(maps.Values(s.spent)), func(one Spent) bool { return one.Consumer == "" })
 	if len(known) < maxSpent {
 		return nil
@@ -81,8 +81,8 @@ func (s *State) spend(all []Spent, now Time) {
 	}
 }
 
-// pass replaces entries of s.spent, and drops what is no longer needed.
-func (s *State) pass(all []Passed, now Time) {
+// replaceSpent replaces entries of s.spent, and drops what is no longer needed.
+func (s *State) replaceSpent(all []Passed, now Time) {
 	maps.DeleteFunc(s.passed, func(_ string, p Passed) bool { return now >= p.Until })
 	for _, p := range all {
 		s.passed[p.Consumer] = p

@@ -138,7 +138,7 @@ func (s *State) Apply(e Event) {
 				s.counts[r.State]--
 				s.countOffer(r, -1)
 				s.updateQueue(r, nil)
-				s.crowd(r.Consumer)
+				s.expireCrowded(r.Consumer)
 			}
 		}
 		for _, id := range e.Forget.Tokens {
@@ -148,7 +148,7 @@ func (s *State) Apply(e Event) {
 			}
 		}
 		s.spend(e.Forget.Spent, e.Time)
-		s.pass(e.Forget.Passed, e.Time)
+		s.replaceSpent(e.Forget.Passed, e.Time)
 		for _, digest := range e.Forget.Offers {
 			s.forgetOffer(digest)
 		}
@@ -190,7 +190,7 @@ func (s *State) put(e *ReservationEvent, revision uint64) {
 		r.due = &due{id: r.ID}
 	}
 	s.await(r.due, s.next(r))
-	s.crowd(r.Consumer)
+	s.expireCrowded(r.Consumer)
 }
 
 func (s *State) putToken(t *Token) {
@@ -200,7 +200,7 @@ func (s *State) putToken(t *Token) {
 		t.due = &due{id: t.ID, token: true}
 	}
 	s.tokens[t.ID] = t
-	s.await(t.due, t.useless())
+	s.await(t.due, t.forgetAt())
 }
 
 // forgetKey drops the key of a forgotten reservation, unless another part of the same request remains.

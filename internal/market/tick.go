@@ -82,7 +82,7 @@ func (s *State) unsigned(r *Reservation, now Time) Outcome {
 		r.Tried = append(r.Tried[:len(r.Tried):len(r.Tried)],
 			api.Tried{Provider: r.Provider, Reason: api.ReasonNotConfirmed})
 		if r.waits(now) {
-			r.pend(message)
+			r.enqueue(message)
 			return changed(r, now)
 		}
 	}
@@ -98,7 +98,7 @@ func over(r *Reservation, state api.State, reason api.Reason, message string, no
 func (s *State) forgetting(r *Reservation) Forget {
 	f := Forget{Reservations: []string{r.ID}}
 	if spent, is := s.spends(r); is {
-		f.Spent, f.Passed = []Spent{spent}, s.passes()
+		f.Spent, f.Passed = []Spent{spent}, s.summarizeSpent()
 	}
 	if o := r.Offer; o != nil && s.madeFrom[o.Digest] == 1 && !s.offers[o.Digest].OnSale {
 		f.Offers = []string{o.Digest}

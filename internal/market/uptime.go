@@ -117,13 +117,13 @@ func (s *State) noticed(l *Leases, now Time) {
 	for _, cluster := range l.Lost {
 		p := s.provider(cluster)
 		if p.presence != nil && !p.presence.Lost {
-			p.presence = p.presence.lose(l.Awake)
+			p.presence = p.presence.recordLost(l.Awake)
 		}
 		s.touch(p)
 	}
 	for _, cluster := range l.Regained {
 		p := s.provider(cluster)
-		p.presence = p.presence.regain(cluster, l.Awake)
+		p.presence = p.presence.recordRegained(cluster, l.Awake)
 		s.touch(p)
 	}
 	if !later { // uptimes of silent members need not be newer
@@ -143,13 +143,13 @@ func (s *State) forgetPresence(m *Member) {
 	}
 }
 
-func (p *presence) lose(at Time) *presence {
+func (p *presence) recordLost(at Time) *presence {
 	next := *p
 	next.Lost, next.At = true, at
 	return &next
 }
 
-func (p *presence) regain(cluster string, at Time) *presence {
+func (p *presence) recordRegained(cluster string, at Time) *presence {
 	if p == nil {
 		return &presence{Cluster: cluster, Since: at}
 	}

@@ -141,8 +141,8 @@ func (s *State) Publish(last *View) *View {
 	return next
 }
 
-// totals returns the account totals of members. It walks members or accounts, whichever are fewer.
-func (s *State) totals(b *poolState) map[string]Amounts {
+// sumAccounts returns the account totals of members. It walks members or accounts, whichever are fewer.
+func (s *State) sumAccounts(b *poolState) map[string]Amounts {
 	out := make(map[string]Amounts, min(len(b.accounts), len(s.members)))
 	if len(s.members) < len(b.accounts) {
 		for consumer := range s.members {
@@ -185,7 +185,7 @@ func (s *State) listing(p *provider) *Listing {
 			pool.Unfilled = b.unfilled()
 		}
 		if limited {
-			pool.Accounts = s.totals(b)
+			pool.Accounts = s.sumAccounts(b)
 		}
 		l.Pools = append(l.Pools, pool)
 	}

@@ -74,7 +74,7 @@ func (s *search) searchSeller(l *market.Listing) {
 	case len(l.Offers) == 0, !own && !showsOffers(l, s.to),
 		s.Uptime > 0 && l.Uptime < s.Uptime, s.Region != "" && regionOf(l) != s.Region:
 		return
-	case !l.Fresh(s.now) && (s.Available || !own && s.faded(l)),
+	case !l.Fresh(s.now) && (s.Available || !own && s.leavesOut(l)),
 		(s.GPU != "" || s.SellerGPU != "") && !HasGPUs(l.Card().Properties.GPUs, s.GPU, s.SellerGPU):
 		return
 	}
@@ -154,7 +154,7 @@ func (s *search) sold(h *hit) bool {
 	any := false
 	for i := range h.Plans {
 		p := &h.Plans[i]
-		if !s.about(h.Offered, p) {
+		if !s.matchesPlan(h.Offered, p) {
 			continue
 		}
 		if s.Sort != api.ByPrice {
@@ -168,8 +168,8 @@ func (s *search) sold(h *hit) bool {
 	return any
 }
 
-// about reports whether a plan matches.
-func (s *search) about(o Offered, p *market.Plan) bool {
+// matchesPlan reports whether a plan matches.
+func (s *search) matchesPlan(o Offered, p *market.Plan) bool {
 	return s.wanted.Has(p) && (!s.Available || o.Remaining(o.Offer, p) >= p.Min)
 }
 
@@ -216,7 +216,7 @@ func sellsGPU(r api.Resources) bool {
 func (s *search) plans(o Offered) []FoundPlan {
 	out := make([]FoundPlan, 0, len(o.Plans))
 	for i := range o.Plans {
-		if p := &o.Plans[i]; s.about(o, p) {
+		if p := &o.Plans[i]; s.matchesPlan(o, p) {
 			out = append(out, FoundPlan{p, o.Remaining(o.Offer, p), p.Price.Nanos(p.Min, s.rates)})
 		}
 	}
@@ -229,8 +229,8 @@ func FoundOf(o Offered, now market.Time) Found {
 	return Found{o, s.plans(o)}
 }
 
-// faded reports whether the search leaves out a silent seller.
-func (s *search) faded(l *market.Listing) bool {
+// leavesOut reports whether the search leaves out a silent seller.
+func (s *search) leavesOut(l *market.Listing) bool {
 	fading := FadingOf(l, s.now)
 	return fading == api.Hidden && !s.Hidden || fading == api.ExpiredOffer
 }

@@ -225,7 +225,7 @@ func propertiesIn(where string, p api.Properties) (text string) {
 
 func noWhere(q *question) bool { return q.Request.Where == "" }
 
-func where(q *question, c *candidate) reason { return q.where.about(c) }
+func where(q *question, c *candidate) reason { return q.where.lookUp(c) }
 
 func explainWhere(q *question, c *candidate, r reason) string {
 	switch r {
@@ -234,7 +234,7 @@ func explainWhere(q *question, c *candidate, r reason) string {
 	case whereTooCostly:
 		return "`where` takes too long here"
 	default:
-		return "`where` is unknown: " + q.where.trouble(c)
+		return "`where` is unknown: " + q.where.explainFailure(c)
 	}
 }
 

@@ -33,8 +33,8 @@ func (l *language) open(p *program, size int) whereResults {
 	return whereResults{program: p, known: p.results.open(size), facts: facts{language: l}}
 }
 
-// about returns the result of the expression for a cluster.
-func (a *whereResults) about(c *candidate) reason {
+// lookUp returns the result of the expression for a cluster.
+func (a *whereResults) lookUp(c *candidate) reason {
 	if a.program == nil {
 		return whereUnknown
 	}
@@ -47,8 +47,8 @@ func (a *whereResults) about(c *candidate) reason {
 	return r
 }
 
-// trouble returns why the expression has no result for a cluster, in words.
-func (a *whereResults) trouble(c *candidate) string {
+// explainFailure returns why the expression has no result for a cluster, in words.
+func (a *whereResults) explainFailure(c *candidate) string {
 	if _, err := a.compute(c); err != nil {
 		return oneLine(err.Error())
 	}

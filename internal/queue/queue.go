@@ -269,7 +269,7 @@ func (q *Queue) try(ctx context.Context, w *waiter) error {
 	w.tried = true
 	ranking := q.Engine.Decide(view, q.question(w), now)
 	if len(ranking.Providers) == 0 {
-		return q.Market.Try(ctx, w.ID, &ranking.Decision)
+		return q.Market.RecordTry(ctx, w.ID, &ranking.Decision)
 	}
 	out, err := q.Market.Do(ctx, market.Serve{ID: w.ID, Candidates: ranking.Providers,
 		Plans: ranking.Plans, Decision: &ranking.Decision})

@@ -73,17 +73,17 @@ func (l *limits) allowRenewal(key string) bool {
 
 // charge makes a caller pay for the bytes that it sent: its next call must wait longer.
 func (l *limits) charge(c Caller, r *http.Request, bytes int64) {
-	l.pay(l.limiter(c, r), int(bytes/inOneCall))
+	l.takeTokens(l.limiter(c, r), int(bytes/inOneCall))
 }
 
 // chargeWork makes a caller with a certificate pay for the records that the market searched for its call.
 func (l *limits) chargeWork(c Caller, records int) {
 	if c.Role != "" {
-		l.pay(l.limiter(c, nil), records/inOneLook)
+		l.takeTokens(l.limiter(c, nil), records/inOneLook)
 	}
 }
 
-func (l *limits) pay(limiter *rate.Limiter, calls int) {
+func (l *limits) takeTokens(limiter *rate.Limiter, calls int) {
 	limiter.ReserveN(l.now(), min(calls, limiter.Burst()))
 }
 

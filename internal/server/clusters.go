@@ -73,8 +73,8 @@ func (s *Server) getCluster(ctx context.Context, in *ClusterPath) (*body[api.Env
 	}}, nil
 }
 
-// own rejects a member that speaks for another cluster.
-func (s *Server) own(ctx context.Context, cluster string) (*market.Listing, error) {
+// checkSpeaker rejects a member that speaks for another cluster.
+func (s *Server) checkSpeaker(ctx context.Context, cluster string) (*market.Listing, error) {
 	l, err := s.member(ctx)
 	if err == nil && l.Cluster != cluster {
 		err = api.Errorf(api.CodeForbidden, "cluster %s may not speak for %.80q", l.Cluster, cluster).At("cluster").
@@ -94,14 +94,14 @@ func (s *Server) putCard(ctx context.Context, in *struct {
 	if err := s.enroll(ctx, in.Cluster, in.Body.Document); err != nil {
 		return nil, wrap(err)
 	}
-	l, err := s.own(ctx, in.Cluster)
+	l, err := s.checkSpeaker(ctx, in.Cluster)
 	if err != nil {
 		return nil, err
 	}
 	var card api.Card
 	var former []market.Former
 	if err := s.verify(in.Body.Document, api.DocumentCard, l.Member.Key, &card); err != nil {
-		successor, led := trust.Heir(in.Body.Document, l.Member.Key)
+		successor, led := trust.FindSuccessor(in.Body.Document, l.Member.Key)
 		if successor == nil {
 			return nil, err
 		}
@@ -162,7 +162,7 @@ func (s *Server) putAdvertisement(ctx context.Context, in *struct {
 	ClusterPath
 	Body api.Measurement
 }) (*struct{}, error) {
-	if _, err := s.own(ctx, in.Cluster); err != nil {
+	if _, err := s.checkSpeaker(ctx, in.Cluster); err != nil {
 		return nil, err
 	}
 	return nil, wrap(s.Observe(ctx, in.Cluster, in.Body))
@@ -216,7 +216,7 @@ func (s *Server) patchAdvertisement(ctx context.Context, in *struct {
 	ClusterPath
 	Body api.MeasurementDelta
 }) (*struct{}, error) {
-	l, err := s.own(ctx, in.Cluster)
+	l, err := s.checkSpeaker(ctx, in.Cluster)
 	if err != nil {
 		return nil, err
 	}

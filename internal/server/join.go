@@ -81,7 +81,7 @@ func (s *Server) renew(ctx context.Context, in *struct{ Body join.Renewal }) (*b
 		known = l.Member
 	}
 	// anyone can sign many rotations, which take long to verify
-	if known != nil && trust.Leaves(request.Cluster, known.Key, in.Body.Rotations) {
+	if known != nil && trust.SignedRotation(request.Cluster, known.Key, in.Body.Rotations) {
 		order.Former = trust.Former(request.Cluster, in.Body.Key, in.Body.Rotations)
 	}
 	if err := order.Check(known); err != nil { // anyone can sign with an unknown key: the market must not work for it

@@ -82,7 +82,7 @@ func (in *CatalogSearch) query() (api.CatalogQuery, error) {
 const maxFrom = 1 << 30
 
 func (s *Server) catalog(ctx context.Context, in *CatalogSearch) (*body[page[api.Listing]], error) {
-	card, err := s.looker(ctx)
+	card, err := s.callerCard(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (s *Server) catalog(ctx context.Context, in *CatalogSearch) (*body[page[api
 }
 
 func (s *Server) getOffer(ctx context.Context, in *OfferPath) (*body[api.Envelope[api.Listing]], error) {
-	card, err := s.looker(ctx)
+	card, err := s.callerCard(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -130,8 +130,8 @@ func (s *Server) getOffer(ctx context.Context, in *OfferPath) (*body[api.Envelop
 		Fix("see: bourse catalog")
 }
 
-// looker returns the card for which offers are shown to the caller. An operator sees the public ones.
-func (s *Server) looker(ctx context.Context) (*api.Card, error) {
+// callerCard returns the card for which offers are shown to the caller. An operator sees the public ones.
+func (s *Server) callerCard(ctx context.Context) (*api.Card, error) {
 	if operator(ctx) == nil {
 		return &api.Card{}, nil
 	}
@@ -177,7 +177,7 @@ func (s *Server) publishOffer(ctx context.Context, in *struct {
 	OfferPath
 	Body api.SignedDocument
 }) (*struct{}, error) {
-	l, err := s.own(ctx, in.Cluster)
+	l, err := s.checkSpeaker(ctx, in.Cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +213,7 @@ func (s *Server) offer(document, key string) (*market.Offer, error) {
 }
 
 func (s *Server) withdrawOffer(ctx context.Context, in *OfferPath) (*struct{}, error) {
-	l, err := s.own(ctx, in.Cluster)
+	l, err := s.checkSpeaker(ctx, in.Cluster)
 	if err != nil {
 		return nil, err
 	}

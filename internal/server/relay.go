@@ -165,10 +165,11 @@ func (m *relay) oldest(from string) (oldest route) {
 
 func (s *Server) relayRoutes() {
 	huma.Register(s.api, operation("say-handshake", http.MethodPut, "/clusters/{cluster}/handshake",
-		"Pass a signed handshake message on to a cluster with which the caller shares a reservation", noContent), s.say)
+		"Pass a signed handshake message on to a cluster with which the caller shares a reservation", noContent),
+		s.postHandshake)
 }
 
-func (s *Server) say(ctx context.Context, in *struct {
+func (s *Server) postHandshake(ctx context.Context, in *struct {
 	ClusterPath
 	Body api.SignedDocument
 }) (*struct{}, error) {
@@ -208,7 +209,7 @@ func (s *Server) checkDeal(ctx context.Context, h api.Handshake) error {
 		provider = h.To
 	}
 	found := false
-	err := s.Exchange.Read(ctx, func(m *market.State) { found = m.Deal(h.Consumer, provider) })
+	err := s.Exchange.Read(ctx, func(m *market.State) { found = m.HasDeal(h.Consumer, provider) })
 	if err == nil && !found {
 		err = api.Errorf(api.CodeNotFound, "no reservation binds %.80q and %.80q", h.Consumer, provider).Fix("reserve first")
 	}

@@ -56,7 +56,7 @@ func TestHandshakesArePassedOn(t *testing.T) {
 	w := newFixture(t)
 	first := w.message(func(*api.Handshake) {})
 	say := func(document string) {
-		if err := w.milan.Say(t.Context(), "rome", document); err != nil {
+		if err := w.milan.SendHandshake(t.Context(), "rome", document); err != nil {
 			t.Error(err)
 		}
 	}

@@ -77,7 +77,7 @@ type Broker interface {
 
 	// Say sends a signed handshake message to another party of this cluster's reservations. The broker may
 	// lose it: repeat it until there is an answer.
-	Say(ctx context.Context, cluster, document string) error
+	SendHandshake(ctx context.Context, cluster, document string) error
 
 	// Watch reports this cluster's reservations until ctx or the connection ends: first a snapshot (the
 	// changes since token, or everything), then changes.

@@ -48,9 +48,9 @@ func Former(cluster string, key clusterkey.PublicKey, rotations []string) (forme
 	return former
 }
 
-// Leaves reports whether a cluster's key signed one of the rotations. Unlike [Former], it verifies one
+// SignedRotation reports whether a cluster's key signed one of the rotations. Unlike [Former], it verifies one
 // signature at most, however many rotations there are.
-func Leaves(cluster, key string, rotations []string) bool {
+func SignedRotation(cluster, key string, rotations []string) bool {
 	from, err := clusterkey.ParsePublicKey(key)
 	if err != nil {
 		return false
@@ -81,9 +81,9 @@ func predecessor(cluster string, key clusterkey.PublicKey, document string) (fro
 	return from, err == nil && r.Cluster == cluster && r.From == from.String() && r.To == key.String()
 }
 
-// Heir opens a card with a successor of the pinned key and returns the keys that led to it; nil if the
+// FindSuccessor opens a card with a successor of the pinned key and returns the keys that led to it; nil if the
 // card has no such key.
-func Heir(signed, pinned string) (*api.Card, []market.Former) {
+func FindSuccessor(signed, pinned string) (*api.Card, []market.Former) {
 	card, key, err := Open(signed)
 	if err != nil {
 		return nil, nil

@@ -353,12 +353,12 @@ func TestLeaves(t *testing.T) {
 		rotations = append(rotations, word)
 	}
 	for i, want := range []bool{true, true, false, false} {
-		if got := trust.Leaves("rome", keys[i].Public().String(), rotations); got != want {
+		if got := trust.SignedRotation("rome", keys[i].Public().String(), rotations); got != want {
 			t.Errorf("key %d: %t", i, got)
 		}
 	}
-	if trust.Leaves("milan", keys[0].Public().String(), rotations) ||
-		trust.Leaves("rome", "", rotations) || trust.Leaves("rome", keys[0].Public().String(), []string{rotations[0] + "x"}) {
+	if trust.SignedRotation("milan", keys[0].Public().String(), rotations) ||
+		trust.SignedRotation("rome", "", rotations) || trust.SignedRotation("rome", keys[0].Public().String(), []string{rotations[0] + "x"}) {
 		t.Error("another cluster's, no key's or a changed rotation counts")
 	}
 }

@@ -113,7 +113,7 @@ func (b *Borrowing) Serve(ctx context.Context, provider string) (waits string, e
 	if wanted, err = b.holdBack(ctx, provider, wanted); err != nil {
 		return "", err
 	}
-	accounts := map[string][]loan{}
+	accounts := map[string][]bound{}
 	for _, l := range all {
 		if l.Provider == provider {
 			accounts[l.Slice()] = append(accounts[l.Slice()], l)
@@ -164,7 +164,7 @@ func (b *Borrowing) label(ctx context.Context, provider string,
 }
 
 // forgetOthers drops what is known of reservations with a provider that are over.
-func (b *Borrowing) forgetOthers(provider string, accounts map[string][]loan) {
+func (b *Borrowing) forgetOthers(provider string, accounts map[string][]bound) {
 	s, checked := b.state(provider), map[string]time.Time{}
 	for _, loans := range accounts {
 		for _, l := range loans {

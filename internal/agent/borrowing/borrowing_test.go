@@ -145,12 +145,12 @@ func TestAwaitNamespacesOfEachRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	var loans []loan
+	var loans []bound
 	for _, name := range []string{"gone", "refused", "good"} {
 		r := &market.Reservation{ID: name, Provider: "milan", Object: &market.Object{Namespace: name, Name: name}}
 		request := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}}
 		request.Spec.Offload = &api.Offload{Namespaces: []string{name}}
-		loans = append(loans, loan{Reservation: r, request: request})
+		loans = append(loans, bound{Reservation: r, request: request})
 		if err := c.Create(ctx, &api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: name,
 			Name: name}}); err != nil {
 			t.Fatal(err)

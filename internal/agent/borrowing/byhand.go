@@ -59,7 +59,7 @@ func (b *Borrowing) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 
 // handMade returns the providers that this cluster has no reservation with, and to which namespaces of
 // customers are or are to be offloaded.
-func (b *Borrowing) handMade(ctx context.Context, all []loan) ([]string, error) {
+func (b *Borrowing) handMade(ctx context.Context, all []bound) ([]string, error) {
 	hub, err := b.hub(ctx)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (b *Borrowing) handMade(ctx context.Context, all []loan) ([]string, error) 
 		if err != nil {
 			return nil, err
 		}
-		if len(ours) == 0 && !slices.ContainsFunc(all, func(l loan) bool { return l.Provider == provider }) {
+		if len(ours) == 0 && !slices.ContainsFunc(all, func(l bound) bool { return l.Provider == provider }) {
 			out = append(out, provider)
 		}
 	}
@@ -100,7 +100,7 @@ func (b *Borrowing) handMade(ctx context.Context, all []loan) ([]string, error) 
 
 // serveHandMade makes the labels of the virtual nodes with a provider what the SharingPolicy says, and reports
 // whether pods are still on their way from there. Only namespaces of customers are touched.
-func (b *Borrowing) serveHandMade(ctx context.Context, all []loan, provider string) (waits bool, err error) {
+func (b *Borrowing) serveHandMade(ctx context.Context, all []bound, provider string) (waits bool, err error) {
 	wanted, err := b.offload(ctx, all, provider)
 	if err != nil {
 		return false, err

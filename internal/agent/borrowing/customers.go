@@ -22,7 +22,7 @@ const sharingPolicy = "default"
 // useForCustomers adds the namespaces that Liqo made here for a hub's customers: their pods run on at
 // the providers whose virtual nodes the hub lends on. What was offloaded once stays so until its
 // namespace ends, even if the SharingPolicy is gone: pods never leave because nothing is said.
-func (b *Borrowing) useForCustomers(ctx context.Context, all []loan, uses map[string]*offload.Use) error {
+func (b *Borrowing) useForCustomers(ctx context.Context, all []bound, uses map[string]*offload.Use) error {
 	offloaded, err := b.namespaces.Customers(ctx, b.options.Client)
 	if err != nil {
 		return err
@@ -99,13 +99,13 @@ func (b *Borrowing) hub(ctx context.Context) (*api.PoolPolicy, error) {
 // relending returns the providers of the virtual nodes that the hub lends on: those with a loan that says so,
 // and those of peerings made by hand that the hub names. What was reserved is over where no loan is left, and
 // its virtual nodes are about to go.
-func (b *Borrowing) relending(ctx context.Context, hub *api.PoolPolicy, all []loan) (out []string, err error) {
+func (b *Borrowing) relending(ctx context.Context, hub *api.PoolPolicy, all []bound) (out []string, err error) {
 	if hub == nil {
 		return nil, nil
 	}
 	selected, err := b.namespaces.Selected(ctx, hub.VirtualNodes.Selector.MatchLabels)
 	for node, provider := range selected {
-		relends := func(l loan) bool { return l.Provider == provider && l.Relend }
+		relends := func(l bound) bool { return l.Provider == provider && l.Relend }
 		named := func(h api.HandMadeNode) bool { return h.Node == node }
 		if slices.ContainsFunc(all, relends) || slices.ContainsFunc(hub.VirtualNodes.ByHand, named) {
 			out = append(out, provider)

@@ -24,7 +24,7 @@ func (b *Borrowing) CheckNamespaces(ctx context.Context, request *api.ResourceRe
 			mapped = append(mapped, o.Namespaces...)
 		}
 	}
-	asks := loan{request: request}
+	asks := bound{request: request}
 	if request.Namespace == b.options.Namespace {
 		pools, err := b.pools(ctx)
 		if err != nil {
@@ -77,12 +77,12 @@ func split(provider string, most int32, mapped, wanted []string) (heldBack []str
 
 // showFull shows for a loan that its namespaces are not mapped, because the provider has too many already. A hub
 // shows it for each loan that it lends on. It returns what it waits for, empty if they can be mapped.
-func (b *Borrowing) showFull(ctx context.Context, l loan, namespaces []string) (waits string, err error) {
+func (b *Borrowing) showFull(ctx context.Context, l bound, namespaces []string) (waits string, err error) {
 	s := b.state(l.Provider)
 	if s.full == nil || !l.Relend && !slices.ContainsFunc(namespaces,
 		func(name string) bool { return slices.Contains(s.heldBack, name) }) {
 		return "", nil
 	}
 	shown := condition(api.ConditionOffloaded, false, string(api.CodeNamespacesFull), s.full.Error())
-	return api.WithoutCode(s.full.Error()), b.showCondition(ctx, []loan{l}, offloadPart, shown)
+	return api.WithoutCode(s.full.Error()), b.showCondition(ctx, []bound{l}, offloadPart, shown)
 }

@@ -65,7 +65,7 @@ func TestNamespacesFull(t *testing.T) {
 	}
 
 	request.Spec.Offload = &api.Offload{Namespaces: []string{"b"}}
-	l := loan{request: request, Reservation: &market.Reservation{
+	l := bound{request: request, Reservation: &market.Reservation{
 		ID: "r", Provider: "milan", Object: &market.Object{Namespace: "work", Name: "r"}}}
 	isFull := func(when string, wanted, want []string, full bool) {
 		t.Helper()
@@ -73,7 +73,7 @@ func TestNamespacesFull(t *testing.T) {
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %v, %v; want %v", when, got, err, want)
 		}
-		if _, err := b.awaitNamespaces(ctx, []loan{l}); err != nil {
+		if _, err := b.awaitNamespaces(ctx, []bound{l}); err != nil {
 			t.Fatal(err)
 		}
 		var i api.ReservationInstruction

@@ -19,7 +19,7 @@ import (
 // deleted, as the provider does, and claims are left behind. nodes are all virtual nodes with the
 // provider, have the namespaces that they are labelled with. It returns what it waits for.
 func (b *Borrowing) leave(ctx context.Context, provider string, nodes, have, wanted []string,
-	accounts map[string][]loan) (waits []string, err error) {
+	accounts map[string][]bound) (waits []string, err error) {
 	leaving := slices.DeleteFunc(slices.Clone(have), func(name string) bool { return slices.Contains(wanted, name) })
 	ours, err := b.options.Slices.Names(ctx, provider)
 	if err != nil {

@@ -31,7 +31,7 @@ func (b *Borrowing) Offload(ctx context.Context) error {
 }
 
 // offload does what Offload says, and returns the namespaces whose pods may run at a provider.
-func (b *Borrowing) offload(ctx context.Context, all []loan, provider string) (at []string, err error) {
+func (b *Borrowing) offload(ctx context.Context, all []bound, provider string) (at []string, err error) {
 	b.offloading.Lock()
 	defer b.offloading.Unlock()
 	uses, err := b.uses(ctx, all)
@@ -54,7 +54,7 @@ func (b *Borrowing) offload(ctx context.Context, all []loan, provider string) (a
 		case api.CodeInvalid:
 			reason = string(code)
 		}
-		naming := slices.DeleteFunc(slices.Clone(all), func(l loan) bool {
+		naming := slices.DeleteFunc(slices.Clone(all), func(l bound) bool {
 			return l.offload() == nil || !slices.Contains(l.offload().Namespaces, u.Namespace)
 		})
 		shown := condition(api.ConditionOffloaded, false, reason, err.Error())
@@ -67,16 +67,16 @@ func (b *Borrowing) offload(ctx context.Context, all []loan, provider string) (a
 }
 
 // uses returns what becomes of each namespace that is ours or that a request names.
-func (b *Borrowing) uses(ctx context.Context, all []loan) (map[string]*offload.Use, error) {
+func (b *Borrowing) uses(ctx context.Context, all []bound) (map[string]*offload.Use, error) {
 	uses := map[string]*offload.Use{}
-	ours, err := b.namespaces.Ours(ctx)
+	ours, err := b.namespaces.ListOurs(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range ours {
 		uses[name] = &offload.Use{Namespace: name}
 	}
-	request := func(l loan, name string) *offload.Use {
+	request := func(l bound, name string) *offload.Use {
 		if uses[name] == nil {
 			uses[name] = &offload.Use{Namespace: name}
 		}
@@ -105,7 +105,7 @@ func (b *Borrowing) uses(ctx context.Context, all []loan) (map[string]*offload.U
 					return nil, err // not known: nothing may leave because of it
 				}
 				shown := condition(api.ConditionOffloaded, false, string(api.CodeOf(err)), err.Error())
-				if err := b.showCondition(ctx, []loan{l}, offloadPart, shown); err != nil {
+				if err := b.showCondition(ctx, []bound{l}, offloadPart, shown); err != nil {
 					return nil, err
 				}
 				continue
@@ -146,13 +146,13 @@ func (b *Borrowing) Unoffloads(ctx context.Context, ending *market.Reservation, 
 
 // waiting returns the requests that offload namespaces and do not end, and the VirtualNodePools, as
 // loans without a reservation.
-func (b *Borrowing) waiting(ctx context.Context) (out []loan, err error) {
+func (b *Borrowing) waiting(ctx context.Context) (out []bound, err error) {
 	pools, err := b.pools(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, pool := range pools {
-		out = append(out, loan{request: &api.ResourceRequest{}, pool: pool})
+		out = append(out, bound{request: &api.ResourceRequest{}, pool: pool})
 	}
 	var list api.ResourceRequestList
 	err = b.options.Client.List(ctx, &list)
@@ -160,7 +160,7 @@ func (b *Borrowing) waiting(ctx context.Context) (out []loan, err error) {
 		r := &list.Items[i]
 		ends := r.Status.State == api.Releasing || r.Status.State != "" && r.Status.State.Over()
 		if r.Spec.Offload != nil && r.DeletionTimestamp == nil && !ends {
-			out = append(out, loan{request: r})
+			out = append(out, bound{request: r})
 		}
 	}
 	return out, err
@@ -168,7 +168,7 @@ func (b *Borrowing) waiting(ctx context.Context) (out []loan, err error) {
 
 // awaitNamespaces shows for each loan whether the namespaces that its request names are mapped at
 // the provider. It returns what it waits for.
-func (b *Borrowing) awaitNamespaces(ctx context.Context, loans []loan) (waits string, err error) {
+func (b *Borrowing) awaitNamespaces(ctx context.Context, loans []bound) (waits string, err error) {
 	for _, l := range loans {
 		o := l.offload()
 		if o == nil {
@@ -190,7 +190,7 @@ func (b *Borrowing) awaitNamespaces(ctx context.Context, loans []loan) (waits st
 			continue
 		}
 		shown := condition(api.ConditionOffloaded, true, "Offloaded", "offloaded: "+strings.Join(o.Namespaces, ", "))
-		if err := b.showCondition(ctx, []loan{l}, offloadPart, shown); err != nil {
+		if err := b.showCondition(ctx, []bound{l}, offloadPart, shown); err != nil {
 			return "", err
 		}
 		if err := b.checkUse(ctx, l, loans); err != nil {
@@ -212,7 +212,7 @@ func (b *Borrowing) findUnready(ctx context.Context, provider string, namespaces
 
 // checkUse names the pods that wait because no provider would accept them, and the objects that do
 // not reach the provider of a loan. loans are those of its account. It looks every checkPodsEvery.
-func (b *Borrowing) checkUse(ctx context.Context, l loan, loans []loan) error {
+func (b *Borrowing) checkUse(ctx context.Context, l bound, loans []bound) error {
 	s := b.state(l.Provider)
 	if b.clock.Since(s.checked[l.ID]) < checkPodsEvery {
 		return nil
@@ -220,7 +220,7 @@ func (b *Borrowing) checkUse(ctx context.Context, l loan, loans []loan) error {
 	s.checked[l.ID] = b.clock.Now()
 	var wrong, fails, leftOut []string
 	for _, name := range l.offload().Namespaces {
-		more, err := offload.Complaints(ctx, b.options.Reader, name)
+		more, err := offload.FindRefusedPods(ctx, b.options.Reader, name)
 		if err != nil {
 			return err
 		}
@@ -243,7 +243,7 @@ func (b *Borrowing) checkUse(ctx context.Context, l loan, loans []loan) error {
 	if len(fails) > 0 {
 		reflected = condition(api.ConditionReflected, false, "FailedReflection", firstFew(fails)+"; "+message)
 	}
-	return b.show(ctx, []loan{l}, podsPart, func(loan) api.InstructionStatus {
+	return b.show(ctx, []bound{l}, podsPart, func(bound) api.InstructionStatus {
 		return api.InstructionStatus{Conditions: []metav1.Condition{comply, reflected}}
 	})
 }

@@ -23,7 +23,7 @@ func (b *Borrowing) Connect(ctx context.Context, provider string, received *api.
 	if err != nil {
 		return nil, err
 	}
-	asking := slices.DeleteFunc(loans, func(l loan) bool { return l.Provider != provider || !l.connected() })
+	asking := slices.DeleteFunc(loans, func(l bound) bool { return l.Provider != provider || !l.connected() })
 	asked := carries || len(asking) > 0
 	if !asked && p.Through {
 		return &network.Standing{
@@ -56,7 +56,7 @@ func (b *Borrowing) Connect(ctx context.Context, provider string, received *api.
 	}
 	state.network = s
 	if p.Through {
-		return &s, b.through(ctx, provider, asking, theirs, p, &s)
+		return &s, b.continueByNetwork(ctx, provider, asking, theirs, p, &s)
 	}
 	if s.Say != nil && p.Session != "" {
 		p.SendNetwork(s.Say, !s.Ready)
@@ -64,8 +64,8 @@ func (b *Borrowing) Connect(ctx context.Context, provider string, received *api.
 	return &s, nil
 }
 
-// through lets the handshake go on once the provider's API server can be reached through the network.
-func (b *Borrowing) through(ctx context.Context, provider string, asking []loan,
+// continueByNetwork lets the handshake go on once the provider's API server can be reached through the network.
+func (b *Borrowing) continueByNetwork(ctx context.Context, provider string, asking []bound,
 	theirs *api.HandshakeNetwork, p *peering.Progress, s *network.Standing) error {
 	switch {
 	case s.Say == nil && s.Configured:
@@ -92,8 +92,8 @@ func (b *Borrowing) through(ctx context.Context, provider string, asking []loan,
 
 // awaitNetwork shows how far the network is that loans ask for. It returns what a new slice waits
 // for, because a virtual kubelet reads the addresses of the provider's pods only once.
-func (b *Borrowing) awaitNetwork(ctx context.Context, provider, slice string, loans []loan) (waits string, err error) {
-	asking := slices.DeleteFunc(slices.Clone(loans), func(l loan) bool { return !l.connected() })
+func (b *Borrowing) awaitNetwork(ctx context.Context, provider, slice string, loans []bound) (waits string, err error) {
+	asking := slices.DeleteFunc(slices.Clone(loans), func(l bound) bool { return !l.connected() })
 	if len(asking) == 0 {
 		return "", nil
 	}
@@ -108,7 +108,7 @@ func (b *Borrowing) awaitNetwork(ctx context.Context, provider, slice string, lo
 	return "network: " + s.Message, nil
 }
 
-func (b *Borrowing) showNetwork(ctx context.Context, asking []loan, s network.Standing) error {
+func (b *Borrowing) showNetwork(ctx context.Context, asking []bound, s network.Standing) error {
 	return b.showCondition(ctx, asking, networkPart, condition(api.ConditionNetworkReady, s.Ready, s.Reason, s.Message))
 }
 

@@ -76,8 +76,8 @@ func TestOffloadsForAVirtualNodePool(t *testing.T) {
 			t.Errorf("at %s: %v, %v; want %v", provider, at, err, want)
 		}
 	}
-	i := slices.IndexFunc(all, func(l loan) bool { return l.Provider == "milan" })
-	milan := []loan{all[i]}
+	i := slices.IndexFunc(all, func(l bound) bool { return l.Provider == "milan" })
+	milan := []bound{all[i]}
 	half, _ := market.ParseRequest("", transporttest.CPU("2"))
 	milan[0].request.Annotations = map[string]string{vnp.WishAnnotation: vnp.WriteWish(half)}
 	if wish := wishOf(milan); !wish.Equal(half) || drains(milan) {
@@ -93,15 +93,15 @@ func TestOffloadsForAVirtualNodePool(t *testing.T) {
 	// One reservation succeeds another: both are there, then the request of the first is gone. The virtual
 	// node keeps its size.
 	milan[0].request.Annotations = nil
-	both, gone := []loan{milan[0], milan[0]}, milan[0]
+	both, gone := []bound{milan[0], milan[0]}, milan[0]
 	gone.request, gone.pool = nil, nil
-	users := loan{Reservation: gone.Reservation, request: milan[0].request}
+	users := bound{Reservation: gone.Reservation, request: milan[0].request}
 	for what, c := range map[string]struct {
-		loans []loan
+		loans []bound
 		want  market.Amounts
 	}{
-		"two of a pool": {both, size}, "the first one ends": {[]loan{gone, milan[0]}, size},
-		"a user's beside it": {[]loan{milan[0], users}, size.Plus(size)}, "two of users": {[]loan{users, users}, size.Plus(size)},
+		"two of a pool": {both, size}, "the first one ends": {[]bound{gone, milan[0]}, size},
+		"a user's beside it": {[]bound{milan[0], users}, size.Plus(size)}, "two of users": {[]bound{users, users}, size.Plus(size)},
 	} {
 		if wish := wishOf(c.loans); !wish.Equal(c.want) || drains(c.loans) {
 			t.Errorf("%s: it wishes for %v, want %v", what, wish, c.want)

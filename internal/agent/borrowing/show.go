@@ -35,8 +35,8 @@ func condition(kind string, ok bool, reason, message string) metav1.Condition {
 
 // show writes a part of the instruction of each loan. A loan whose instruction does not exist yet is shown at
 // the next look.
-func (b *Borrowing) show(ctx context.Context, loans []loan, part instruction.Part,
-	next func(loan) api.InstructionStatus) error {
+func (b *Borrowing) show(ctx context.Context, loans []bound, part instruction.Part,
+	next func(bound) api.InstructionStatus) error {
 	for _, l := range loans {
 		if l.Object == nil {
 			continue
@@ -57,15 +57,15 @@ func (b *Borrowing) show(ctx context.Context, loans []loan, part instruction.Par
 }
 
 // showCondition writes a part that has one condition.
-func (b *Borrowing) showCondition(ctx context.Context, loans []loan, part instruction.Part, c metav1.Condition) error {
-	return b.show(ctx, loans, part, func(loan) api.InstructionStatus {
+func (b *Borrowing) showCondition(ctx context.Context, loans []bound, part instruction.Part, c metav1.Condition) error {
+	return b.show(ctx, loans, part, func(bound) api.InstructionStatus {
 		return api.InstructionStatus{Conditions: []metav1.Condition{c}}
 	})
 }
 
 // showSlice shows how far the slice of an account is, what its pods use, and whether the provider
 // holds it back.
-func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans []loan, s offload.Standing) error {
+func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans []bound, s offload.Standing) error {
 	reason := func(ok bool, yes string) string {
 		if ok {
 			return yes
@@ -86,7 +86,7 @@ func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans
 	if len(use.Used) > 0 {
 		use.Namespaces = b.options.Inventory.UsedByNamespace("", slice)
 	}
-	return b.show(ctx, loans, slicePart, func(l loan) api.InstructionStatus {
+	return b.show(ctx, loans, slicePart, func(l bound) api.InstructionStatus {
 		use.Naming = func(namespace string) (all int, this bool) {
 			for _, other := range loans {
 				if slices.Contains(other.namespaces(), namespace) {

@@ -15,14 +15,14 @@ import (
 // shrink moves pods off the virtual nodes of accounts that have ended in part. It deletes what
 // stays longer than the graces, as the provider does. Where all of an account ends, Liqo drains the
 // node. It returns what it waits for.
-func (b *Borrowing) shrink(ctx context.Context, accounts map[string][]loan) (waits []string, err error) {
+func (b *Borrowing) shrink(ctx context.Context, accounts map[string][]bound) (waits []string, err error) {
 	ending, err := b.ending(ctx)
 	if err != nil {
 		return nil, err
 	}
 	now, graces := b.options.Market.Now().Go(), b.options.Graces
 	for slice, stay := range accounts {
-		var late, overdue []loan
+		var late, overdue []bound
 		for _, l := range ending[slice] {
 			if now.Sub(l.Changed.Go()) > graces.Shrink+graces.Excess {
 				overdue = append(overdue, l)
@@ -57,15 +57,15 @@ func (b *Borrowing) shrink(ctx context.Context, accounts map[string][]loan) (wai
 }
 
 // ending returns the loans that end, and the parts that loans gave up, by their slice.
-func (b *Borrowing) ending(ctx context.Context) (map[string][]loan, error) {
-	ending := map[string][]loan{}
+func (b *Borrowing) ending(ctx context.Context) (map[string][]bound, error) {
+	ending := map[string][]bound{}
 	err := b.options.Market.Read(ctx, func(s *market.State) {
 		for _, r := range s.Of(s.Self, 0) {
 			if r.Bound() {
 				r = b.givenUp(r)
 			}
 			if r != nil && r.Consumer == s.Self && r.State == api.Releasing {
-				ending[r.Slice()] = append(ending[r.Slice()], loan{Reservation: r})
+				ending[r.Slice()] = append(ending[r.Slice()], bound{Reservation: r})
 			}
 		}
 	})
@@ -85,7 +85,7 @@ func (b *Borrowing) givenUp(r *market.Reservation) *market.Reservation {
 
 // keep returns what pods of an account may use: what stays, what still has graces, and 0 of the
 // resources that only what leaves has.
-func keep(stay, late, leave []loan) (api.Resources, error) {
+func keep(stay, late, leave []bound) (api.Resources, error) {
 	out := api.Resources{}
 	for name := range sizeOf(leave).Resources() {
 		out[name] = resource.Quantity{}
@@ -96,7 +96,7 @@ func keep(stay, late, leave []loan) (api.Resources, error) {
 }
 
 // leaving returns the namespaces that only loans that leave have offloaded.
-func leaving(leave, stay []loan) (names []string) {
+func leaving(leave, stay []bound) (names []string) {
 	kept := map[string]bool{}
 	for _, l := range stay {
 		for _, name := range l.namespaces() {

@@ -13,8 +13,8 @@ func TestPodsOfAnotherReservationStay(t *testing.T) {
 	stays := &market.Reservation{ID: "r-1", Size: market.Amounts{{Resource: "cpu", Value: 1000}}}
 	ends := market.Reservation{ID: "r-2", State: api.Releasing,
 		Size: market.Amounts{{Resource: "cpu", Value: 1000}, {Resource: "pods", Value: 2}}}
-	for what, late := range map[string][]loan{"what ends": nil, "what ends, one after the other": {{Reservation: &ends}}} {
-		rest, err := keep([]loan{{Reservation: stays}}, late, []loan{{Reservation: &ends}})
+	for what, late := range map[string][]bound{"what ends": nil, "what ends, one after the other": {{Reservation: &ends}}} {
+		rest, err := keep([]bound{{Reservation: stays}}, late, []bound{{Reservation: &ends}})
 		if pods := rest["pods"]; err != nil || pods.Value() != 110 {
 			t.Errorf("%s leaves %s pods to the other reservation, %v", what, pods.String(), err)
 		}

@@ -12,7 +12,7 @@ import (
 
 // ensure makes the slice of one account, and returns what it waits for. all are the loans of all providers,
 // namespaces those whose pods may run on all virtual nodes with this one.
-func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, all []loan,
+func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, all []bound,
 	namespaces []string) (waits string, err error) {
 	if message, err := b.checkCaptures(ctx, provider, loans, all, namespaces); err != nil {
 		return "", err
@@ -54,7 +54,7 @@ func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, a
 }
 
 // strictestOf returns the reflection of a virtual node that loans share.
-func strictestOf(loans []loan) api.Reflect {
+func strictestOf(loans []bound) api.Reflect {
 	var all []api.Reflect
 	for _, l := range loans {
 		if o := l.offload(); o != nil && o.Reflect != nil {
@@ -69,7 +69,7 @@ func strictestOf(loans []loan) api.Reflect {
 // checkCaptures names the namespaces that a new virtual node would take in although no request
 // names them: their Secrets would go to the provider. It is empty if there are none, or if a
 // request allows it.
-func (b *Borrowing) checkCaptures(ctx context.Context, provider string, loans, all []loan,
+func (b *Borrowing) checkCaptures(ctx context.Context, provider string, loans, all []bound,
 	namespaces []string) (string, error) {
 	var named []string
 	for _, l := range all {
@@ -96,7 +96,7 @@ func (b *Borrowing) checkCaptures(ctx context.Context, provider string, loans, a
 
 // activate reports that a reservation's virtual node is Ready. A broker that does not answer learns it at the
 // next look.
-func (b *Borrowing) activate(ctx context.Context, l loan) error {
+func (b *Borrowing) activate(ctx context.Context, l bound) error {
 	if l.State != api.Reserved {
 		return nil
 	}

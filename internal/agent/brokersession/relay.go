@@ -58,9 +58,9 @@ func (r Relay) shared(ctx context.Context, cluster string) (out []*market.Reserv
 	return out
 }
 
-// toward returns the sessions that know a reservation of this cluster with another one, or all if the Ledger has
-// none. The others would relay nothing between the two, and learn that they have one.
-func (r Relay) toward(ctx context.Context, cluster string) []*Session {
+// selectSessions returns the sessions that know a reservation of this cluster with another one, or all if the
+// Ledger has none. The others would relay nothing between the two, and learn that they have one.
+func (r Relay) selectSessions(ctx context.Context, cluster string) []*Session {
 	all, shared := r.Sessions.Open(), r.shared(ctx, cluster)
 	if len(shared) == 0 {
 		return all
@@ -219,24 +219,24 @@ func callFirst(known []*Session,
 	return transport.Reservation{}, failed
 }
 
-// Say sends a message through all sessions at once that have to do with the other cluster, because this one does
-// not know through which of them the other one listens. One that accepts it is enough. One that does not answer
-// holds up no other. Errors: that of the first session.
-func (r Relay) Say(ctx context.Context, cluster, document string) error {
-	all := r.toward(ctx, cluster)
+// SendHandshake sends a message at once through all sessions that have to do with the other cluster: this
+// cluster does not know through which of them the other one listens. One that accepts it is enough. One that
+// does not answer holds up no other. Errors: that of the first session.
+func (r Relay) SendHandshake(ctx context.Context, cluster, document string) error {
+	all := r.selectSessions(ctx, cluster)
 	switch len(all) {
 	case 0:
 		return api.Errorf(api.CodeUnavailable, "no broker is open at which this cluster has a reservation with %s", cluster).
 			Fix("see: bourse brokers")
 	case 1:
-		return all[0].Broker.Say(ctx, cluster, document)
+		return all[0].Broker.SendHandshake(ctx, cluster, document)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendWithin)
 	sent, wait := make(chan error, len(all)), sync.WaitGroup{}
 	failed := make([]error, len(all))
 	for i, f := range all {
 		wait.Go(func() {
-			failed[i] = f.Broker.Say(ctx, cluster, document)
+			failed[i] = f.Broker.SendHandshake(ctx, cluster, document)
 			if failed[i] == nil {
 				sent <- nil
 			}

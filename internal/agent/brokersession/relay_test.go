@@ -20,7 +20,7 @@ type mute struct {
 	err error
 }
 
-func (m mute) Say(ctx context.Context, _, _ string) error {
+func (m mute) SendHandshake(ctx context.Context, _, _ string) error {
 	if m.err != nil {
 		return m.err
 	}
@@ -52,7 +52,7 @@ func TestRelayTakesEveryWay(t *testing.T) {
 		for _, way := range c.ways {
 			r.Sessions.Add(New(Options{Broker: way}))
 		}
-		if err := r.Say(t.Context(), "milan", "x"); err == nil && c.code != "" || err != nil && api.CodeOf(err) != c.code {
+		if err := r.SendHandshake(t.Context(), "milan", "x"); err == nil && c.code != "" || err != nil && api.CodeOf(err) != c.code {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -88,7 +88,7 @@ func TestRelayTellsWhoKnowsIt(t *testing.T) {
 // accepting accepts every call.
 type accepting struct{ transport.Broker }
 
-func (accepting) Say(context.Context, string, string) error { return nil }
+func (accepting) SendHandshake(context.Context, string, string) error { return nil }
 
 func (accepting) Progress(context.Context, string, api.State) (r transport.Reservation, err error) {
 	return r, nil
@@ -141,7 +141,7 @@ type naming struct {
 	asked *[]string
 }
 
-func (n naming) Say(_ context.Context, cluster, _ string) error {
+func (n naming) SendHandshake(_ context.Context, cluster, _ string) error {
 	*n.asked = append(*n.asked, cluster)
 	return nil
 }
@@ -181,7 +181,7 @@ func TestACustomerIsNamedWhereItReserved(t *testing.T) {
 	r.Sessions.Add(New(Options{Cluster: "milan", Broker: naming{asked: &main}, Lends: true}))
 	r.Sessions.Add(New(Options{Cluster: "milan", Via: route.ToBroker("north"), Broker: naming{asked: &north}, Lends: true}))
 	calls := func() {
-		_ = r.Say(t.Context(), "rome", "x")
+		_ = r.SendHandshake(t.Context(), "rome", "x")
 		_, _ = r.Cluster(t.Context(), "rome")
 		_, _ = r.Reservation(t.Context(), "r-1")
 		_, _ = r.Progress(t.Context(), "r-1", api.Active)
@@ -192,10 +192,10 @@ func TestACustomerIsNamedWhereItReserved(t *testing.T) {
 	}
 	r.Sessions.Remove(r.Sessions.BrokerNamed("north"))
 	calls()
-	if err := r.Say(t.Context(), "rome", "x"); api.CodeOf(err) != api.CodeUnavailable || len(main) > 0 {
+	if err := r.SendHandshake(t.Context(), "rome", "x"); api.CodeOf(err) != api.CodeUnavailable || len(main) > 0 {
 		t.Errorf("without north: %v, and main is asked about %q", err, main)
 	}
-	if _ = r.Say(t.Context(), "oslo", "x"); len(main) != 1 {
+	if _ = r.SendHandshake(t.Context(), "oslo", "x"); len(main) != 1 {
 		t.Errorf("a message to a cluster that the Ledger does not know: main is asked about %q", main)
 	}
 

@@ -70,7 +70,7 @@ func (c Offline) Find(ctx context.Context) ([]api.Problem, error) {
 	can := []string{"existing reservations stay, and end at their time"}
 	if len(sellers) > 0 {
 		slices.Sort(sellers)
-		can = append(can, "bourse buy works with "+some(sellers)+" if their connectors answer")
+		can = append(can, "bourse buy works with "+firstFew(sellers)+" if their connectors answer")
 	}
 	if len(reached) > 0 {
 		can = append(can, "you can extend, resize and release reservations on "+counted(reached))
@@ -98,11 +98,11 @@ func counted(of map[string]int) string {
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		out = append(out, fmt.Sprintf("%s (%d)", name, of[name]))
 	}
-	return some(out)
+	return firstFew(out)
 }
 
-// some are the first few of many.
-func some(names []string) string {
+// firstFew are the first few of many.
+func firstFew(names []string) string {
 	const few = 8
 	if len(names) > few {
 		return strings.Join(names[:few], ", ") + fmt.Sprintf(" and %d more", len(names)-few)

@@ -95,7 +95,7 @@ func (c Ledgers) Find(ctx context.Context) (found []api.Problem, _ error) {
 		if size.Use() < exchange.Crowded {
 			continue
 		}
-		_ = ledger.Read(ctx, func(s *market.State) { most = cmp.Or(s.Greediest(), most) })
+		_ = ledger.Read(ctx, func(s *market.State) { most = cmp.Or(s.LargestConsumer(), most) })
 		found = append(found, health.LedgerCrowded.Of("ledger "+name,
 			"release or evict what nobody needs (bourse reservations, bourse evict), or wait until some of it ends",
 			"it uses %s; of its consumers, %s takes most", size, most))

@@ -146,7 +146,7 @@ func (o *Offers) publish(ctx context.Context, name string, object *api.Offer, go
 		reason, why := string(api.CodeOf(err)), "on sale here, but not published at the broker: "+trust.Text(err.Error())
 		return ctrl.Result{RequeueAfter: publishRetry}, o.show(ctx, object, offer, reason, why)
 	}
-	o.offSale.expect(name)
+	o.offSale.recordPublished(name)
 	return ctrl.Result{}, o.show(ctx, object, offer, "", "on sale")
 }
 

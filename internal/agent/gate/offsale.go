@@ -21,8 +21,8 @@ type offSale struct {
 	of      map[string]string
 }
 
-// expect notes that the broker took an offer.
-func (s *offSale) expect(name string) {
+// recordPublished notes that the broker took an offer.
+func (s *offSale) recordPublished(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shown == nil {
@@ -40,8 +40,8 @@ func (s *offSale) forget(name string) {
 	delete(s.of, name)
 }
 
-// miss notes that a broker shows an offer no more. The caller holds mu.
-func (s *offSale) miss(name string) {
+// recordMissing notes that a broker shows an offer no more. The caller holds mu.
+func (s *offSale) recordMissing(name string) {
 	if s.missing == nil {
 		s.missing = map[string]bool{}
 	}
@@ -69,7 +69,7 @@ func (o *Offers) Compare(seller api.SellerOffers) {
 	}
 	for name := range s.shown {
 		if !now[name] {
-			s.miss(name)
+			s.recordMissing(name)
 			o.Look(name)
 		}
 	}
@@ -114,7 +114,7 @@ func (o *Offers) isOffSale(ctx context.Context, offer *market.Offer) (is bool, e
 	case api.CodeOf(err) == api.CodeNotFound: // it is shown nowhere
 		return false, nil
 	case err != nil: // it asks again, and publishes nothing before
-		s.miss(name)
+		s.recordMissing(name)
 		return false, err
 	}
 	if s.of == nil {

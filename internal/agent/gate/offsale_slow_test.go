@@ -21,7 +21,7 @@ func TestOffSaleWhileTheBrokerIsSlow(t *testing.T) {
 		}})
 	offer := &market.Offer{Digest: "d", Signed: &api.SignedOffer{}}
 	offer.Signed.Name = "small"
-	o.offSale.expect("small")
+	o.offSale.recordPublished("small")
 	o.Compare(api.SellerOffers{Cluster: "milan"}) // a program took it off sale
 	first, _ := o.isOffSale(t.Context(), offer)
 	slow = false

@@ -26,7 +26,7 @@ import (
 // Relay passes messages on, and shows reservations. Each open session is one, and so are all of
 // them together.
 type Relay interface {
-	Say(ctx context.Context, cluster, document string) error
+	SendHandshake(ctx context.Context, cluster, document string) error
 	Reservation(ctx context.Context, id string) (transport.Reservation, error)
 }
 

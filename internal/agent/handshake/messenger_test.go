@@ -122,7 +122,7 @@ type counting struct {
 	sent int
 }
 
-func (c *counting) Say(context.Context, string, string) error { c.sent++; return nil }
+func (c *counting) SendHandshake(context.Context, string, string) error { c.sent++; return nil }
 
 // In an open peering each side sends a new message at once. The consumer repeats it after a while, and the
 // provider when it is asked, so that the two do not keep each other busy.

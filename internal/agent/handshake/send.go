@@ -29,14 +29,14 @@ func (m *Messenger) Send(ctx context.Context, peer string, role api.PeeringRole,
 	if err != nil {
 		return err
 	}
-	if m.quiet(name, role, digest, received, p) {
+	if m.wasSent(name, role, digest, received, p) {
 		return nil
 	}
 	document, err := m.sign(ctx, peer, role, p)
 	if err != nil {
 		return err
 	}
-	if err := m.options.Relay.Say(ctx, peer, document); err != nil {
+	if err := m.options.Relay.SendHandshake(ctx, peer, document); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -45,9 +45,9 @@ func (m *Messenger) Send(ctx context.Context, peer string, role api.PeeringRole,
 	return nil
 }
 
-// quiet reports whether a message need not be sent, because it was sent before. About a network the consumer
+// wasSent reports whether a message need not be sent, because it was sent before. About a network the consumer
 // asks and the provider answers.
-func (m *Messenger) quiet(name string, role api.PeeringRole, digest string, received *api.Handshake,
+func (m *Messenger) wasSent(name string, role api.PeeringRole, digest string, received *api.Handshake,
 	p peering.Progress) bool {
 	m.mu.Lock()
 	before := m.sent[name]

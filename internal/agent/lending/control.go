@@ -55,7 +55,7 @@ func (l *Lending) controlGuards(m ctrl.Manager) error {
 	// The namespaces of a consumer share its grant: what one of them uses, the others cannot.
 	beside := mapTo(func(ctx context.Context, o client.Object) []reconcile.Request {
 		var ns corev1.Namespace
-		if !liqo.Ours(o) || l.options.Client.Get(ctx, client.ObjectKey{Name: o.GetNamespace()}, &ns) != nil ||
+		if !liqo.IsOurs(o) || l.options.Client.Get(ctx, client.ObjectKey{Name: o.GetNamespace()}, &ns) != nil ||
 			liqo.Peer(&ns) == "" {
 			return nil
 		}

@@ -62,8 +62,8 @@ type Requests interface {
 	// FindVolumes returns the volumes that would be deleted if the reservations of a request ended
 	// now, nil if none.
 	FindVolumes(ctx context.Context, object *api.ResourceRequest) (*api.Volumes, error)
-	// Disown ends a reservation that no ResourceRequest made.
-	Disown(ctx context.Context, id string) error
+	// EndUnknown ends a reservation that no ResourceRequest made.
+	EndUnknown(ctx context.Context, id string) error
 	// Propose sends a signed proposal to a seller's connector.
 	Propose(ctx context.Context, seller, document string) (api.Envelope[api.KnownProposal], error)
 	// Proposals returns what sellers say that this cluster proposed.

@@ -59,7 +59,7 @@ func (a *agent) FindVolumes(context.Context, *api.ResourceRequest) (*api.Volumes
 	return a.volumes, nil
 }
 
-func (a *agent) Disown(_ context.Context, id string) error {
+func (a *agent) EndUnknown(_ context.Context, id string) error {
 	a.disowned = append(a.disowned, id)
 	return nil
 }

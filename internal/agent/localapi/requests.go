@@ -229,7 +229,7 @@ func (c *Cluster) ReleaseReservation(ctx context.Context, id string, r api.Relea
 		return err
 	}
 	if ours == nil || ours.Object == nil {
-		return c.o.Requests.Disown(ctx, id)
+		return c.o.Requests.EndUnknown(ctx, id)
 	}
 	uid := types.UID(ours.Object.UID)
 	object, err := c.getRequest(ctx, ours.Object.Namespace, ours.Object.Name)

@@ -47,7 +47,7 @@ type slow struct {
 	got   map[string]bool
 }
 
-func (s *slow) Say(ctx context.Context, cluster, _ string) error {
+func (s *slow) SendHandshake(ctx context.Context, cluster, _ string) error {
 	if cluster != s.never {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -39,17 +39,19 @@ type Brokers interface {
 	OnHeard(do func())
 }
 
-// word is the state of the brokers: whether one answers, and how often their capacity grew.
-type word struct {
+// brokerState is the state of the brokers: whether one answers, and how often their capacity grew.
+type brokerState struct {
 	reached bool
 	grown   int64
 }
 
-func (c *Controller) word() word { return word{c.options.Brokers.Reached(), c.options.Brokers.Grown()} }
+func (c *Controller) readBrokerState() brokerState {
+	return brokerState{c.options.Brokers.Reached(), c.options.Brokers.Grown()}
+}
 
-// hear looks at all pools again if the state of the brokers changed.
-func (c *Controller) hear() {
-	is := c.word()
+// recheckPools looks at all pools again if the state of the brokers changed.
+func (c *Controller) recheckPools() {
+	is := c.readBrokerState()
 	c.mu.Lock()
 	news := c.heard != is
 	c.heard = is

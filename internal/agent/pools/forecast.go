@@ -97,7 +97,7 @@ func (f *Forecast) PlanPool(ctx context.Context, pool *api.VirtualNodePool) (api
 				if step.Verb == vnp.Create {
 					states[step.Provider] = planned
 				}
-				f.assume(ctx, pool, all, step)
+				f.applyStep(ctx, pool, all, step)
 			}
 		}
 		if len(states) > before {
@@ -127,9 +127,9 @@ func tolerant(one *corev1.Pod, node *corev1.Node) *corev1.Pod {
 	return one
 }
 
-// assume changes what was observed as if a step was done. The provider then gets no more: the broker
+// applyStep changes what was observed as if a step was done. The provider then gets no more: the broker
 // does not know that it gave something.
-func (f *Forecast) assume(ctx context.Context, pool *api.VirtualNodePool, all *children, step vnp.Step) {
+func (f *Forecast) applyStep(ctx context.Context, pool *api.VirtualNodePool, all *children, step vnp.Step) {
 	i := slices.IndexFunc(all.seen.Providers, func(p vnp.Provider) bool { return p.Name == step.Provider })
 	if i < 0 {
 		i = len(all.seen.Providers)

@@ -84,7 +84,7 @@ type Controller struct {
 
 	mu    sync.Mutex
 	pools map[string]*memory
-	heard word // what the brokers said last
+	heard brokerState // what the brokers said last
 }
 
 // memory is what is known of a pool between two looks. One worker at a time uses it.
@@ -106,7 +106,7 @@ func New(o Options) *Controller {
 	}
 	c := &Controller{options: o, pools: map[string]*memory{}}
 	c.evictor = offload.Evictor{Reader: o.Reader, Client: o.Client}
-	o.Brokers.OnHeard(c.hear)
+	o.Brokers.OnHeard(c.recheckPools)
 	return c
 }
 

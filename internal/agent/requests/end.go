@@ -46,9 +46,9 @@ func (b *Borrower) End(ctx context.Context, ours *market.Reservation) error {
 	return err
 }
 
-// Disown ends a reservation that the Ledger does not know: this cluster signed it, and lost it when
+// EndUnknown ends a reservation that the Ledger does not know: this cluster signed it, and lost it when
 // an older Ledger was restored. Errors: NotFound if it is not this cluster's; the broker's.
-func (b *Borrower) Disown(ctx context.Context, id string) error {
+func (b *Borrower) EndUnknown(ctx context.Context, id string) error {
 	theirs, err := b.Broker.Reservation(ctx, id)
 	if err != nil {
 		return err

@@ -187,15 +187,15 @@ func (a *Advertiser) send(ctx context.Context, b transport.Broker, card string, 
 	}
 	err := b.Advertise(ctx, m)
 	if api.CodeOf(err) == api.CodeStaleAdvertisement {
-		a.overtake(ctx, b)
+		a.advanceIncarnation(ctx, b)
 	}
 	return err
 }
 
-// overtake begins an incarnation later than the one that a broker knows. That one is of an agent
+// advanceIncarnation begins an incarnation later than the one that a broker knows. That one is of an agent
 // that started while this cluster's clock was ahead: without overtake the broker would refuse all
 // until the clock is there again.
-func (a *Advertiser) overtake(ctx context.Context, b transport.Broker) {
+func (a *Advertiser) advanceIncarnation(ctx context.Context, b transport.Broker) {
 	own, err := b.Cluster(ctx, a.options.Card.Cluster)
 	if theirs := own.Payload.Sequence.Incarnation; err == nil && theirs < maxIncarnation {
 		a.beginIncarnation(theirs + 1)

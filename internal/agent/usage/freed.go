@@ -43,7 +43,7 @@ func (u *Usage) Freed(ctx context.Context, ours *market.Reservation) (bool, erro
 		}
 		return false, u.takeBack(ctx, ours, rest)
 	}
-	told, err := grant.Told(ctx, u.options.Client, ours.Consumer, slice)
+	told, err := grant.ReadGrant(ctx, u.options.Client, ours.Consumer, slice)
 	if err != nil {
 		return false, err
 	}

@@ -23,7 +23,7 @@ func (u *Usage) Show(ctx context.Context, consumer string) error {
 		if len(a.Bound) == 0 {
 			continue
 		}
-		granted, err := grant.Told(ctx, u.options.Client, consumer, a.Bound[0].Slice())
+		granted, err := grant.ReadGrant(ctx, u.options.Client, consumer, a.Bound[0].Slice())
 		if err != nil {
 			return err
 		}

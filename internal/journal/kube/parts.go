@@ -126,8 +126,8 @@ func (j *Journal) release(w *written) {
 	}
 }
 
-// mine checks that the Ledger is still the one that this journal wrote. Errors: ErrConflict.
-func (j *Journal) mine(ctx context.Context) error {
+// checkOwnership checks that the Ledger is still the one that this journal wrote. Errors: ErrConflict.
+func (j *Journal) checkOwnership(ctx context.Context) error {
 	_, found, _, err := j.read(ctx)
 	if err == nil && found.write != j.content.write {
 		err = fmt.Errorf("%w: somebody else wrote", journal.ErrConflict)
@@ -171,7 +171,7 @@ func (j *Journal) file(ctx context.Context, next *content) error {
 		return err
 	}
 	spend(j.paces.appends, base64.StdEncoding.EncodedLen(len(data)))
-	p, err := j.writePart(ctx, numbers[0], data, j.mine)
+	p, err := j.writePart(ctx, numbers[0], data, j.checkOwnership)
 	if err != nil {
 		return err
 	}

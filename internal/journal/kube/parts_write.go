@@ -76,7 +76,7 @@ func (j *Journal) writeParts(ctx context.Context, w *written, at journal.Head, p
 		if j.object == nil || w.loads != j.loads {
 			return journal.ErrNotLoaded
 		}
-		return j.mine(ctx)
+		return j.checkOwnership(ctx)
 	}
 	for i, piece := range pieces {
 		err := j.await(ctx, j.paces.snapshots)

@@ -82,13 +82,13 @@ func (j *Journal) hold(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
-		if err := j.lead.beat(); err != nil && ctx.Err() == nil {
+		if err := j.lead.renewLead(); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("the lead of %s is lost, and another broker may have it: %w", j.Where, err)
 		}
 	}
 }
 
-func (l *leadership) beat() error {
+func (l *leadership) renewLead() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.conn == nil {
@@ -103,9 +103,9 @@ func (l *leadership) beat() error {
 	return err
 }
 
-// alone takes the lead. It tries for a while, because the server may not have noticed yet that the leader
+// takeLead takes the lead. It tries for a while, because the server may not have noticed yet that the leader
 // has ended. Errors: *journal.RefusedError if another process leads.
-func (j *Journal) alone(ctx context.Context) error {
+func (j *Journal) takeLead(ctx context.Context) error {
 	for until := time.Now().Add(endTime); ; {
 		leads, err := j.tryLead(ctx)
 		if err == nil && !leads && time.Now().After(until) {

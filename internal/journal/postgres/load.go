@@ -61,7 +61,7 @@ func (j *Journal) Load(ctx context.Context, onSnapshot tables.OnSnapshot,
 // backup, a promoted replica. It starts a new lineage and returns its head. No broker may lead. Errors:
 // as Load; ErrNone, wrapped.
 func (j *Journal) AcceptLoss(ctx context.Context) (journal.Head, error) {
-	if err := j.alone(ctx); err != nil {
+	if err := j.takeLead(ctx); err != nil {
 		return journal.Head{}, err
 	}
 	if _, err := j.read(ctx, tables.IgnoreState, tables.IgnoreRecord, true); err != nil {
@@ -77,7 +77,7 @@ func (j *Journal) AcceptLoss(ctx context.Context) (journal.Head, error) {
 // Begin makes a journal without events begin at the snapshot of another journal. Load it after that.
 // No broker may lead. Errors: ErrConflict if the journal has events; otherwise as Load and Snapshot.
 func (j *Journal) Begin(ctx context.Context, at journal.Head, write func(io.Writer) error) error {
-	if err := j.alone(ctx); err != nil {
+	if err := j.takeLead(ctx); err != nil {
 		return err
 	}
 	if _, err := j.Load(ctx, tables.IgnoreState, tables.IgnoreRecord); err != nil {

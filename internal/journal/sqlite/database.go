@@ -82,7 +82,7 @@ func (db *database) configure(ctx context.Context) error {
 	if _, err := db.ExecContext(ctx, "PRAGMA locking_mode = EXCLUSIVE"); err != nil {
 		return err
 	}
-	if err := db.expect(ctx, "wal", "PRAGMA journal_mode = WAL"); err != nil {
+	if err := db.checkValue(ctx, "wal", "PRAGMA journal_mode = WAL"); err != nil {
 		return err
 	}
 	_, err := db.ExecContext(ctx, "PRAGMA synchronous = FULL")
@@ -108,8 +108,8 @@ func (db *database) create(ctx context.Context) (genesis journal.Head, err error
 	return genesis, tx.Commit()
 }
 
-// expect runs a query for one value and compares it.
-func (db *database) expect(ctx context.Context, want any, query string) error {
+// checkValue runs a query for one value and compares it.
+func (db *database) checkValue(ctx context.Context, want any, query string) error {
 	var got any
 	if err := db.QueryRowContext(ctx, query).Scan(&got); err != nil {
 		return err

@@ -133,7 +133,7 @@ func (j *Journal) open(ctx context.Context, found *content, writes uint64) (db *
 		found.Base = found.Head
 	}
 	// From here on nobody else can write. Since verify somebody could.
-	if err := db.expect(ctx, int64(found.Head.Revision),
+	if err := db.checkValue(ctx, int64(found.Head.Revision),
 		"SELECT max(revision) FROM (SELECT revision FROM base UNION ALL SELECT max(revision) FROM records)"); err != nil {
 		return db, tables.Refused(j.path, tables.RemedyInUse, "another process writes to it: %v", err)
 	}

@@ -125,7 +125,7 @@ func TestCommitsAreSynced(t *testing.T) {
 		"PRAGMA journal_mode": "wal",
 		"PRAGMA locking_mode": "exclusive",
 	} {
-		if err := databaseOf(j).expect(t.Context(), want, query); err != nil {
+		if err := databaseOf(j).checkValue(t.Context(), want, query); err != nil {
 			t.Error(err)
 		}
 	}
@@ -206,7 +206,7 @@ func TestSizeIsBounded(t *testing.T) {
 		t.Errorf("%d bytes after 5 snapshots, %d after 20", after5, grown)
 	}
 	for table, want := range map[string]int64{"records": 0, "state": 4} {
-		if err := databaseOf(j).expect(t.Context(), want, "SELECT count(*) FROM "+table); err != nil {
+		if err := databaseOf(j).checkValue(t.Context(), want, "SELECT count(*) FROM "+table); err != nil {
 			t.Error(err)
 		}
 	}

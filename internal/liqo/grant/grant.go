@@ -85,7 +85,7 @@ func (g *Granter) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	switch condition(&slice, authv1beta1.ResourceSliceConditionTypeAuthentication) {
 	case authv1beta1.ResourceSliceConditionAccepted:
 	case "":
-		return g.remind(ctx, &slice, consumer)
+		return g.triggerReconcile(ctx, &slice, consumer)
 	default:
 		return ctrl.Result{}, nil
 	}
@@ -165,13 +165,15 @@ func (g *Granter) tenant(ctx context.Context, namespace, consumer string) (*auth
 // answers is the time after which remind makes Liqo reconcile a slice that it has not answered.
 const answers = 10 * time.Second
 
-// remind makes Liqo reconcile a slice that it has not answered. Liqo v1.2 reconciles a slice when its
+// triggerReconcile makes Liqo reconcile a slice that it has not answered. Liqo v1.2 reconciles a slice when its
 // generation changes. A slice that replaced another of the same name while Liqo did not watch may have
 // the same generation, and Liqo would never answer. A change of the Tenant makes Liqo reconcile all
 // its slices.
-func (g *Granter) remind(ctx context.Context, slice *authv1beta1.ResourceSlice, consumer string) (ctrl.Result, error) {
+func (g *Granter) triggerReconcile(
+	ctx context.Context, slice *authv1beta1.ResourceSlice, consumer string,
+) (ctrl.Result, error) {
 	tenant, err := g.tenant(ctx, slice.Namespace, consumer)
-	if err != nil || tenant == nil || !liqo.Ours(tenant) || len(slice.Spec.CSR) == 0 {
+	if err != nil || tenant == nil || !liqo.IsOurs(tenant) || len(slice.Spec.CSR) == 0 {
 		return ctrl.Result{}, err
 	}
 	wait, err := liqo.Touch(ctx, g.Client, tenant, slice.CreationTimestamp.Time, answers)

@@ -24,8 +24,8 @@ func Slices(ctx context.Context, r client.Reader, of ...client.ListOption) ([]ct
 	return all, err
 }
 
-// Told returns the grant in a slice's status; nil if there is no such slice.
-func Told(ctx context.Context, r client.Reader, consumer, name string) (api.Resources, error) {
+// ReadGrant returns the grant in a slice's status; nil if there is no such slice.
+func ReadGrant(ctx context.Context, r client.Reader, consumer, name string) (api.Resources, error) {
 	namespace, err := liqo.TenantNamespace(ctx, r, consumer)
 	if err != nil || namespace == "" {
 		return nil, err

@@ -71,7 +71,7 @@ func (g *Guard) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, nil
 	}
 	if ns.DeletionTimestamp != nil {
-		return g.hasten(ctx, &ns)
+		return g.speedUpDeletion(ctx, &ns)
 	}
 	brokered, err := g.brokered(ctx, liqo.Peer(&ns))
 	if err != nil {
@@ -108,10 +108,10 @@ func (g *Guard) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 // soon is the interval at which Kubernetes checks a namespace that is being deleted.
 const soon = 15 * time.Second
 
-// hasten makes Kubernetes check a namespace that is being deleted. By itself, Kubernetes waits half of
+// speedUpDeletion makes Kubernetes check a namespace that is being deleted. By itself, Kubernetes waits half of
 // the longest grace period of a pod there. With a consumer's pods that can be half an hour, even if
 // they have ended.
-func (g *Guard) hasten(ctx context.Context, ns *corev1.Namespace) (ctrl.Result, error) {
+func (g *Guard) speedUpDeletion(ctx context.Context, ns *corev1.Namespace) (ctrl.Result, error) {
 	if ns.Labels[Label] != "true" {
 		return ctrl.Result{}, nil
 	}

@@ -21,9 +21,9 @@ var private = []netip.Prefix{
 	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("fc00::/7"),
 }
 
-// introduce returns the first message of this cluster: its networks.
+// describeNetworks returns the first message of this cluster: its networks.
 // Errors: Unavailable if Liqo has no networks yet.
-func (n *Network) introduce(ctx context.Context) (*api.HandshakeNetwork, error) {
+func (n *Network) describeNetworks(ctx context.Context) (*api.HandshakeNetwork, error) {
 	var list ipamv1alpha1.NetworkList
 	if err := n.Reader.List(ctx, &list, client.InNamespace(n.LiqoNamespace)); err != nil {
 		return nil, err

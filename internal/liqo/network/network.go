@@ -97,17 +97,17 @@ func (n *Network) Ensure(ctx context.Context, peer string, role api.PeeringRole,
 	case p.configuration == nil && !n.Gateway.Joins():
 		return s.waits(reasonRefused, "this cluster takes part in no network (--network-gateway of its agent)"), nil
 	}
-	err = n.bring(ctx, p, peer, role, heard, &s)
+	err = n.ensureObjects(ctx, p, peer, role, heard, &s)
 	if cannot := (*api.Error)(nil); errors.As(err, &cannot) {
 		return s.waits(string(cannot.Code), "%s", cannot.Error()), nil
 	}
 	return s, err
 }
 
-// bring makes the objects that the network needs here, one after the other.
-func (n *Network) bring(ctx context.Context, p *parts, peer string,
+// ensureObjects makes the objects that the network needs here, one after the other.
+func (n *Network) ensureObjects(ctx context.Context, p *parts, peer string,
 	role api.PeeringRole, heard *api.HandshakeNetwork, s *Standing) (err error) {
-	if s.Say, err = n.introduce(ctx); err != nil {
+	if s.Say, err = n.describeNetworks(ctx); err != nil {
 		return err
 	}
 	if heard != nil && heard.Over {

@@ -52,7 +52,7 @@ func (n *Network) read(ctx context.Context, peer string) (*parts, error) {
 		}
 		_ = meta.EachListItem(list, func(item runtime.Object) error {
 			o := item.(client.Object)
-			p.byHand = p.byHand || !liqo.Ours(o)
+			p.byHand = p.byHand || !liqo.IsOurs(o)
 			p.going = p.going || o.GetDeletionTimestamp() != nil
 			return nil
 		})
@@ -129,7 +129,7 @@ func (n *Network) Remove(ctx context.Context, peer string, role api.PeeringRole,
 		return false, n.disconnect(ctx, p)
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.configuration.Namespace, Name: keys}}
-	if err := n.Get(ctx, client.ObjectKeyFromObject(secret), secret); err == nil && liqo.Ours(secret) {
+	if err := n.Get(ctx, client.ObjectKeyFromObject(secret), secret); err == nil && liqo.IsOurs(secret) {
 		return false, n.remove(ctx, secret)
 	} else if client.IgnoreNotFound(err) != nil {
 		return false, err
@@ -175,7 +175,7 @@ func Reached(ctx context.Context, r client.Reader, peer string, byHand bool) ([]
 	}
 	var out []string
 	for _, c := range list.Items {
-		if c.Status.Remote == nil || c.DeletionTimestamp != nil || !byHand && !liqo.Ours(&c) {
+		if c.Status.Remote == nil || c.DeletionTimestamp != nil || !byHand && !liqo.IsOurs(&c) {
 			continue
 		}
 		for _, cidr := range append(c.Status.Remote.CIDR.Pod, c.Status.Remote.CIDR.External...) {

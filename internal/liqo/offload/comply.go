@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Complaints lists the Pending pods of a namespace that every brokered provider would reject, each
+// FindRefusedPods lists the Pending pods of a namespace that every brokered provider would reject, each
 // with the first reason. Kubernetes itself shows no reason. r may read from a cache.
-func Complaints(ctx context.Context, r client.Reader, namespace string) ([]string, error) {
+func FindRefusedPods(ctx context.Context, r client.Reader, namespace string) ([]string, error) {
 	var pods corev1.PodList
 	if err := r.List(ctx, &pods, client.InNamespace(namespace),
 		client.Limit(500), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}); err != nil {

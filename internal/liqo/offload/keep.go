@@ -61,7 +61,7 @@ func (s *Slices) leaving(ctx context.Context, namespace string) (string, error) 
 		return "", err
 	}
 	for _, v := range list.Items {
-		if liqo.Ours(&v) || v.DeletionTimestamp != nil {
+		if liqo.IsOurs(&v) || v.DeletionTimestamp != nil {
 			return "virtual node " + v.Name + " is being removed", nil
 		}
 	}

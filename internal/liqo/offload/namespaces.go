@@ -80,7 +80,7 @@ func (n *Namespaces) Ensure(ctx context.Context, u Use) (lasts bool, err error) 
 	switch {
 	case client.IgnoreNotFound(err) != nil:
 		return true, err
-	case err == nil && !liqo.Ours(o):
+	case err == nil && !liqo.IsOurs(o):
 		return false, foreign(o, u)
 	case o.DeletionTimestamp != nil:
 		return false, nil
@@ -195,7 +195,7 @@ func (n *Namespaces) Others(ctx context.Context, provider string,
 	var out []string
 	for i := range list.Items {
 		o := &list.Items[i]
-		if !liqo.Ours(o) && !slices.Contains(named, o.Namespace) && selects(o, provider, labels) {
+		if !liqo.IsOurs(o) && !slices.Contains(named, o.Namespace) && selects(o, provider, labels) {
 			out = append(out, o.Namespace)
 		}
 	}
@@ -203,8 +203,8 @@ func (n *Namespaces) Others(ctx context.Context, provider string,
 	return out, nil
 }
 
-// Ours lists the namespaces that we offloaded.
-func (n *Namespaces) Ours(ctx context.Context) ([]string, error) {
+// ListOurs lists the namespaces that we offloaded.
+func (n *Namespaces) ListOurs(ctx context.Context) ([]string, error) {
 	var list offv1beta1.NamespaceOffloadingList
 	err := n.List(ctx, &list, client.MatchingLabels(liqo.Managed()))
 	var out []string
@@ -220,7 +220,7 @@ func (n *Namespaces) Ready(ctx context.Context, namespace, provider string) (rea
 	if err := n.Get(ctx, client.ObjectKey{Namespace: namespace, Name: offloading}, &o); err != nil {
 		return false, "namespace " + namespace + " is not offloaded yet", client.IgnoreNotFound(err)
 	}
-	if !liqo.Ours(&o) && !selects(&o, provider, nil) {
+	if !liqo.IsOurs(&o) && !selects(&o, provider, nil) {
 		return false, "namespace " + namespace + " is not offloaded to " + provider, nil
 	}
 	message = "the offloading of namespace " + namespace + " is " + string(o.Status.OffloadingPhase)

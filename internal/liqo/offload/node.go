@@ -167,7 +167,7 @@ func (s *Slices) options(ctx context.Context, as Node) (string, error) {
 	case apierrors.IsNotFound(err):
 		have.Labels, have.Spec = liqo.Managed(), *want
 		return name, client.IgnoreAlreadyExists(s.Create(ctx, have))
-	case err != nil || !liqo.Ours(have):
+	case err != nil || !liqo.IsOurs(have):
 		return name, err
 	}
 	return name, kubeobject.Change(ctx, s.Client, have, func() { have.Spec = *want })

@@ -170,13 +170,13 @@ func (s *Slices) Remove(ctx context.Context, provider, name string) (gone bool, 
 	if err != nil {
 		return false, err
 	}
-	if haveSlice && liqo.Ours(slice) {
+	if haveSlice && liqo.IsOurs(slice) {
 		if err := s.keep(ctx, namespace, name, true); err != nil {
 			return false, err
 		}
 	}
 	// Liqo's controller panics if a VirtualNode is deleted before its Node exists.
-	if haveSlice && liqo.Ours(slice) && slice.DeletionTimestamp == nil && (haveNode || !haveVirtual) {
+	if haveSlice && liqo.IsOurs(slice) && slice.DeletionTimestamp == nil && (haveNode || !haveVirtual) {
 		return false, client.IgnoreNotFound(s.Delete(ctx, slice))
 	}
 	return !haveSlice && !haveVirtual && !haveNode, nil

@@ -57,7 +57,7 @@ func Certificates(ctx context.Context, r client.Reader) (all []Certificate, err 
 	for _, i := range identities.Items {
 		peer := string(i.Spec.ClusterID)
 		remedy := "check that liqo-controller-manager runs in " + peer
-		if !liqo.Ours(&i) {
+		if !liqo.IsOurs(&i) {
 			remedy += "; if the certificate has ended and is not renewed, repeat the manual peering"
 		}
 		add(&i.Spec.AuthParams, Certificate{Peer: peer, Object: "Identity " + i.Namespace + "/" + i.Name, Remedy: remedy})

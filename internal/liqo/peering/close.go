@@ -20,7 +20,7 @@ import (
 
 // deleteOurs deletes an object if it is there and we made it.
 func deleteOurs(ctx context.Context, c client.Client, o client.Object) error {
-	if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil || !liqo.Ours(o) {
+	if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil || !liqo.IsOurs(o) {
 		return client.IgnoreNotFound(err)
 	}
 	uid := o.GetUID()
@@ -54,7 +54,8 @@ func renewing(ctx context.Context, c client.Client, namespace, label string) (bo
 // directions, and peerings that admins made.
 func leaveNamespace(ctx context.Context, c client.Client, name string) error {
 	var ns corev1.Namespace
-	if err := c.Get(ctx, client.ObjectKey{Name: name}, &ns); err != nil || !liqo.Ours(&ns) || ns.DeletionTimestamp != nil {
+	err := c.Get(ctx, client.ObjectKey{Name: name}, &ns)
+	if err != nil || !liqo.IsOurs(&ns) || ns.DeletionTimestamp != nil {
 		return client.IgnoreNotFound(err)
 	}
 	for _, list := range []client.ObjectList{
@@ -86,7 +87,7 @@ func (c *Consumer) Close(ctx context.Context, provider string, force bool) (done
 		return false, err
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: signedNonceSecret}}
-	if identity != nil && !liqo.Ours(identity) { // only the admin removes it
+	if identity != nil && !liqo.IsOurs(identity) { // only the admin removes it
 		return true, deleteOurs(ctx, c.Client, secret)
 	}
 	left, err := remains(ctx, c.Client, namespace, consts.ReplicationRequestedLabel)
@@ -152,7 +153,7 @@ func (p *Provider) Close(ctx context.Context, consumer string, force bool) (done
 	gone := true
 	for i := range tenants.Items {
 		t := &tenants.Items[i]
-		if !liqo.Ours(t) {
+		if !liqo.IsOurs(t) {
 			continue
 		}
 		gone = false

@@ -61,7 +61,7 @@ func (c *Consumer) Open(ctx context.Context, provider string, heard *api.Handsha
 		return Progress{}, err
 	}
 	switch {
-	case identity != nil && !liqo.Ours(identity):
+	case identity != nil && !liqo.IsOurs(identity):
 		return Progress{Open: true, ByHand: true}, nil
 	case identity != nil: // Liqo makes a kubeconfig from it and copies our objects
 		return c.renew(ctx, namespace, provider, identity, heard)
@@ -96,7 +96,7 @@ func (c *Consumer) Session(ctx context.Context, provider string) (string, error)
 func (c *Consumer) signedNonce(ctx context.Context, namespace string) (*corev1.Secret, error) {
 	var signed corev1.Secret
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: signedNonceSecret}, &signed)
-	if err != nil || !liqo.Ours(&signed) {
+	if err != nil || !liqo.IsOurs(&signed) {
 		return nil, client.IgnoreNotFound(err)
 	}
 	return &signed, nil
@@ -127,7 +127,7 @@ func (c *Consumer) answer(ctx context.Context, namespace, provider string, heard
 	if err := checkNonce(nonce); err != nil {
 		return Progress{}, api.Errorf(api.CodeBadSignature, "the nonce of %s: %s", provider, err)
 	}
-	o, err := c.opening(ctx, namespace, provider, nonce)
+	o, err := c.makeOpening(ctx, namespace, provider, nonce)
 	if err != nil {
 		return Progress{}, err
 	}
@@ -152,9 +152,9 @@ func checkNonce(nonce []byte) error {
 	return nil
 }
 
-// opening signs the nonce with our Liqo's key and makes the request for the provider: the public key
+// makeOpening signs the nonce with our Liqo's key and makes the request for the provider: the public key
 // and a certificate request. The private key stays in its Secret. The result is kept for two seconds.
-func (c *Consumer) opening(ctx context.Context, namespace, provider string, nonce []byte) (o opening, err error) {
+func (c *Consumer) makeOpening(ctx context.Context, namespace, provider string, nonce []byte) (o opening, err error) {
 	if o, known := c.openings.of(provider, now(c.Clock)); known &&
 		bytes.Equal(o.signed.Data[consts.NonceSecretField], nonce) {
 		return o, nil

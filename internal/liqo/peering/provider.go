@@ -32,9 +32,9 @@ type Provider struct {
 	nonces recent[[]byte]
 }
 
-// through reports whether a consumer reaches this cluster's API server through the network. An
+// usesNetwork reports whether a consumer reaches this cluster's API server through the network. An
 // existing Tenant decides; without one, the configuration does.
-func (p *Provider) through(tenant *authv1beta1.Tenant) bool {
+func (p *Provider) usesNetwork(tenant *authv1beta1.Tenant) bool {
 	if tenant != nil {
 		return ptr.Deref(tenant.Spec.ProxyURL, "") != ""
 	}
@@ -57,7 +57,7 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 	if err != nil {
 		return Progress{}, err
 	}
-	if tenant != nil && !liqo.Ours(tenant) {
+	if tenant != nil && !liqo.IsOurs(tenant) {
 		return Progress{Open: true, ByHand: true}, nil
 	}
 	if tenant != nil && tenant.Annotations[draining] != "" { // a forced end has begun: finish it first
@@ -70,7 +70,7 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 	}
 	said := &api.HandshakeNonce{Nonce: nonce}
 	out := Progress{Step: StepTenant, Session: session(nonce), Say: &api.HandshakeContent{Nonce: said}}
-	if out.Through = p.through(tenant); out.Through {
+	if out.Through = p.usesNetwork(tenant); out.Through {
 		said.APIServerAccess = api.APIServerNetwork
 	}
 	challenge, to := "", []byte(nil)
@@ -115,7 +115,7 @@ func (p *Provider) ByHand(ctx context.Context, consumer string) (bool, error) {
 		return false, err
 	}
 	tenant, err := p.tenant(ctx, namespace, consumer)
-	return tenant != nil && !liqo.Ours(tenant), err
+	return tenant != nil && !liqo.IsOurs(tenant), err
 }
 
 // tenant returns the Tenant of a consumer, nil if there is none.

@@ -38,7 +38,7 @@ func (c *Consumer) renew(ctx context.Context, namespace, provider string,
 		}
 	}
 	nonce := signed.Data[consts.NonceSecretField]
-	o, err := c.opening(ctx, namespace, provider, nonce)
+	o, err := c.makeOpening(ctx, namespace, provider, nonce)
 	if err != nil {
 		return Progress{}, err
 	}

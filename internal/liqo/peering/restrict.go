@@ -34,7 +34,7 @@ func (p *Provider) Restrict(ctx context.Context, consumer string, action api.Rev
 		return err
 	}
 	t, err := p.tenant(ctx, namespace, consumer)
-	if err != nil || t == nil || !liqo.Ours(t) || t.Annotations[draining] != "" {
+	if err != nil || t == nil || !liqo.IsOurs(t) || t.Annotations[draining] != "" {
 		return err
 	}
 	is, was := t.Spec.TenantCondition, t.Annotations[restricted]

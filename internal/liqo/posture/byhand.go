@@ -25,7 +25,7 @@ func (i *Inspection) peerings(ctx context.Context) (found []api.Problem, err err
 		}
 		for _, o := range objects {
 			peer, o := peerOf(o.(client.Object)), o.(client.Object)
-			if liqo.Ours(o) {
+			if liqo.IsOurs(o) {
 				ours[peer] = true
 			} else if peer != "" {
 				byHand[peer] = o.GetNamespace() + "/" + o.GetName()

@@ -218,7 +218,7 @@ func (i *Inspection) namespaces(ctx context.Context) (found []api.Problem, err e
 		return nil, err
 	}
 	for _, o := range list.Items {
-		if !liqo.Ours(&o) && offload.SelectsAny(&o) {
+		if !liqo.IsOurs(&o) && offload.SelectsAny(&o) {
 			found = append(found, health.WouldOffloadOthers.Of("namespace "+o.Namespace,
 				fmt.Sprintf("kubectl -n %s edit namespaceoffloading %s: name the intended providers in clusterSelector, by %s",
 					o.Namespace, o.Name, consts.RemoteClusterID),

@@ -61,7 +61,7 @@ func (f *service) nextClaim(ctx context.Context) bool {
 	var err error
 	if l := f.Server.Exchange.View().Listing(cluster); l != nil && l.Active() && !f.claimed(ctx, cluster) {
 		err = claim(ctx, f.client, cluster)
-		f.complain(ctx, cluster, err)
+		f.logUnbound(ctx, cluster, err)
 	}
 	if err == nil {
 		f.claims.Forget(cluster)
@@ -92,9 +92,9 @@ func (f *service) followAccounts(ctx context.Context) {
 	}
 }
 
-// complain logs why a member is not bound: once for each member, and once for all if the broker lacks the
+// logUnbound logs why a member is not bound: once for each member, and once for all if the broker lacks the
 // permission. It serves members that an admin prepared in any case.
-func (f *service) complain(ctx context.Context, cluster string, err error) {
+func (f *service) logUnbound(ctx context.Context, cluster string, err error) {
 	if err == nil || ctx.Err() != nil || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return
 	}
@@ -123,7 +123,7 @@ func (m *memberSession) admit(ctx context.Context) {
 		m.admitted = true // even if the answer is lost
 		err = letIn(ctx, m.client, m.cluster)
 	}
-	m.complain(ctx, m.cluster, err)
+	m.logUnbound(ctx, m.cluster, err)
 }
 
 // expel ends all tokens of a member that was revoked or removed.

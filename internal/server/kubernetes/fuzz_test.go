@@ -64,7 +64,7 @@ func FuzzStream(f *testing.F) {
 		}()
 		var got strings.Builder
 		for {
-			a, ok := s.piece()
+			a, ok := s.currentPiece()
 			if !ok {
 				runtime.Gosched()
 				continue

@@ -24,8 +24,8 @@ func (m *memberSession) api() *client.Client {
 	return client.New("http://objects", &http.Client{Transport: inside{m, tlsid.RoleCluster}})
 }
 
-// own makes a call to the prototypes' interface and returns its error. key may be empty.
-func (m *memberSession) own(ctx context.Context, method, path, key, body string) error {
+// callPrototypes makes a call to the prototypes' interface and returns its error. key may be empty.
+func (m *memberSession) callPrototypes(ctx context.Context, method, path, key, body string) error {
 	r, err := http.NewRequestWithContext(ctx, method, "http://objects"+path, strings.NewReader(body))
 	if err != nil {
 		return err

@@ -138,7 +138,7 @@ func (f *service) open(config *rest.Config) error {
 		DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", kubernetes.Account), // RBAC allows only this name
 		DefaultWatchErrorHandler: func(ctx context.Context, r *toolscache.Reflector, err error) {
 			if apierrors.IsForbidden(err) {
-				f.complain(ctx, "", err)
+				f.logUnbound(ctx, "", err)
 			} else {
 				toolscache.DefaultWatchErrorHandler(ctx, r, err)
 			}

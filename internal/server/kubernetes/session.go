@@ -48,7 +48,7 @@ func newSession(f *service, cluster, namespace string) *memberSession {
 	m := &memberSession{service: f, cluster: cluster, namespace: namespace,
 		log: f.log.With("cluster", cluster), woken: make(chan struct{}, 1), calls: map[string]*job{}}
 	m.agent = objects.Agent{Cluster: cluster, Exchange: f.Server.Exchange,
-		Call: m.own, Client: f.client, Go: f.all.Go, Changed: m.invalidate, Log: m.log}
+		Call: m.callPrototypes, Client: f.client, Go: f.all.Go, Changed: m.invalidate, Log: m.log}
 	m.changed.Store(true)
 	return m
 }

@@ -40,7 +40,7 @@ func (m *memberSession) answers(before map[string]kubernetes.Answer,
 	out := map[string]kubernetes.Answer{}
 	for id := range calls {
 		if j := m.calls[id]; j != nil {
-			if piece, ok := j.stream.piece(); ok {
+			if piece, ok := j.stream.currentPiece(); ok {
 				out[id] = piece
 			}
 			continue

@@ -144,8 +144,8 @@ func (s *stream) read(upTo int64) {
 	}
 }
 
-// piece returns the current piece of the answer; false if there is none yet.
-func (s *stream) piece() (kubernetes.Answer, bool) {
+// currentPiece returns the current piece of the answer; false if there is none yet.
+func (s *stream) currentPiece() (kubernetes.Answer, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.status == 0 {

@@ -31,7 +31,7 @@ func TestALongAnswerIsHeldInPieces(t *testing.T) {
 			s.mu.Lock()
 			most = max(most, len(s.rest), cap(s.rest))
 			s.mu.Unlock()
-			piece, _ := s.piece()
+			piece, _ := s.currentPiece()
 			if !bytes.Equal([]byte(piece.Body), answer[got:got+len(piece.Body)]) {
 				t.Fatalf("what follows on %d bytes is wrong", got)
 			}

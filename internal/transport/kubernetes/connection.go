@@ -141,11 +141,11 @@ func (conn *Connection) cut(err error) {
 	defer conn.mu.Unlock()
 	for _, c := range conn.calls {
 		c.cut = err
-		c.tell()
+		c.signal()
 	}
 }
 
-func (c *call) tell() {
+func (c *call) signal() {
 	select {
 	case c.news <- struct{}{}:
 	default:
@@ -163,7 +163,7 @@ func (conn *Connection) follow(ctx context.Context) (heard bool, err error) {
 		return false, err
 	}
 	for i := range list.Items {
-		conn.hear(&list.Items[i])
+		conn.deliverAnswers(&list.Items[i])
 	}
 	only.Raw = &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}
 	changes, err := conn.client.Watch(ctx, List(Advertisements), only)
@@ -176,14 +176,14 @@ func (conn *Connection) follow(ctx context.Context) (heard bool, err error) {
 			return true, apierrors.FromObject(event.Object)
 		}
 		if u, ok := event.Object.(*unstructured.Unstructured); ok {
-			conn.hear(u)
+			conn.deliverAnswers(u)
 		}
 	}
 	return true, nil
 }
 
-// hear delivers the answers in an object.
-func (conn *Connection) hear(u *unstructured.Unstructured) {
+// deliverAnswers delivers the answers in an object.
+func (conn *Connection) deliverAnswers(u *unstructured.Unstructured) {
 	var spec Spec
 	var status Status
 	if err := errors.Join(Part(u, "spec", &spec), Part(u, "status", &status)); err != nil {
@@ -196,7 +196,7 @@ func (conn *Connection) hear(u *unstructured.Unstructured) {
 	for id, answer := range status.Answers {
 		if c := conn.calls[id]; c != nil {
 			c.latest = answer
-			c.tell()
+			c.signal()
 		}
 	}
 	conn.sweep(spec.Calls)

@@ -164,8 +164,8 @@ func (b *Broker) Progress(_ context.Context, id string, state api.State) (transp
 	return say(b.OnProgress, id, state)
 }
 
-// Say implements transport.Broker.
-func (b *Broker) Say(_ context.Context, cluster, document string) error {
+// SendHandshake implements transport.Broker.
+func (b *Broker) SendHandshake(_ context.Context, cluster, document string) error {
 	b.hear("Say", cluster)
 	if b.OnSay == nil {
 		return Away

@@ -367,7 +367,7 @@ func (x *foe) everything() {
 		Protocol: api.Protocol, From: x.ID, FromKey: x.Key.Public().Fingerprint().String(), To: x.friend.ID, ToKey: x.friend.Key.Public().Fingerprint().String(),
 		Consumer: x.ID, Session: strings.Repeat("s", 10<<10), Expires: transporttest.Seconds(x.now().Add(time.Minute)),
 	}
-	x.said(x.Say(ctx, x.friend.ID, x.Sign(api.DocumentHandshake, h)))
+	x.said(x.SendHandshake(ctx, x.friend.ID, x.Sign(api.DocumentHandshake, h)))
 	answer, err := x.HTTP.Get(x.url + api.Prefix + "/reservations?limit=50")
 	if err == nil {
 		_, err = io.Copy(io.Discard, answer.Body)

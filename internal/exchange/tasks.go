@@ -11,8 +11,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// order is work for the owner: a command, an observation or a read. One of these fields is set.
-type order struct {
+// task is work for the owner: a command, an observation or a read. One of these fields is set.
+type task struct {
 	command market.Command
 	observe func(s *market.State, now market.Time) error // changes soft state, before the commit
 	read    func(s *market.State)                        // reads durable state
@@ -23,10 +23,10 @@ type order struct {
 }
 
 // writes reports whether the order may add events.
-func (o *order) writes() bool { return o.command != nil }
+func (o *task) writes() bool { return o.command != nil }
 
 // done answers an order. Everything that the answer says must be durable.
-func (o *order) done(s *market.State) {
+func (o *task) done(s *market.State) {
 	if o.read != nil && o.claimed.CompareAndSwap(false, true) {
 		o.read(s)
 	}
@@ -37,7 +37,7 @@ func (o *order) done(s *market.State) {
 // stops or the journal's answer was lost: repeat the command.
 func (x *Exchange) Do(ctx context.Context, c market.Command) (market.Outcome, error) {
 	market.Prepare(c)
-	o := &order{command: c}
+	o := &task{command: c}
 	if err := x.submit(ctx, o); err != nil {
 		return market.Outcome{}, err
 	}
@@ -46,7 +46,7 @@ func (x *Exchange) Do(ctx context.Context, c market.Command) (market.Outcome, er
 
 // Observe stores an advertisement. Errors: StaleAdvertisement, Unavailable.
 func (x *Exchange) Observe(ctx context.Context, cluster string, m *market.Measured, fresh bool) error {
-	return x.submit(ctx, &order{observe: func(s *market.State, now market.Time) error {
+	return x.submit(ctx, &task{observe: func(s *market.State, now market.Time) error {
 		before := s.Seller(cluster, now)
 		err := s.Observe(cluster, m, now, fresh)
 		x.observed(cluster, before, s.Seller(cluster, now))
@@ -57,7 +57,7 @@ func (x *Exchange) Observe(ctx context.Context, cluster string, m *market.Measur
 // Recall stores advertisements from before this market started. They are shown, but nothing is reserved by
 // them. A newer advertisement of the same cluster stays. Errors: Unavailable.
 func (x *Exchange) Recall(ctx context.Context, all map[string]*market.Measured) error {
-	return x.submit(ctx, &order{observe: func(s *market.State, now market.Time) error {
+	return x.submit(ctx, &task{observe: func(s *market.State, now market.Time) error {
 		for cluster, m := range all {
 			_ = s.Observe(cluster, m, now, false) // an old one is ignored
 		}
@@ -65,11 +65,11 @@ func (x *Exchange) Recall(ctx context.Context, all map[string]*market.Measured) 
 	}})
 }
 
-// Try stores the decision of the last try to serve a waiting request. Errors: Unavailable.
-func (x *Exchange) Try(ctx context.Context, id string, why *api.Decision) error {
+// RecordTry stores the decision of the last try to serve a waiting request. Errors: Unavailable.
+func (x *Exchange) RecordTry(ctx context.Context, id string, why *api.Decision) error {
 	kept := market.Explain(why)
-	return x.submit(ctx, &order{observe: func(s *market.State, _ market.Time) error {
-		s.Try(id, kept)
+	return x.submit(ctx, &task{observe: func(s *market.State, _ market.Time) error {
+		s.RecordTry(id, kept)
 		return nil
 	}})
 }
@@ -77,7 +77,7 @@ func (x *Exchange) Try(ctx context.Context, id string, why *api.Decision) error 
 // Read calls look with the durable state, between two batches. look must be quick. It may keep records and
 // listings, which are immutable, and nothing else. Errors: Unavailable; ctx's.
 func (x *Exchange) Read(ctx context.Context, look func(*market.State)) error {
-	return x.submit(ctx, &order{read: look})
+	return x.submit(ctx, &task{read: look})
 }
 
 // Snapshot returns the whole market, encoded, and the head of its journal at that moment.
@@ -94,7 +94,7 @@ func (x *Exchange) Snapshot(ctx context.Context) (at journal.Head, state []byte,
 // Now returns the exchange's time.
 func (x *Exchange) Now() market.Time { return market.Time(x.stats.now.Load()) }
 
-func (x *Exchange) submit(ctx context.Context, o *order) error {
+func (x *Exchange) submit(ctx context.Context, o *task) error {
 	o.answer = make(chan struct{})
 	select {
 	case x.orders <- o:

@@ -12,9 +12,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/vnp"
 )
 
-// loan is a reservation of this cluster that both sides are bound by, with the request that made
-// it; nil if that is gone.
-type loan struct {
+// bound is a reservation of this cluster that binds both sides, with the request that made it; nil if that
+// is gone.
+type bound struct {
 	*market.Reservation
 	request *api.ResourceRequest
 	pool    *poolOf // that the request is for; nil: none
@@ -47,7 +47,7 @@ func (b *Borrowing) pools(ctx context.Context) (map[string]*poolOf, error) {
 }
 
 // checkAllowed reports whether a loan may offload a namespace: an admin names those of a VirtualNodePool.
-func (b *Borrowing) checkAllowed(ctx context.Context, namespace string, l loan) error {
+func (b *Borrowing) checkAllowed(ctx context.Context, namespace string, l bound) error {
 	if l.pool != nil {
 		return nil
 	}
@@ -55,8 +55,8 @@ func (b *Borrowing) checkAllowed(ctx context.Context, namespace string, l loan) 
 }
 
 // loans reads all loans of this cluster, the oldest first.
-func (b *Borrowing) loans(ctx context.Context) ([]loan, error) {
-	var all []loan
+func (b *Borrowing) loans(ctx context.Context) ([]bound, error) {
+	var all []bound
 	pools, err := b.pools(ctx)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (b *Borrowing) loans(ctx context.Context) ([]loan, error) {
 	err = b.options.Market.Read(ctx, func(s *market.State) {
 		for _, r := range s.Of(s.Self, 0) {
 			if r.Consumer == s.Self && r.Bound() {
-				all = append(all, loan{Reservation: r})
+				all = append(all, bound{Reservation: r})
 			}
 		}
 	})
@@ -87,7 +87,7 @@ func (b *Borrowing) loans(ctx context.Context) ([]loan, error) {
 }
 
 // offload returns what the request says about namespaces, nil if nothing.
-func (l loan) offload() *api.Offload {
+func (l bound) offload() *api.Offload {
 	switch {
 	case l.pool != nil:
 		return l.pool.offload
@@ -98,13 +98,13 @@ func (l loan) offload() *api.Offload {
 }
 
 // connected reports whether the request asks for a network.
-func (l loan) connected() bool {
+func (l bound) connected() bool {
 	return l.request != nil && l.request.Spec.Network == api.NetworkWireGuard
 }
 
 // namespaces returns the namespaces that a loan offloads: as its request says, or that of the
 // request where it says nothing or is gone.
-func (l loan) namespaces() []string {
+func (l bound) namespaces() []string {
 	switch o := l.offload(); {
 	case o != nil:
 		return o.Namespaces
@@ -115,15 +115,15 @@ func (l loan) namespaces() []string {
 }
 
 // drains reports whether all of an account is about to end, and is emptied first.
-func drains(loans []loan) bool {
-	return len(loans) > 0 && !slices.ContainsFunc(loans, func(l loan) bool {
+func drains(loans []bound) bool {
+	return len(loans) > 0 && !slices.ContainsFunc(loans, func(l bound) bool {
 		return l.pool == nil || l.request.Annotations[vnp.DrainAnnotation] != "true"
 	})
 }
 
 // wishOf returns the size that a slice asks for: the sum of loans. A VirtualNodePool wishes for less while it
 // shrinks, and while one of its loans succeeds another: else pods would fill what ends.
-func wishOf(loans []loan) (wish market.Amounts) {
+func wishOf(loans []bound) (wish market.Amounts) {
 	first := firstOfPool(loans)
 	for _, l := range loans {
 		switch {
@@ -142,12 +142,12 @@ func wishOf(loans []loan) (wish market.Amounts) {
 }
 
 // firstOfPool returns the index of the first loan of a VirtualNodePool, -1 if there is none.
-func firstOfPool(loans []loan) int {
-	return slices.IndexFunc(loans, func(l loan) bool { return l.pool != nil })
+func firstOfPool(loans []bound) int {
+	return slices.IndexFunc(loans, func(l bound) bool { return l.pool != nil })
 }
 
 // sizeOf returns the sum of loans.
-func sizeOf(loans []loan) (sum market.Amounts) {
+func sizeOf(loans []bound) (sum market.Amounts) {
 	for _, l := range loans {
 		sum = sum.Plus(l.Size)
 	}
