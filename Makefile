@@ -62,7 +62,9 @@ test-robustness: ## ... those of the real binary, one package after the other be
 	@echo "== tests of the real binary" >&2
 	@$(GOTEST) -p 1 -timeout 20m ./test/robustness/...
 GOTEST = $(GO) test -vet=off $(TESTFLAGS)
-UNIT = $$($(GO) list ./api/... ./client/... ./cmd/... ./internal/... ./test/arch/... | grep -vE '/internal/(market|match)$$')
+# The slowest come first, so that none of them runs alone at the end.
+UNIT = $(addprefix ./internal/,sim/federation server exchange cli) \
+	$$($(GO) list ./api/... ./client/... ./cmd/... ./internal/... ./test/arch/... | grep -vE '/internal/(market|match)$$')
 UNRACED = $(addprefix ./,$(shell grep -rl --include='*_test.go' 'raced\.Skip' client internal))
 LEFT_OUT = $(shell awk -F '[^A-Za-z0-9]' '/^func / {name = $$2} /raced\.Skip/ {print name}' $(UNRACED) | sort -u | paste -sd '|')
 RACE = $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v gcc >/dev/null && echo -race)
