@@ -61,13 +61,21 @@ func (l *Lending) guardAllPlain(ctx context.Context, _ ctrl.Request) (again ctrl
 	return again, kubeobject.Error(err)
 }
 
-// readGuarded returns the plain consumers that are under the policies, and notes them.
+// readGuarded returns the plain consumers that are under the policies, and notes them. It forgets the proofs of
+// the others: one that comes back is proven again.
 func (l *Lending) readGuarded(ctx context.Context) (map[string]bool, error) {
 	listed, err := l.options.Policies.Plain(ctx)
-	if err == nil {
-		l.options.Usage.SetGuarded(listed)
+	if err != nil {
+		return nil, err
 	}
-	return listed, err
+	l.options.Usage.SetGuarded(listed)
+	l.plain.Range(func(consumer, _ any) bool {
+		if !listed[consumer.(string)] {
+			l.plain.Delete(consumer)
+		}
+		return true
+	})
+	return listed, nil
 }
 
 // guardPlain puts one plain consumer under the policies as soon as they would refuse nothing that it has.
@@ -122,9 +130,12 @@ func (l *Lending) holds(ctx context.Context, consumer string) bool {
 	p, is := last.(proof)
 	if !is || l.options.Clock.Since(p.begun) > proofLasts || p.holds() != nil {
 		p = l.prove(ctx, consumer)
+		if !l.options.Usage.IsGuarded(consumer) {
+			return false
+		}
 		l.plain.Store(consumer, p)
 	}
-	return p.holds() == nil && l.options.Usage.IsGuarded(consumer)
+	return p.holds() == nil
 }
 
 // refused says what a plain consumer has here that the policies would refuse.
