@@ -1,13 +1,13 @@
 // Package exchange runs a market. One goroutine owns the state, and nothing is acknowledged before
 // it is durable.
 //
-//	orders ─▶ answer the orders that only read
+//	tasks  ─▶ answer the tasks that only read
 //	       ─▶ decide the others, one by one, and apply their events to the state
 //	       ─▶ append all events to the journal in one commit
 //	       ─▶ publish the immutable view and notify the watches
-//	       ─▶ answer the orders
+//	       ─▶ answer the tasks
 //
-// During a commit, new orders queue. So the batch grows with the load, and the disk's commit rate
+// During a commit, new tasks queue. So the batch grows with the load, and the disk's commit rate
 // does not limit the market. [Exchange.Read] and [Exchange.View] show durable state only.
 //
 // After a failed append the state is not valid. With a file journal, Run ends, and the process with

@@ -28,8 +28,8 @@ type Options struct {
 	SnapshotEvery uint64
 	// TickEvery is the longest time between two looks at the clock. Default 250 ms.
 	TickEvery time.Duration
-	// AppendBytes is about the size of the largest append, half of it for orders and the rest for ticks. An
-	// append may be larger by the events of one order and one tick. Default 8 MiB.
+	// AppendBytes is about the size of the largest append, half of it for tasks and the rest for ticks. An
+	// append may be larger by the events of one task and one tick. Default 8 MiB.
 	AppendBytes int
 }
 
@@ -38,7 +38,7 @@ type Exchange struct {
 	options Options
 	journal journal.Journal
 	log     *slog.Logger
-	orders  chan *task
+	tasks   chan *task
 	done    chan struct{}
 	view    atomic.Pointer[market.View]
 	lineage atomic.Pointer[string]
@@ -68,8 +68,8 @@ const (
 	maxTicks  = 1000
 	// appendBytes is the default of [Options].
 	appendBytes = 8 << 20
-	// maxOrder is how many bytes the events of one order may take. So an append stays below journal.MaxBatch.
-	maxOrder = journal.MaxBatch / 2
+	// maxTask is how many bytes the events of one task may take. So an append stays below journal.MaxBatch.
+	maxTask = journal.MaxBatch / 2
 	// noticeEvery is how often a broker compares its members' leases. Each comparison makes at most
 	// one event.
 	noticeEvery = time.Second
@@ -91,7 +91,7 @@ func Open(ctx context.Context, j journal.Journal, options Options) (*Exchange, e
 	}
 	x := &Exchange{
 		options: options, journal: j, log: options.Log,
-		orders: make(chan *task, queueSize), done: make(chan struct{}),
+		tasks: make(chan *task, queueSize), done: make(chan struct{}),
 		subscribers: map[string]map[*Watch]struct{}{}, followers: map[*Watch]struct{}{},
 	}
 	x.stats.start, x.appendBytes = time.Now(), options.AppendBytes

@@ -26,7 +26,7 @@ func (x *Exchange) Run(ctx context.Context) error {
 			rest = always
 		}
 		select {
-		case o := <-x.orders:
+		case o := <-x.tasks:
 			batch = x.gather(o)
 		case <-rest:
 		case <-ticker.C:
@@ -45,16 +45,16 @@ func (x *Exchange) Run(ctx context.Context) error {
 	}
 }
 
-// gather returns the orders that wait. It yields the processor while the queue grows, so that
+// gather returns the tasks that wait. It yields the processor while the queue grows, so that
 // callers about to enqueue join this commit instead of each paying for their own.
 func (x *Exchange) gather(first *task) []*task {
-	for waiting := -1; waiting < len(x.orders); runtime.Gosched() {
-		waiting = len(x.orders)
+	for waiting := -1; waiting < len(x.tasks); runtime.Gosched() {
+		waiting = len(x.tasks)
 	}
-	batch := append(make([]*task, 0, 1+len(x.orders)), first)
+	batch := append(make([]*task, 0, 1+len(x.tasks)), first)
 	for len(batch) < maxBatch {
 		select {
-		case o := <-x.orders:
+		case o := <-x.tasks:
 			batch = append(batch, o)
 		default:
 			return batch
@@ -76,7 +76,7 @@ func (x *Exchange) runAll(ctx context.Context, batch []*task) error {
 	}
 }
 
-// answerReads answers the reads of a batch and returns the other orders. Before the batch the whole state is
+// answerReads answers the reads of a batch and returns the other tasks. Before the batch the whole state is
 // durable, so reads need not wait for a commit.
 func (x *Exchange) answerReads(batch []*task) []*task {
 	return slices.DeleteFunc(batch, func(o *task) bool {
@@ -87,7 +87,7 @@ func (x *Exchange) answerReads(batch []*task) []*task {
 	})
 }
 
-// run carries out one batch, in the order that the package comment gives. It returns the orders for which the
+// run carries out one batch, in the order that the package comment gives. It returns the tasks for which the
 // append has no space.
 func (x *Exchange) run(ctx context.Context, batch []*task) (rest []*task, err error) {
 	now := x.look()
@@ -117,8 +117,8 @@ func (x *Exchange) run(ctx context.Context, batch []*task) (rest []*task, err er
 	return rest, nil
 }
 
-// carryOut decides an order. It applies the events only if the journal can take them. Otherwise the
-// order fails.
+// carryOut decides a task. It applies the events only if the journal can take them. Otherwise the
+// task fails.
 func (x *Exchange) carryOut(w *writing, o *task, now market.Time) {
 	switch {
 	case o.command != nil:
@@ -126,7 +126,7 @@ func (x *Exchange) carryOut(w *writing, o *task, now market.Time) {
 			return
 		}
 		if o.err = x.checkSpace(o); o.err == nil {
-			o.err = w.add(o.outcome.Events, maxOrder)
+			o.err = w.add(o.outcome.Events, maxTask)
 		}
 		if o.err != nil {
 			o.outcome = market.Outcome{}
@@ -168,7 +168,7 @@ func (x *Exchange) tick(w *writing, now market.Time) {
 		if len(out.Events) == 0 {
 			return
 		}
-		if err := w.add(out.Events, maxOrder); err != nil {
+		if err := w.add(out.Events, maxTask); err != nil {
 			x.log.Error("the events of a tick cannot be recorded: this is a bug", "error", err)
 			return
 		}
@@ -188,7 +188,7 @@ func (x *Exchange) notice(w *writing, now market.Time) {
 	x.state.Wake(now)
 	if now >= x.noticed+market.Time(noticeEvery.Milliseconds()) {
 		x.noticed = now
-		if out, _ := market.Decide(x.state, market.Notice{}, now); w.add(out.Events, maxOrder) == nil {
+		if out, _ := market.Decide(x.state, market.Notice{}, now); w.add(out.Events, maxTask) == nil {
 			x.apply(out.Events)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // failBatch answers every command of a batch whose append has an unknown outcome. Even a refusal was decided
-// on a state that may not exist. With Resume it loads the journal again, and returns the other orders.
+// on a state that may not exist. With Resume it loads the journal again, and returns the other tasks.
 // Errors: without Resume cause; else those of resume.
 func (x *Exchange) failBatch(ctx context.Context, batch []*task, cause error) (rest []*task, err error) {
 	for _, o := range batch {
@@ -37,11 +37,11 @@ func refused(err error) bool {
 	return errors.Is(err, journal.ErrInvalid) || errors.Is(err, journal.ErrFull)
 }
 
-// retryEach carries out the orders of a refused batch, each in its own append. So only an order fails whose
+// retryEach carries out the tasks of a refused batch, each in its own append. So only a task fails whose
 // own events are refused. It compacts a full journal first.
 func (x *Exchange) retryEach(ctx context.Context, batch []*task, cause error) error {
-	x.log.Error("the journal refused a batch and wrote nothing: its orders are tried one by one",
-		"orders", len(batch), "cause", cause)
+	x.log.Error("the journal refused a batch and wrote nothing: its commands are tried one by one",
+		"commands", len(batch), "cause", cause)
 	x.stats.refused.Add(1)
 	x.behind = false // ticks wait for the next batch, too
 	if err := x.resume(ctx, cause); err != nil {
@@ -93,7 +93,7 @@ func (x *Exchange) makeSpace(ctx context.Context) {
 	}
 }
 
-// unwritten returns the answer to an order that the journal refused.
+// unwritten returns the answer to a task that the journal refused.
 func unwritten(cause error) error {
 	if errors.Is(cause, journal.ErrFull) {
 		return api.Errorf(api.CodeLedgerFull, "%v", cause)

@@ -48,7 +48,7 @@ type Stats struct {
 	// Appending is the time that the commits took.
 	Appending time.Duration
 	// Jumps counts jumps of the wall clock, Failures failed appends. Refused counts the failed appends that
-	// wrote nothing, after which each order was tried alone.
+	// wrote nothing, after which each task was tried alone.
 	Jumps, Failures, Refused int64
 }
 

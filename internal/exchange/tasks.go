@@ -22,10 +22,10 @@ type task struct {
 	claimed atomic.Bool // a read is run by the owner, or cancelled by its caller
 }
 
-// writes reports whether the order may add events.
+// writes reports whether the task may add events.
 func (o *task) writes() bool { return o.command != nil }
 
-// done answers an order. Everything that the answer says must be durable.
+// done answers a task. Everything that the answer says must be durable.
 func (o *task) done(s *market.State) {
 	if o.read != nil && o.claimed.CompareAndSwap(false, true) {
 		o.read(s)
@@ -97,7 +97,7 @@ func (x *Exchange) Now() market.Time { return market.Time(x.stats.now.Load()) }
 func (x *Exchange) submit(ctx context.Context, o *task) error {
 	o.answer = make(chan struct{})
 	select {
-	case x.orders <- o:
+	case x.tasks <- o:
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-x.done:

@@ -8,8 +8,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-func newWriting(orders int, buffer []byte) *writing {
-	return &writing{events: make([]market.Event, 0, orders), data: make([][]byte, 0, orders), buffer: buffer[:0]}
+func newWriting(tasks int, buffer []byte) *writing {
+	return &writing{events: make([]market.Event, 0, tasks), data: make([][]byte, 0, tasks), buffer: buffer[:0]}
 }
 
 // writing is a batch of events for the journal.
