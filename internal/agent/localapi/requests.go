@@ -3,11 +3,11 @@ package localapi
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -270,10 +270,6 @@ func (c *Cluster) giveUp(
 		refusal.Volumes = volumes
 		return refusal
 	}
-	given := map[string]string{api.VolumesMayDie: word}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": given}})
-	if err == nil {
-		err = c.o.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch))
-	}
-	return kubeobject.Error(err)
+	given := labels.Merge(object.GetAnnotations(), labels.Set{api.VolumesMayDie: word})
+	return kubeobject.Error(kubeobject.Change(ctx, c.o.Client, object, func() { object.SetAnnotations(given) }))
 }

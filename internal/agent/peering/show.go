@@ -24,9 +24,9 @@ func (p *Peerings) show(ctx context.Context, object *api.Peering, next api.Peeri
 		next.Since = &now
 	}
 	opened := next.State == api.PeeringOpen
-	set(&next.Conditions, object, api.ConditionReady, opened, string(next.State), next.Message)
+	setCondition(&next.Conditions, object, api.ConditionReady, opened, string(next.State), next.Message)
 	if byHand {
-		set(&next.Conditions, object, api.ConditionMixedPeering, true, "MadeByHand",
+		setCondition(&next.Conditions, object, api.ConditionMixedPeering, true, "MadeByHand",
 			"this peering was made by hand: it is used and never written")
 	} else {
 		meta.RemoveStatusCondition(&next.Conditions, api.ConditionMixedPeering)
@@ -61,12 +61,12 @@ func withNetwork(object *api.Peering, s *network.Standing) []metav1.Condition {
 		meta.RemoveStatusCondition(&conditions, api.ConditionNetworkReady)
 		return conditions
 	}
-	set(&conditions, object, api.ConditionNetworkReady, s.Ready, s.Reason, s.Message)
+	setCondition(&conditions, object, api.ConditionNetworkReady, s.Ready, s.Reason, s.Message)
 	return conditions
 }
 
-// set sets a condition of a peering to True or False.
-func set(conditions *[]metav1.Condition, object *api.Peering,
+// setCondition sets a condition of a peering to True or False.
+func setCondition(conditions *[]metav1.Condition, object *api.Peering,
 	kind string, is bool, reason, message string) {
 	c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message,
 		ObservedGeneration: object.Generation}
