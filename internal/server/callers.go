@@ -73,13 +73,15 @@ func (l *limits) allowRenewal(key string) bool {
 
 // charge makes a caller pay for the bytes that it sent: its next call must wait longer.
 func (l *limits) charge(c Caller, r *http.Request, bytes int64) {
-	l.takeTokens(l.limiter(c, r), int(bytes/inOneCall))
+	if calls := int(bytes / inOneCall); calls > 0 {
+		l.takeTokens(l.limiter(c, r), calls)
+	}
 }
 
 // chargeWork makes a caller with a certificate pay for the records that the market searched for its call.
 func (l *limits) chargeWork(c Caller, records int) {
-	if c.Role != "" {
-		l.takeTokens(l.limiter(c, nil), records/inOneLook)
+	if calls := records / inOneLook; calls > 0 && c.Role != "" {
+		l.takeTokens(l.limiter(c, nil), calls)
 	}
 }
 

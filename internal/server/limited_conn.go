@@ -53,7 +53,7 @@ func (n *limitedConn) setCaller(caller string) bool {
 	return true
 }
 
-// setIdle records whether a call is active.
+// setIdle records whether no call is active.
 func (n *limitedConn) setIdle(idle bool) {
 	n.listener.mu.Lock()
 	defer n.listener.mu.Unlock()
