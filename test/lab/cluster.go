@@ -11,12 +11,17 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
 // patience is how long one daemon may take to become ready, on a machine that is busy with other things.
 const patience = 2 * time.Minute
+
+// Polls are the intervals in which a test asks whether something is so. They grow from 25 ms to 250 ms in the
+// first three seconds: more questions would take the processors from the daemons that are waited for.
+var Polls = wait.Backoff{Duration: 25 * time.Millisecond, Factor: 1.1, Steps: 30, Cap: 250 * time.Millisecond}
 
 // ClusterOptions say what a cluster is.
 type ClusterOptions struct {
@@ -282,15 +287,13 @@ func (c *Cluster) ready(ctx context.Context, d Daemon) error {
 func (c *Cluster) await(ctx context.Context, what string, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	tick := time.NewTicker(25 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	for delay := Polls.DelayFunc(); ; {
 		err := ask(ctx)
 		if err == nil {
 			return nil
 		}
 		select {
-		case <-tick.C:
+		case <-time.After(delay()):
 		case <-c.lab.Done():
 			return c.lab.errEnded()
 		case <-ctx.Done():

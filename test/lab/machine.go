@@ -186,7 +186,7 @@ func (m *Machine) boot(spec machineSpec) error {
 		"-kernel", kernels[0], "-initrd", "image",
 		"-netdev", "user,id=n0" + forward,
 		"-device", "virtio-net-pci,netdev=n0,romfile=", "-device", "virtio-rng-pci",
-		"-append", "console=ttyS0 panic=-1 quiet mitigations=off net.ifnames=0 rdinit=/init",
+		"-append", "console=ttyS0 panic=-1 mitigations=off net.ifnames=0 rdinit=/init",
 	}
 	for _, file := range spec.disks {
 		args = append(args, "-drive", "if=virtio,format=raw,readonly=on,file="+file)

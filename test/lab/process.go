@@ -22,7 +22,8 @@ type process struct {
 }
 
 // run starts a program in dir, its output appended to log. It calls crashed when the program ends
-// untold. Of our own environment it gets only the PATH.
+// untold. Of our own environment it gets only the PATH. The garbage collector runs less often than by
+// default: a lab has many daemons with small heaps, and each collection takes time from the others.
 func run(path string, args []string, dir, log string, crashed func(error), env ...string) (*process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -30,7 +31,7 @@ func run(path string, args []string, dir, log string, crashed func(error), env .
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
-	cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir}
+	cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir, "GOGC=300", "GOMEMLIMIT=600MiB"}
 	cmd.Env = append(cmd.Env, env...)
 	cmd.SysProcAttr = ownGroup()
 

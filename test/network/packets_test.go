@@ -25,6 +25,7 @@ import (
 // the first reservation.
 func TestPacketsFlow(t *testing.T) {
 	w := start(t)
+	w.runsScripts(t)
 	r := w.borrow(t, "demo")
 	w.becomes(t, r, api.Active)
 	here := w.serve(t, w.rome, "demo", "here", false)
@@ -86,6 +87,26 @@ func TestPacketsFlow(t *testing.T) {
 	w.nothingLeft(t)
 	w.usesAHandMadeNetwork(t)
 	w.through(t)
+}
+
+// runsScripts demands that the machine has what Liqo's data plane needs, and that the error of a
+// script that fails has its output.
+func (w *world) runsScripts(t *testing.T) {
+	t.Helper()
+	out, err := w.machine.Run(t.Context(), `
+/bin/ip link add g type geneve id 1 remote 192.0.2.9
+/bin/ip link add w type wireguard
+wg show w
+nft list tables
+/bin/ip link delete g
+/bin/ip link delete w`)
+	if err != nil || !strings.Contains(out, "interface: w") || !strings.Contains(out, "table ip machine") {
+		t.Errorf("a script prints %s, %v", out, err)
+	}
+	if out, err := w.machine.Run(t.Context(), "echo before; false; echo after"); err == nil ||
+		!strings.Contains(err.Error(), "before") || out == "" {
+		t.Errorf("a script that fails prints %q, %v", out, err)
+	}
 }
 
 // throughAService demands that a pod reaches a Service of rome whose only endpoint runs at milan.

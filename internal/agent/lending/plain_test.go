@@ -194,6 +194,34 @@ func TestPlainConsumer(t *testing.T) {
 	p.looks(last, "without a peering", false, false)
 }
 
+// A plain consumer that left and comes back is proven again: what the policies denied in its former stay, also if
+// that was seconds ago, proves nothing of the new one.
+func TestPlainConsumerThatComesBack(t *testing.T) {
+	p := newProvider(t)
+	p.deny = true
+	l, named, tenant := p.agent(), p.sharing, p.tenant.DeepCopy()
+	p.looks(l, "they deny", false, true)
+	p.owes(l, "they deny", "4", true)
+	p.sharing = &api.Sharing{}
+	p.loses(p.tenant)
+	p.looks(l, "it has left", false, false)
+	l.plain.Range(func(consumer, _ any) bool {
+		t.Errorf("a proof of %v is kept", consumer)
+		return true
+	})
+
+	p.deny, p.sharing = false, named
+	tenant.ResourceVersion = ""
+	if err := p.Create(t.Context(), tenant); err != nil {
+		t.Fatal(err)
+	}
+	p.looks(l, "it is back, and they do not deny", true, false)
+	p.owes(l, "it is back, and they do not deny", "4", false)
+	p.deny = true
+	p.looks(l, "they deny again", false, true)
+	p.owes(l, "they deny again", "4", true)
+}
+
 // While the policies would refuse what a plain consumer has, they do not know it, and the doctor names that.
 func TestPlainConsumerThatHasMore(t *testing.T) {
 	p := newProvider(t)

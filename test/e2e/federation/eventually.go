@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/bourse-dev/bourse/test/lab"
 )
 
 // Eventually asks until there is no error any more, and fails the test when that takes longer than
@@ -12,9 +14,8 @@ func Eventually(t testing.TB, patience time.Duration, what string, ask func(ctx 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience) // cleanups wait too: t's own is over by then
 	defer cancel()
-	tick := time.NewTicker(25 * time.Millisecond)
-	defer tick.Stop()
 	var last error
+	delay := lab.Polls.DelayFunc()
 	for begin := time.Now(); ; {
 		err := ask(ctx)
 		if err == nil {
@@ -27,7 +28,7 @@ func Eventually(t testing.TB, patience time.Duration, what string, ask func(ctx 
 			last = err
 		}
 		select {
-		case <-tick.C:
+		case <-time.After(delay()):
 		case <-ctx.Done():
 			t.Fatalf("after %s still not: %s: %v", patience, what, last)
 		}

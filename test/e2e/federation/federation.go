@@ -136,15 +136,13 @@ func freeAddress() (string, error) {
 func await(ctx context.Context, p *Process, what string, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	tick := time.NewTicker(25 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	for delay := lab.Polls.DelayFunc(); ; {
 		err := ask(ctx)
 		if err == nil {
 			return nil
 		}
 		select {
-		case <-tick.C:
+		case <-time.After(delay()):
 		case <-p.Done():
 			return p.failure()
 		case <-ctx.Done():
