@@ -54,15 +54,15 @@ func TestAnswersTakeLittleMemory(t *testing.T) {
 		call                func() error
 		most                int64 // MiB
 	}{
-		{"an item of a list", `{"items":[{"id":"a","payload":{"offer":{"plans":[`, `]}}}]}`, 16 * MiB, []string{`{}`, `{"resources":{"":"1"}}`}, catalog, 128},
-		{"a list", `{"items":[`, `]}`, 48 * MiB, []string{`{}`, `{"payload":{"offer":{"plans":[{},{},{},{},{}]}}}`, `{"id":"` + strings.Repeat("a", 1000) + `"}`}, catalog, 160},
-		{"a large item", `{"items":[{"id":"`, `"}]}`, 40 * MiB, []string{strings.Repeat("a", 1000)}, catalog, 64},
-		{"what nobody asked for", `{"others":[`, `],"items":[]}`, 40 * MiB, []string{`{}`}, catalog, 64},
-		{"a reservation", `{"id":"a","payload":{"tried":[`, `]}}`, 15 * MiB, []string{`{}`}, reservation, 64},
+		{"an item of a list", `{"items":[{"id":"a","payload":{"offer":{"plans":[`, `]}}}]}`, 16 * MiB, []string{`{}`, `{"resources":{"":"1"}}`}, catalog, 64},
+		{"a list", `{"items":[`, `]}`, 48 * MiB, []string{`{}`, `{"payload":{"offer":{"plans":[{},{},{},{},{}]}}}`, `{"id":"` + strings.Repeat("a", 1000) + `"}`}, catalog, 128},
+		{"a large item", `{"items":[{"id":"`, `"}]}`, 40 * MiB, []string{strings.Repeat("a", 1000)}, catalog, 32},
+		{"what nobody asked for", `{"others":[`, `],"items":[]}`, 40 * MiB, []string{`{}`}, catalog, 32},
+		{"a reservation", `{"id":"a","payload":{"tried":[`, `]}}`, 15 * MiB, []string{`{}`}, reservation, 32},
 		{"an evaluation", `{"clusters":[`, `]}`, 15 * MiB, []string{`{}`},
-			func() error { _, err := c.Evaluate(ctx, api.Request{}); return err }, 96},
-		{"an event", `{"type":"SELLER","seller":{"cluster":"a","offers":[`, "]}}\n", 4*MiB - 1, []string{`{}`, `{"payload":{"offer":{"plans":[{}]}}}`}, watch, 64},
-		{"an event of the most bytes", `{"type":"SELLER","seller":{"cluster":"a","offers":[`, "]}}\n", 2*MiB - 1, []string{`{}`}, watch, 64},
+			func() error { _, err := c.Evaluate(ctx, api.Request{}); return err }, 48},
+		{"an event", `{"type":"SELLER","seller":{"cluster":"a","offers":[`, "]}}\n", 4*MiB - 1, []string{`{}`, `{"payload":{"offer":{"plans":[{}]}}}`}, watch, 32},
+		{"an event of the most bytes", `{"type":"SELLER","seller":{"cluster":"a","offers":[`, "]}}\n", 2*MiB - 1, []string{`{}`}, watch, 32},
 	} {
 		for _, value := range kind.values {
 			t.Run(fmt.Sprintf("%s of %.30s", kind.name, value), func(t *testing.T) {

@@ -90,8 +90,8 @@ func TestLargeBodiesTakeLittleMemory(t *testing.T) {
 				all.Wait()
 			})
 			t.Logf("8 bodies of %d KiB: %d MiB of heap; %.300s", len(c.body)>>10, took, said)
-			if took > 640 {
-				t.Errorf("8 bodies of %d KiB take %d MiB of heap, want at most 640", len(c.body)>>10, took)
+			if took > 400 {
+				t.Errorf("8 bodies of %d KiB take %d MiB of heap, want at most 400", len(c.body)>>10, took)
 			}
 		})
 	}
