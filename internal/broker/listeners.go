@@ -14,7 +14,7 @@ type listeners struct {
 }
 
 // openListeners opens the addresses of a broker. Close them afterwards. Errors: Invalid with the
-// flag.
+// flag of an address; those of the socket's folder.
 func openListeners(o Options) (*listeners, error) {
 	var l listeners
 	var err error

@@ -129,7 +129,7 @@ func (m *metrics) refresh() {
 
 // keepAuditing audits the market in intervals, until ctx ends. Most of the work is outside the market.
 func (m *metrics) keepAuditing(ctx context.Context, o Options) {
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
+	wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) {
 		if n, err := m.audit(ctx); err == nil && n > 0 {
 			o.Log.Error("the market's sums differ from the sums recomputed from all reservations: this is a bug",
 				"differences", n)

@@ -15,7 +15,7 @@ const (
 	// wholeCatalog asks for the catalog from its beginning.
 	wholeCatalog = "all"
 	// bytesPerEvent is the approximate number of bytes of offers in one event.
-	bytesPerEvent = 256 << 10
+	bytesPerEvent = mostHeld / 2
 )
 
 // catalogCursor is the position of one watch in the catalog: one bit per seller, because there are
@@ -63,7 +63,7 @@ func (c *catalogCursor) write(w *exchange.Watch, events *events) {
 		events.add(api.WatchEvent{Type: api.WatchCatalog})
 	}
 	for _, change := range changes {
-		if l := view.Listing(change.Seller); l != nil {
+		if l := view.Listing(change.Seller); l != nil && events.err == nil {
 			c.writeSeller(l, now, change.Lease, events)
 		}
 	}

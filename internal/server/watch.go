@@ -188,7 +188,7 @@ func providers(chosen *market.Enabled) *[]string {
 
 func (t *stream) tellReservations(events *events, records []*market.Reservation) {
 	for _, r := range records {
-		if r.Concerns(t.caller.Name) {
+		if events.err == nil && r.Concerns(t.caller.Name) {
 			object := t.s.reservation(r, nil, t.caller.Name, t.watch.Lineage)
 			events.add(api.WatchEvent{Type: api.WatchReservation, Object: &object})
 		}
