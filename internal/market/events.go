@@ -43,17 +43,14 @@ type Forget struct {
 // Append appends the encoded event.
 func (e Event) Append(to []byte) ([]byte, error) { return payload.Append(to, &e) }
 
-// DecodeEvent decodes an event. It refuses unknown fields, which a later version wrote: dropping them would
-// lose data.
-func DecodeEvent(data []byte) (Event, error) { return NewEventReader().Read(data) }
-
 // EventReader decodes the events of a journal. Equal resources share memory. It is for one goroutine.
 type EventReader struct{ sharing payload.Options }
 
 // NewEventReader returns an EventReader.
 func NewEventReader() *EventReader { return &EventReader{payload.Sharing()} }
 
-// Read decodes the next event, like [DecodeEvent].
+// Read decodes the next event. It refuses unknown fields, which a later version wrote: dropping them would
+// lose data.
 func (r *EventReader) Read(data []byte) (Event, error) {
 	var e Event
 	if err := payload.Read(data, &e, r.sharing); err != nil {

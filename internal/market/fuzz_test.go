@@ -27,7 +27,7 @@ func FuzzDecodeEvent(f *testing.F) {
 		if farExponent.Match(data) {
 			return
 		}
-		e, err := market.DecodeEvent(data)
+		e, err := market.NewEventReader().Read(data)
 		if err != nil {
 			return
 		}

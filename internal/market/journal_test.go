@@ -130,7 +130,7 @@ func TestUnreadable(t *testing.T) {
 		``, `null`, `[]`, `{}`, `{"time":1}`, `{"time":1,"reservation":{}}`, `{"time":1,"member":{},"token":{}}`,
 		`{"time":1,"forget":{}}{}`, `{"time":1,"forget":{},"novelty":1}`, `{"time":1,"member":{"novelty":1}}`, `{"time":"noon","forget":{}}`,
 	} {
-		if e, err := market.DecodeEvent([]byte(data)); err == nil {
+		if e, err := market.NewEventReader().Read([]byte(data)); err == nil {
 			t.Errorf("event %s is read as %s", data, dump(e))
 		}
 	}

@@ -246,7 +246,7 @@ func encode(t rapid.TB, e market.Event) []byte {
 
 func decode(t rapid.TB, data []byte) market.Event {
 	t.Helper()
-	e, err := market.DecodeEvent(data)
+	e, err := market.NewEventReader().Read(data)
 	if err != nil {
 		t.Fatal(err)
 	}

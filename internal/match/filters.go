@@ -59,21 +59,21 @@ const (
 var reasonNames = [reasons]string{
 	isSelf:         "Self",           // it is the consumer itself
 	notActive:      "NotActive",      // it is not an admitted member (hidden)
-	notVisible:     "NotVisible",     // its terms do not show it to the asker (hidden)
+	notVisible:     "NotVisible",     // its terms do not show it to the consumer (hidden)
 	notTarget:      "NotTarget",      // another one was named as the target
 	isExcluded:     "Excluded",       // the request excludes it
-	notEnabled:     "NotEnabled",     // the asker chose among the providers, and not this one
+	notEnabled:     "NotEnabled",     // the consumer chose among the providers, and not this one
 	noRelend:       "NoRelend",       // its terms do not let consumers lend on
 	isHub:          "Aggregator",     // it is a hub, and the request does not ask for one
 	noData:         "DataElsewhere",  // another provider has the volumes of the offloaded namespaces
 	notAdvertised:  "NotAdvertised",  // no advertisement came since the broker started
 	notFresh:       "NotFresh",       // its lease ended
 	noKey:          "NoKey",          // it has no card or no cluster key
-	otherTrust:     "Legacy",         // the broker signs in its name, which the asker's policy does not accept
-	untrusting:     "NotLegacy",      // the broker signs in the asker's name, which its terms do not accept
-	otherLiqo:      "OtherLiqo",      // its Liqo and the asker's do not peer
+	otherTrust:     "Legacy",         // the broker signs in its name, which the consumer's policy does not accept
+	untrusting:     "NotLegacy",      // the broker signs in the consumer's name, which its terms do not accept
+	otherLiqo:      "OtherLiqo",      // its Liqo and the consumer's do not peer
 	noNetwork:      "NoNetwork",      // it has no network of the requested kind, or needs one
-	noGateway:      "NoGateway",      // neither its gateway nor the asker's can be reached
+	noGateway:      "NoGateway",      // neither its gateway nor the consumer's can be reached
 	noPool:         "NoPool",         // it shares no pool of that name
 	otherProperty:  "OtherProperty",  // a property differs from the request, or is missing
 	whereFalse:     "WhereFalse",     // `where` is false

@@ -38,7 +38,7 @@ type countingJournal struct {
 // Append implements journal.Journal.
 func (j *countingJournal) Append(ctx context.Context, after journal.Head, events [][]byte) (journal.Head, error) {
 	for _, data := range events {
-		if e, err := market.DecodeEvent(data); err != nil {
+		if e, err := market.NewEventReader().Read(data); err != nil {
 			j.t.Error(err)
 		} else if e.Leases == nil {
 			j.events.Add(1)

@@ -75,7 +75,7 @@ type Broker interface {
 	// Adopt shows what both parties signed of a reservation that the broker does not know.
 	Adopt(ctx context.Context, id string, a api.Agreement) (Reservation, error)
 
-	// Say sends a signed handshake message to another party of this cluster's reservations. The broker may
+	// SendHandshake sends a signed handshake message to another party of this cluster's reservations. The broker may
 	// lose it: repeat it until there is an answer.
 	SendHandshake(ctx context.Context, cluster, document string) error
 

@@ -1,11 +1,10 @@
 package brokersession
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/route"
@@ -19,13 +18,16 @@ type Outlets struct {
 	ShownAt func(via string) bool
 }
 
-// atOnce makes a call at all outlets at once. It returns the error of the first that fails.
+// atOnce makes a call at all outlets at once. It returns the error of the first outlet in their order that
+// failed: another one each time would change the statuses that show it.
 func atOnce(all []transport.Outlet, call func(transport.Outlet) error) error {
-	var calls errgroup.Group
-	for _, one := range all {
-		calls.Go(func() error { return call(one) })
+	failed := make([]error, len(all))
+	var calls sync.WaitGroup
+	for i, one := range all {
+		calls.Go(func() { failed[i] = call(one) })
 	}
-	return calls.Wait()
+	calls.Wait()
+	return cmp.Or(failed...)
 }
 
 // Publish publishes an offer. It withdraws the offer where the SharingPolicy does not show it.

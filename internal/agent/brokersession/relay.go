@@ -140,25 +140,31 @@ func (r Relay) connectors() (out []*Session) {
 // that is lost hides none of another's.
 func (r Relay) Reservations(ctx context.Context) (all []transport.Reservation, failed error) {
 	known, answered := map[string]bool{}, false
-	for _, f := range append(r.Sessions.Brokers(), r.connectors()...) {
+	read := func(f *Session) error {
 		found, err := f.Broker.Reservations(ctx)
-		if route.IsBroker(f.Via) {
-			failed, answered = cmp.Or(failed, err), answered || err == nil
-		}
 		for _, one := range found {
 			if !known[one.ID] {
 				known[one.ID] = true
 				all = append(all, one)
 			}
 		}
+		return err
+	}
+	for _, f := range r.Sessions.Brokers() {
+		err := read(f)
+		failed, answered = cmp.Or(failed, err), answered || err == nil
 	}
 	switch {
 	case answered:
-		return all, nil
 	case failed == nil: // all brokers are disabled: the main one says so
 		return r.Broker.Reservations(ctx)
+	default:
+		return nil, failed
 	}
-	return nil, failed
+	for _, f := range r.connectors() {
+		_ = read(f)
+	}
+	return all, nil
 }
 
 // Reservation reads a reservation where it is known.
@@ -226,7 +232,7 @@ func (r Relay) SendHandshake(ctx context.Context, cluster, document string) erro
 	all := r.selectSessions(ctx, cluster)
 	switch len(all) {
 	case 0:
-		return api.Errorf(api.CodeUnavailable, "no broker is open at which this cluster has a reservation with %s", cluster).
+		return api.Errorf(api.CodeUnavailable, "this cluster is not connected to a broker that has its reservation with %s", cluster).
 			Fix("see: bourse brokers")
 	case 1:
 		return all[0].Broker.SendHandshake(ctx, cluster, document)

@@ -42,6 +42,13 @@ func (s BrokerStore) Save(ctx context.Context, id *store.Identity) error {
 
 // Drop forgets the identity, because the broker was removed.
 func (s BrokerStore) Drop(ctx context.Context) error {
+	id, err := s.main.Store.Load(ctx)
+	if err != nil {
+		return err
+	}
+	if _, has := id.Brokers[s.name]; !has {
+		return nil // a write would only conflict with others
+	}
 	return s.main.changeStored(ctx, func(whole *store.Identity) error {
 		delete(whole.Brokers, s.name)
 		return nil

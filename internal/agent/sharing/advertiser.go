@@ -1,13 +1,13 @@
 package sharing
 
 import (
+	"cmp"
 	"context"
 	"hash/fnv"
 	"log/slog"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -161,21 +161,24 @@ func (a *Advertiser) advertise(ctx context.Context) error {
 }
 
 // publish sends each broker its part of a measurement, with the card, to all at once. It returns the error of the
-// first broker that refused.
+// first broker in their order that refused.
 func (a *Advertiser) publish(ctx context.Context, m measured) error {
 	card, err := a.signCard(ctx)
 	if err != nil {
 		return err
 	}
-	var sent errgroup.Group
-	for _, o := range a.options.Outlets() {
-		sent.Go(func() error {
+	outlets := a.options.Outlets()
+	refused := make([]error, len(outlets))
+	var sent sync.WaitGroup
+	for i, o := range outlets {
+		sent.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, brokerTimeout)
 			defer cancel()
-			return a.send(ctx, o, card, m.reportTo(&o))
+			refused[i] = a.send(ctx, o, card, m.reportTo(&o))
 		})
 	}
-	return sent.Wait()
+	sent.Wait()
+	return cmp.Or(refused...)
 }
 
 // send sends a card and a measurement to one broker.
@@ -193,7 +196,7 @@ func (a *Advertiser) send(ctx context.Context, b transport.Broker, card string, 
 }
 
 // advanceIncarnation begins an incarnation later than the one that a broker knows. That one is of an agent
-// that started while this cluster's clock was ahead: without overtake the broker would refuse all
+// that started while this cluster's clock was ahead: without a later one the broker would refuse all
 // until the clock is there again.
 func (a *Advertiser) advanceIncarnation(ctx context.Context, b transport.Broker) {
 	own, err := b.Cluster(ctx, a.options.Card.Cluster)

@@ -162,7 +162,7 @@ func (g *Granter) tenant(ctx context.Context, namespace, consumer string) (*auth
 	return nil, nil
 }
 
-// answers is the time after which remind makes Liqo reconcile a slice that it has not answered.
+// answers is the time after which triggerReconcile makes Liqo reconcile a slice that it has not answered.
 const answers = 10 * time.Second
 
 // triggerReconcile makes Liqo reconcile a slice that it has not answered. Liqo v1.2 reconciles a slice when its

@@ -75,7 +75,7 @@ func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Res
 	case apierrors.IsNotFound(err):
 		err = client.IgnoreAlreadyExists(s.Create(ctx, NewSlice(namespace, provider, name, want))) // our cache may lag
 		if err == nil {
-			_, err = s.options(ctx, node) // the virtual node will not wait for it
+			_, err = s.options(ctx, node) // made now: the virtual node only reads it
 		}
 		return Standing{Message: "the slice was made"}, err
 	case err != nil:

@@ -12,15 +12,15 @@ import (
 // Broker is a transport.Broker whose answers a test sets. A call without an answer fails as if the broker were away.
 // It records the calls.
 type Broker struct {
-	OnReservation func() (transport.Reservation, error)
-	OnReserve     func(key string, r api.Request) (transport.Reservation, error)
-	OnConfirm     func(id, assignment string) (transport.Reservation, error)
-	OnAccept      func(id, acceptance string) (transport.Reservation, error)
-	OnRefuse      func(id string, r api.Refusal) (transport.Reservation, error)
-	OnRelease     func(id, end string) (transport.Reservation, error)
-	OnProgress    func(id string, state api.State) (transport.Reservation, error)
-	OnSay         func(cluster, document string) error
-	OnCluster     func(id string) (api.Envelope[api.Cluster], error)
+	OnReservation   func() (transport.Reservation, error)
+	OnReserve       func(key string, r api.Request) (transport.Reservation, error)
+	OnConfirm       func(id, assignment string) (transport.Reservation, error)
+	OnAccept        func(id, acceptance string) (transport.Reservation, error)
+	OnRefuse        func(id string, r api.Refusal) (transport.Reservation, error)
+	OnRelease       func(id, end string) (transport.Reservation, error)
+	OnProgress      func(id string, state api.State) (transport.Reservation, error)
+	OnSendHandshake func(cluster, document string) error
+	OnCluster       func(id string) (api.Envelope[api.Cluster], error)
 	// OnAdvertise takes advertisements; nil takes all.
 	OnAdvertise func(m api.Measurement) error
 
@@ -166,11 +166,11 @@ func (b *Broker) Progress(_ context.Context, id string, state api.State) (transp
 
 // SendHandshake implements transport.Broker.
 func (b *Broker) SendHandshake(_ context.Context, cluster, document string) error {
-	b.hear("Say", cluster)
-	if b.OnSay == nil {
+	b.hear("SendHandshake", cluster)
+	if b.OnSendHandshake == nil {
 		return Away
 	}
-	return b.OnSay(cluster, document)
+	return b.OnSendHandshake(cluster, document)
 }
 
 // Watch says nothing until ctx ends.
