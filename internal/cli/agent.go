@@ -107,14 +107,15 @@ func (sh *shell) agentCommand() *cobra.Command {
 		"how long the end of a peering waits for the other cluster")
 	durationVar(f, &o.Times.Shrink, "shrink-grace", 30*time.Second,
 		"how long pods may stay that no longer fit, because a reservation ended or became smaller")
-	durationVar(f, &o.Times.Excess, "excess-grace", time.Minute, "how long after --shrink-grace the provider deletes them")
+	durationVar(f, &o.Times.Excess, "excess-grace", time.Minute,
+		"how long after --shrink-grace the provider deletes pods that no longer fit")
 	durationVar(f, &o.Times.Dead, "pool-dead-after", 3*time.Minute,
 		"how long a virtual node of a pool may be NotReady before its provider is replaced")
 	_ = f.MarkHidden("pool-dead-after") // tests shorten it
 	durationVar(f, &o.Times.Advertise, "advertisement-requeue-interval",
 		30*time.Second, "how often to advertise when nothing changes")
 	f.BoolVar(&o.Times.Aligned, "publish-aligned", false,
-		"advertise at the multiples of that interval on the clock, as all such agents do (default: clusters take turns)")
+		"advertise at times that are multiples of that interval, as the prototypes do (default: clusters take turns)")
 	f.BoolVar(&o.LeaderElect, "leader-elect", false, "elect a leader among several replicas")
 	f.StringVar(&o.Listen.Socket, "socket", agentSocket(), "socket for users of the cluster")
 	f.StringVar(&o.Listen.Connector, "connector-listen", "",
@@ -128,7 +129,7 @@ func (sh *shell) agentCommand() *cobra.Command {
 	f.StringVar(&o.Listen.Loopback, "listen", "",
 		"address for users who have the token, such as 127.0.0.1:7080, or 0.0.0.0:7080 behind a Service; "+
 			"without TLS (default: off)")
-	f.StringVar(&o.Listen.TokenFile, "token-file", "", "file for that token; created if it does not exist")
+	f.StringVar(&o.Listen.TokenFile, "token-file", "", "file with the token for --listen; created if it does not exist")
 	f.BoolVar(&o.Listen.DistributedCatalog, "distributed-catalog", false,
 		"at --socket and --listen, also serve the API of the Distributed Catalog's connector, under /api "+
 			"(docs/migrate-catalog.md)")

@@ -76,7 +76,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	durationVar(f, &o.AuditEvery, "audit-every", broker.DefaultAuditEvery,
 		"how often to recompute the market's sums and compare them (bourse_market_imbalance)")
 	f.Float64Var(&o.Rate, "rate-limit", 500, "how many calls a second one member may make")
-	capFlags(f, &caps, broker.DefaultReservations, broker.DefaultPending, "one member")
+	capFlags(f, &caps, broker.DefaultReservations, broker.DefaultPending, "one member", "no bound")
 	f.Var(&maxBytes, "max-bytes",
 		"about how much of the broker's memory the pending, held and reserved requests of one member may use")
 	interfaces.Add(f)
@@ -92,7 +92,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 		{"suspend", "Suspend a member: other members do not see it, and it makes no new reservations", ""},
 		{"resume", "End a member's suspension", ""},
 		{"revoke", "Revoke a member for good: the broker refuses its certificate",
-			"Revoke %s for good? To come back, it must join again with a new token."},
+			"Revoke %s for good? It can join again only after you remove it."},
 		{"remove", "Remove a member that will never come back, and end its reservations",
 			"Remove %s for good? Its reservations end, on both sides."},
 		{"end-certificates", "End a member's certificates after a theft; its agent gets a new one with its cluster key", ""},

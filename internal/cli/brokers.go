@@ -22,7 +22,7 @@ func (sh *shell) brokersCommand() *cobra.Command {
 		Long: "Your cluster has one broker, main, which its agent was started with. It may join others. It then lends\n" +
 			"and sells through each, and bourse catalog shows the offers of all, each offer once. A request goes to\n" +
 			"the first broker that answers, or to --broker NAME. The cluster counts what it lends once, across all\n" +
-			"brokers. It drops no broker because it is away. As an object: kind Broker.",
+			"brokers. The cluster keeps a broker that does not answer. As an object: kind Broker.",
 		Example: "  bourse brokers\n  bourse brokers add north --join TOKEN\n  bourse brokers disable main",
 		RunE:    sh.asUser(listed((*client.Client).Brokers, sh.showBrokers)),
 	}
@@ -63,7 +63,7 @@ func (sh *shell) showBrokers(all []knownBroker) error {
 func (sh *shell) addBrokerCommand() *cobra.Command {
 	spec := api.BrokerSpec{}
 	cmd := &cobra.Command{
-		Use: "add NAME --join TOKEN", Short: "Join another broker, or change the URL of one", Args: cobra.ExactArgs(1),
+		Use: "add NAME [--join TOKEN] [--url URL]", Short: "Join another broker, or change the URL of one", Args: cobra.ExactArgs(1),
 		Long: "Add joins a broker with a token of its operator (bourse broker token create), under a name of your\n" +
 			"choice, and waits for the connection. For a broker that you already have, it sets a new token or URL,\n" +
 			"for example after a move.",

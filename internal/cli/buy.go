@@ -16,7 +16,7 @@ import (
 func (sh *shell) buyCommand() *cobra.Command {
 	w, units := &wish{}, int64(0)
 	cmd := &cobra.Command{
-		Use: "buy SELLER/OFFER/PLAN --for DURATION", GroupID: "use", Short: "Buy units of a plan that another cluster offers",
+		Use: "buy SELLER/OFFER/PLAN", GroupID: "use", Short: "Buy units of a plan that another cluster offers",
 		Long: "Buy reads the offer, prints the cost, and creates a ResourceRequest for exactly that version of the\n" +
 			"offer. If the seller changes the offer before both clusters have signed, you buy nothing. What both\n" +
 			"signed is a Contract: bourse contracts.",
@@ -24,7 +24,7 @@ func (sh *shell) buyCommand() *cobra.Command {
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, planNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("units") && units < 1 {
-				return api.Invalid("--units", "%d units are nothing to buy", units).
+				return api.Invalid("--units", "%d is not a number of units", units).
 					Fix("buy 1 or more; without --units you buy as few as the plan sells")
 			}
 			if vias[w.via] == "" {

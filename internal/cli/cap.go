@@ -15,14 +15,14 @@ import (
 	"github.com/bourse-dev/bourse/client"
 )
 
-// capFlags adds the flags that bound how much a consumer may have.
-func capFlags(f *pflag.FlagSet, c *api.Caps, reservations, pending int64, who string) {
+// capFlags adds the flags that bound how much a consumer may have. without is what holds without a flag.
+func capFlags(f *pflag.FlagSet, c *api.Caps, reservations, pending int64, who, without string) {
 	f.Int64Var(&c.Reservations, "max-reservations", reservations,
 		"how many reservations "+who+" may have pending, held and reserved")
 	f.Int64Var(&c.Pending, "max-pending", pending, "how many requests of "+who+" may wait for capacity at the same time")
-	f.Int32Var(&c.Priority, "max-priority", 0, "highest priority for requests of "+who+" (0: no bound)")
+	f.Int32Var(&c.Priority, "max-priority", 0, "highest priority for requests of "+who+" (0: "+without+")")
 	amountsVar(f, &c.Resources, "max-resources",
-		"amounts that "+who+" may have pending, held and reserved: NAME=AMOUNT, may be repeated (default: no bound)")
+		"amounts that "+who+" may have pending, held and reserved: NAME=AMOUNT, may be repeated (default: "+without+")")
 }
 
 func (sh *shell) capCommand() *cobra.Command {
@@ -42,7 +42,7 @@ func (sh *shell) capCommand() *cobra.Command {
 			return sh.showMembers([]api.Envelope[api.Member]{m})
 		}),
 	}
-	capFlags(cmd.Flags(), &caps, 0, 0, "the member")
+	capFlags(cmd.Flags(), &caps, 0, 0, "the member", "the bound for all members")
 	return cmd
 }
 

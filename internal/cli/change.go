@@ -27,7 +27,7 @@ func (sh *shell) resizeCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			change := api.ReservationChange{Resources: w.Request.Resources, Units: units}
 			if cmd.Flags().Changed("units") && units < 1 {
-				return api.Invalid("--units", "%d units are nothing to buy", units).
+				return api.Invalid("--units", "%d is not a number of units", units).
 					Fix("name 1 or more; to end the contract: bourse release %s", args[0])
 			}
 			if len(change.Resources) == 0 && units == 0 {

@@ -20,7 +20,7 @@ func (sh *shell) doctorCommand() *cobra.Command {
 		Long: "The doctor checks Liqo, the admission policies that protect a provider, the keys of other clusters, the\n" +
 			"peerings, the clocks, the certificates and the broker. It changes nothing. With --preflight it checks a\n" +
 			"cluster through a kubeconfig, before anything of Bourse is installed. The exit code is 5 if there is an\n" +
-			"Error: something that you asked for does not work. docs/reference/problems.md explains each code.",
+			"Error: the doctor found at least one Error. docs/reference/problems.md explains each code.",
 		Example: "  bourse doctor\n  bourse doctor --preflight --kubeconfig ~/.kube/config",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			diagnose := sh.diagnose
@@ -77,7 +77,7 @@ func (sh *shell) showDiagnosis(d api.Diagnosis) error {
 		}
 	}
 	if health.Worst(d.Problems) == api.SeverityError {
-		return api.Errorf(api.CodeConflict, "something that you asked for does not work").
+		return api.Errorf(api.CodeConflict, "the doctor found at least one Error").
 			Fix("each code is explained in docs/reference/problems.md")
 	}
 	return nil

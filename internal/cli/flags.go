@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"regexp"
 	"strconv"
 	"strings"
@@ -41,15 +40,12 @@ func amountsVar(f *pflag.FlagSet, to *api.Resources, name, usage string) {
 	f.Var(parsed{"stringToString", func(text string) error { return readAmounts(to, "--"+name, text) }}, name, usage)
 }
 
-// errNoPair is the error of a text that is not NAME=VALUE.
-var errNoPair = errors.New("it is not NAME=VALUE")
-
-// readAmounts reads NAME=AMOUNT,... into to. Errors: Invalid with the flag; errNoPair.
+// readAmounts reads NAME=AMOUNT,... into to. Errors: Invalid with the flag.
 func readAmounts(to *api.Resources, flag, text string) error {
 	for pair := range strings.SplitSeq(text, ",") {
 		name, amount, ok := strings.Cut(strings.TrimSpace(pair), "=")
 		if !ok {
-			return errNoPair
+			return api.Invalid(flag, "%.80q is not NAME=AMOUNT", pair).Fix("write cpu=16,memory=64Gi")
 		}
 		field, label := flag, name+"="
 		if flag == "--resource" {

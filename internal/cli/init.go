@@ -41,9 +41,11 @@ func (sh *shell) initCommand() *cobra.Command {
 			"whom. Every question has a flag; init does not ask what a flag answers. Then it prints the objects (a\n" +
 			"Secret with the token, the SharingPolicy, the agent's Deployment) and applies them if you answer yes.\n" +
 			"Without a terminal it asks nothing, and without --yes it applies nothing. By default the cluster shares\n" +
-			"nothing. You can run init again: new settings replace the old ones.",
-		Example: "  bourse init\n  bourse init --join TOKEN --share 50 --cap nvidia.com/gpu=2 --visible-to rome,oslo " +
-			"--yes\n  bourse init --join TOKEN --without-liqo --dry-run > agent.yaml",
+			"nothing. You can run init again: new settings replace the old ones. No image is published yet: build one,\n" +
+			"and name it with --image.",
+		Example: "  bourse init --image REGISTRY/bourse\n" +
+			"  bourse init --image REGISTRY/bourse --join TOKEN --share 50 --cap nvidia.com/gpu=2 --visible-to rome,oslo --yes\n" +
+			"  bourse init --image REGISTRY/bourse --join TOKEN --without-liqo --dry-run > agent.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if s.dryRun && s.yes {
 				return api.Invalid("--yes", "nothing is applied with --dry-run").Fix("leave one of them out")

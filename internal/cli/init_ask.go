@@ -87,11 +87,7 @@ func (s *start) answerCaps(text string) error {
 	if s.caps = nil; text == "" {
 		return s.check()
 	}
-	err := readAmounts(&s.caps, "--cap", text)
-	if err == errNoPair {
-		return api.Invalid("--cap", "%.80q is not NAME=AMOUNT", text).Fix("write cpu=16,memory=64Gi")
-	}
-	return cmp.Or(err, s.check())
+	return cmp.Or(readAmounts(&s.caps, "--cap", strings.Join(list(text), ",")), s.check())
 }
 
 // list splits an answer at its commas.

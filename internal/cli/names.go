@@ -31,7 +31,7 @@ func findRequest(ctx context.Context, c *client.Client, name string) (client.Req
 	switch len(found) {
 	case 0:
 		return client.RequestStatus{}, api.Errorf(api.CodeNotFound,
-			"no request %.80q of yours: neither a name nor the ID of a reservation", name).
+			"%.80q is not the name of a ResourceRequest of this cluster, and not the ID of a reservation", name).
 			Fix("see: bourse reservations -A")
 	case 1:
 		return found[0], nil

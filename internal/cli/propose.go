@@ -105,9 +105,8 @@ var proposalNames = idsOf((*client.Client).Proposals)
 func (sh *shell) acceptCommand() *cobra.Command {
 	return sh.answerCommand(&cobra.Command{
 		Use: "accept PROPOSAL", Short: "Accept a buyer's proposal: put an offer on sale that only that buyer sees",
-		Long: "The offer has the proposal's ID as its name and the proposed terms. It is on sale for a week, in one\n" +
-			"contract. The buyer buys it or not. Then the agent deletes it. To take it back before: bourse decline\n" +
-			"PROPOSAL.",
+		Long: "The offer has the proposal's ID as its name and the proposed terms. It is on sale for a week, and\n" +
+			"can be bought once. Then the agent deletes it. To take it back before: bourse decline PROPOSAL.",
 	}, func(string) (api.ProposalAnswer, error) { return api.ProposalAnswer{}, nil })
 }
 

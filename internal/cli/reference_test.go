@@ -61,7 +61,8 @@ func TestReference(t *testing.T) {
 		c.DisableAutoGenTag = true
 		c.InitDefaultHelpFlag()
 		var text bytes.Buffer
-		if err := doc.GenMarkdownCustom(c, &text, func(string) string { return "#the-command-line" }); err != nil {
+		link := func(file string) string { return "#" + strings.ReplaceAll(strings.TrimSuffix(file, ".md"), "_", "-") }
+		if err := doc.GenMarkdownCustom(c, &text, link); err != nil {
 			t.Fatal(err)
 		}
 		whole := text.String()

@@ -82,7 +82,7 @@ func (sh *shell) warnOfNodes(ctx context.Context, c *client.Client) error {
 }
 
 func noReservation(name string) error {
-	return api.Errorf(api.CodeNotFound, "no reservation %.80q of yours", name).Fix("see: bourse reservations -A")
+	return api.Errorf(api.CodeNotFound, "your cluster has no reservation %.80q", name).Fix("see: bourse reservations -A")
 }
 
 // showReservations lists reservations as the cluster self sees them.

@@ -105,7 +105,8 @@ func Root(out, progress io.Writer) *cobra.Command {
 	root.SetOut(out)
 	root.SetErr(progress)
 	root.PersistentFlags().StringVar(&sh.server, "server", os.Getenv("BOURSE_SERVER"),
-		"agent or broker to talk to: https://HOST:PORT or unix:///SOCKET (also BOURSE_SERVER)")
+		"agent or broker to talk to: https://HOST:PORT or unix:///SOCKET (also BOURSE_SERVER); or an agent's --listen, "+
+			"http://HOST:PORT, with its token in BOURSE_TOKEN")
 	root.PersistentFlags().StringVarP(&sh.output, "output", "o", "table",
 		"output format: table, wide, json, yaml, name, jsonpath=PATH or custom-columns=TITLE:PATH,...")
 	root.PersistentFlags().BoolVar(&sh.documents, "show-documents", false,

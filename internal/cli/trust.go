@@ -15,9 +15,9 @@ func (sh *shell) trustCommand() *cobra.Command {
 	forget := false
 	cmd := &cobra.Command{
 		Use: "trust [CLUSTER FINGERPRINT]", GroupID: "use", Short: "Confirm the key of another cluster, or list all keys",
-		Long: "Each cluster signs what it agrees to with its own key. At the first contact your cluster believes the\n" +
-			"broker which key another cluster has, and pins it. Any later change is KeyChanged: nothing new is agreed\n" +
-			"with that cluster. To not depend on the broker, confirm the key. Ask the other admin for the fingerprint\n" +
+		Long: "Each cluster signs what it agrees to with its own key. At the first contact the broker\n" +
+			"tells your cluster the key of another cluster, and your cluster pins it. Any later change is KeyChanged:\n" +
+			"nothing new is agreed with that cluster. To not depend on the broker, confirm the key. Ask the other admin for the fingerprint\n" +
 			"(bourse status) over another channel than the broker. Then give it here. With `trust: pinned` in the\n" +
 			"SharingPolicy, only confirmed keys are trusted.",
 		Example:           "  bourse trust\n  bourse trust milan SHA256:...\n  bourse trust milan --forget",
@@ -29,7 +29,7 @@ func (sh *shell) trustCommand() *cobra.Command {
 				return listed((*client.Client).Peers, sh.showPeers)(ctx, c, args)
 			case len(args) == 1 && !forget, len(args) == 2 && forget:
 				return api.Errorf(api.CodeInvalid, "the command needs a cluster, and either its fingerprint or --forget").
-					Fix("usage: bourse trust CLUSTER FINGERPRINT")
+					Fix("usage: bourse trust CLUSTER FINGERPRINT, or bourse trust CLUSTER --forget")
 			}
 			fingerprint := ""
 			if len(args) == 2 {
@@ -81,9 +81,9 @@ func (sh *shell) peersCommand() *cobra.Command {
 		Use:   "add CLUSTER --fingerprint FINGERPRINT",
 		Short: "Name the key and the connector of another cluster, to deal with it without a broker",
 		Long: "Both admins add the other cluster: the buyer with the address of the seller's connector, the seller\n" +
-			"without one. Ask the other admin for the fingerprint (bourse status). Your agent calls the address, and\n" +
-			"deals with the cluster only if that key answers. The other's offers are then in bourse catalog, and\n" +
-			"bourse buy goes there directly. Stored in the Peer of that name.",
+			"without one. Ask the other admin for the fingerprint (bourse status). Your agent calls the address. It\n" +
+			"deals with the cluster only if the connector proves that it has this key. The other's offers are then in\n" +
+			"bourse catalog, and bourse buy goes there directly. Stored in the Peer of that name.",
 		Example: "  bourse peers add milan --fingerprint SHA256:... --address bourse.milan.example:7444\n" +
 			"  bourse peers add rome --fingerprint SHA256:...",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, idsOf((*client.Client).Peers)),

@@ -15,8 +15,8 @@ func (sh *shell) uninstallCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "uninstall", GroupID: "run", Short: "Remove Bourse from a member cluster", Args: cobra.NoArgs,
 		Long: "Uninstall removes the agent, its permissions, its policies and its CRDs. It needs the kubeconfig of an\n" +
-			"admin. Release everything first. With --keep-peerings, you keep what this cluster borrows: Liqo's\n" +
-			"objects stay, as if you had made them by hand. Evict the clusters that borrow here first, because the\n" +
+			"admin. Release all reservations first, or use --keep-peerings. Then Liqo's objects stay, like those of\n" +
+			"a peering made by hand. Evict the clusters that borrow here first, because the\n" +
 			"admission policies are removed. You can run uninstall again.",
 		Example: "  bourse uninstall --dry-run\n  bourse uninstall --keep-peerings --yes",
 		RunE: func(cmd *cobra.Command, _ []string) error {

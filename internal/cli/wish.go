@@ -59,7 +59,7 @@ func (w *wish) amountFlags(f *pflag.FlagSet) {
 
 // waitFlags adds the flags for how long to wait for an answer.
 func (w *wish) waitFlags(f *pflag.FlagSet) {
-	f.BoolVar(&w.noWait, "no-wait", false, "return as soon as the request is created")
+	f.BoolVar(&w.noWait, "no-wait", false, "return as soon as the request is stored")
 	durationVar(f, &w.timeout, "timeout", 6*time.Minute,
 		"how long to wait until both clusters are bound, once a cluster can serve the request")
 }

@@ -97,11 +97,11 @@ var (
 		"Some pods of its namespaces stay Pending.",
 		"Read `bourse vnp why NAME`. Raise the limit that it names, or admit more providers."}
 	NotExtended = Kind{"NotExtended", warn,
-		"A reservation of a VirtualNodePool was not extended within 5 minutes after half of its time was left.",
+		"The VirtualNodePool did not extend a reservation within 5 minutes after half of its time was over.",
 		"When a quarter of its time is left, its provider is replaced. Its pods move within their PodDisruptionBudgets.",
 		"Check the broker and the provider: `bourse vnp why NAME` names it."}
 	AllNotReady = Kind{"AllNotReady", bad,
-		"Most virtual nodes of a VirtualNodePool are not Ready, or none is and no broker answers.",
+		"Most virtual nodes of a VirtualNodePool are not Ready. Or none is Ready, and no broker answers.",
 		"This cluster is probably cut off. Nothing is replaced, and nothing grows.",
 		"Check the network of this cluster."}
 	VolumesKeep = Kind{"VolumesKeep", warn,

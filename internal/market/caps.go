@@ -32,7 +32,7 @@ func CapsOf(parent string, c api.Caps) (Caps, error) {
 	}
 	if c.Priority < -MaxPriority || c.Priority > MaxPriority {
 		return Caps{}, api.Invalid(parent+"priority", "%d is no priority", c.Priority).
-			Fix("give -%d to %[1]d, or 0 for no bound", MaxPriority)
+			Fix("give -%d to %[1]d, or 0 for no bound of its own", MaxPriority)
 	}
 	most, err := ParseCapacity(parent+"resources", c.Resources)
 	return Caps{Reservations: c.Reservations, Pending: c.Pending, Priority: c.Priority, Resources: most}, err

@@ -90,7 +90,7 @@ func (c Renew) Check(m *Member) error {
 	switch {
 	case m == nil || m.State == api.MemberRemoved || m.State == api.MemberRevoked:
 		return api.Errorf(api.CodeSuspended, "cluster %.80q may not renew: it is no member", c.Cluster).
-			Fix("join again with a new token: bourse agent --join TOKEN")
+			Fix("ask the operator to remove the member and for a new token, and join again: docs/lend.md, Join again")
 	case m.Legacy || !m.leadsTo(c.Key, c.Former):
 		return api.Errorf(api.CodeKeyChanged, "cluster %s is known by another key than the one that signed the renewal",
 			c.Cluster).

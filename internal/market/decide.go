@@ -55,7 +55,7 @@ func unchanged(r *Reservation) (Outcome, error) { return Outcome{Reservation: r}
 func (s *State) find(id, caller string) (*Reservation, error) {
 	r := s.Reservation(id)
 	if r == nil || !r.Concerns(caller) {
-		return nil, api.Errorf(api.CodeNotFound, "no reservation %.80q of yours", id)
+		return nil, api.Errorf(api.CodeNotFound, "your cluster has no reservation %.80q", id)
 	}
 	return clone(r), nil
 }

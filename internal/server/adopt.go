@@ -37,7 +37,7 @@ func (s *Server) agreement(ctx context.Context, id, caller string, in api.Agreem
 	}
 	if claimed.Reservation != id || claimed.Consumer != caller && claimed.Provider != caller ||
 		claimed.Consumer == claimed.Provider {
-		return market.Adopt{}, api.Errorf(api.CodeNotFound, "no reservation %.80q of yours", id)
+		return market.Adopt{}, api.Errorf(api.CodeNotFound, "your cluster has no reservation %.80q", id)
 	}
 	var a api.Assignment
 	if err := s.signedBy(ctx, id, claimed.Consumer, caller, in,

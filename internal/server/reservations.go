@@ -136,7 +136,7 @@ func (s *Server) find(ctx context.Context, id string, c Caller) (r *market.Reser
 	var why market.Why
 	err = s.Exchange.Read(ctx, func(m *market.State) { r, why = m.Reservation(id), m.Why(id) })
 	if err == nil && (r == nil || c.Role != tlsid.RoleOperator && !r.Concerns(c.Name)) {
-		err = api.Errorf(api.CodeNotFound, "no reservation %.80q of yours", id)
+		err = api.Errorf(api.CodeNotFound, "your cluster has no reservation %.80q", id)
 	}
 	return r, why.Decision(), err
 }

@@ -65,7 +65,7 @@ type Options struct {
 // Check reports which of the two addresses is missing or wrong. Errors: Invalid with the flag.
 func Check(listen, address string) error {
 	if (listen == "") != (address == "") {
-		return api.Invalid("--connector-listen", "it and --connector-url need each other").
+		return api.Invalid("--connector-listen", "must be given together with --connector-url").
 			Fix("give both: where the agent listens, and the URL at which others reach it")
 	}
 	if address == "" {

@@ -78,6 +78,48 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
+// A cluster that was removed joins again as docs/lend.md says: it deletes its certificate and that
+// certificate's key. It keeps its own key.
+func TestJoinAgain(t *testing.T) {
+	f := servertest.Start(t, servertest.Options{})
+	ctx, kept := t.Context(), store.InDir(t.TempDir())
+	join := func() (*Membership, error) {
+		token, err := f.Operator.CreateToken(ctx, "rome", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return New(ctx, Options{Cluster: "rome", Token: token.Token, BrokerURL: f.URL, Store: kept,
+			Log: slog.New(slog.DiscardHandler)})
+	}
+	first, err := join()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.CloseIdleConnections()
+	if _, err := f.Operator.SetMember(ctx, "rome", "remove"); err != nil {
+		t.Fatal(err)
+	}
+	id, err := kept.Load(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id.CertPEM, id.TLSKeyPEM = nil, nil
+	if err := kept.Save(ctx, &id); err != nil {
+		t.Fatal(err)
+	}
+	again, err := join()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.CloseIdleConnections()
+	if _, err := again.Client().Reservations(ctx); err != nil {
+		t.Errorf("it joined again, and its calls fail: %v", err)
+	}
+	if again.Key().Public() != first.Key().Public() {
+		t.Error("it joined again with another cluster key")
+	}
+}
+
 // An agent whose certificate the operator ended gets another one by itself, by its cluster key.
 func TestACertificateThatTheOperatorEnded(t *testing.T) {
 	f := servertest.Start(t, servertest.Options{})

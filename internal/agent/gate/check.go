@@ -107,7 +107,8 @@ func (g *Gate) checkPolicy(
 	}
 	duration := a.Until.Sub(g.Market.Now().Go())
 	if terms.MaxDuration != nil && duration > terms.MaxDuration.Duration+time.Minute {
-		return nil, api.Errorf(api.CodeForbidden, "longer than %s, which is the most here", terms.MaxDuration.Duration)
+		return nil, api.Errorf(api.CodeForbidden, "the reservation is longer than the SharingPolicy's maxDuration, %s",
+			terms.MaxDuration.Duration)
 	}
 	ask, err := g.Engine.Ask(consumer.Cluster, api.Request{Resources: a.Resources, Pool: a.Pool})
 	if err != nil {

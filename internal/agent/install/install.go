@@ -98,7 +98,7 @@ func decode(manifest []byte, into client.Object) {
 func missing(what string) error {
 	return api.Errorf(api.CodeUnavailable, "the cluster has no %s; nothing was changed", what).
 		Fix("apply these first: kubectl apply -f config/agent/namespace.yaml; kubectl apply -k config/crd; kubectl " +
-			"apply -k config/rbac")
+			"apply -k config/rbac; with Liqo also: kubectl apply -k config/liqo")
 }
 
 // ExplainMissing returns the error with which something failed in a cluster, or Unavailable if the

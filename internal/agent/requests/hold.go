@@ -155,7 +155,7 @@ func checkHoldTimes(t api.Reservation, offer *market.Offer, card *api.Card, now 
 	}
 	for _, end := range []metav1.Time{t.HeldUntil, t.ApproveBy} {
 		if end.Sub(now) > market.Patience(within) {
-			return api.Errorf(api.CodeBadSignature, "the broker answers with a hold held for longer than anyone decides").
+			return api.Errorf(api.CodeBadSignature, "the broker answers with a hold that lasts longer than an approval may take").
 				Fix("nothing was signed; ask the broker's operator")
 		}
 	}

@@ -23,10 +23,10 @@ func (p *Flags) Add(f *pflag.FlagSet) {
 		"http: also serve the prototypes' resource agents, under /api/v1; kubernetes: also serve members and such agents "+
 			"through objects in the broker's own cluster (docs/kubernetes.md); both (default: off)")
 	f.StringVar(&p.kubeconfig, "kubeconfig", "",
-		"kubeconfig of the broker's own cluster, for --broker-interface kubernetes and --with-catalog (default: the "+
-			"cluster that it runs in)")
+		"kubeconfig of the broker's own cluster, for --broker-interface kubernetes, --with-catalog, "+
+			"--with-orchestrator and --with-aggregator (default: the cluster that it runs in)")
 	f.StringVar(&o.LegacyCA, "legacy-ca", "",
-		"PEM file with further CAs for client certificates of such agents; the common name is the cluster")
+		"PEM file with further CAs for client certificates of such agents; the common name is the cluster ID")
 	f.BoolVar(&o.Catalog, "with-catalog", false, "also serve liqo-broker's /api/clusters")
 	f.BoolVar(&o.Orchestrator, "with-orchestrator", false, "also serve liqo-broker's /api/clusters and /api/toggle")
 	f.BoolVar(&o.DistributedCatalog, "distributed-catalog", false,

@@ -167,7 +167,7 @@ func (a *agents) awaitOutcome(ctx context.Context,
 func (a *agents) find(ctx context.Context, id, cluster string) (r *market.Reservation, err error) {
 	err = a.Server.Exchange.Read(ctx, func(s *market.State) { r = s.Reservation(id) })
 	if err == nil && (r == nil || !r.Concerns(cluster)) {
-		err = api.Errorf(api.CodeNotFound, "no reservation %.80q of yours", id)
+		err = api.Errorf(api.CodeNotFound, "your cluster has no reservation %.80q", id)
 	}
 	return r, err
 }
