@@ -205,7 +205,7 @@ func journalled(t *testing.T, path string) (times []time.Time) {
 	defer j.Close()
 	_, err := j.Load(t.Context(), func(journal.Head, []byte) error { return nil }, func(r journal.Record) error {
 		for _, data := range r.Events {
-			e, err := market.DecodeEvent(data)
+			e, err := market.NewEventReader().Read(data)
 			if err != nil {
 				return err
 			}
