@@ -63,7 +63,8 @@ func (sh *shell) showBrokers(all []knownBroker) error {
 func (sh *shell) addBrokerCommand() *cobra.Command {
 	spec := api.BrokerSpec{}
 	cmd := &cobra.Command{
-		Use: "add NAME [--join TOKEN] [--url URL]", Short: "Join another broker, or change the URL of one", Args: cobra.ExactArgs(1),
+		Use: "add NAME [--join TOKEN] [--url URL]", Short: "Join another broker, or change the URL of one",
+		Args: cobra.ExactArgs(1),
 		Long: "Add joins a broker with a token of its operator (bourse broker token create), under a name of your\n" +
 			"choice, and waits for the connection. For a broker that you already have, it sets a new token or URL,\n" +
 			"for example after a move.",

@@ -76,7 +76,8 @@ func (sh *shell) showFits(ctx context.Context, c *client.Client, w *wish, pods [
 		return sh.encode(e.Fits)
 	}
 	if e.Fits == nil {
-		return api.Errorf(api.CodeUnavailable, "the broker is too old for --fit").Fix("upgrade the broker; see bourse clusters")
+		return api.Errorf(api.CodeUnavailable, "the broker is too old for --fit").
+			Fix("upgrade the broker; see bourse clusters")
 	}
 	head := []string{"CLUSTER", "FITS"}
 	for _, shape := range pods {

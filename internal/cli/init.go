@@ -44,7 +44,8 @@ func (sh *shell) initCommand() *cobra.Command {
 			"nothing. You can run init again: new settings replace the old ones. No image is published yet: build one,\n" +
 			"and name it with --image.",
 		Example: "  bourse init --image REGISTRY/bourse\n" +
-			"  bourse init --image REGISTRY/bourse --join TOKEN --share 50 --cap nvidia.com/gpu=2 --visible-to rome,oslo --yes\n" +
+			"  bourse init --image REGISTRY/bourse --join TOKEN --share 50 --cap nvidia.com/gpu=2 --visible-to rome,oslo " +
+			"--yes\n" +
 			"  bourse init --image REGISTRY/bourse --join TOKEN --without-liqo --dry-run > agent.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if s.dryRun && s.yes {

@@ -17,9 +17,9 @@ func (sh *shell) trustCommand() *cobra.Command {
 		Use: "trust [CLUSTER FINGERPRINT]", GroupID: "use", Short: "Confirm the key of another cluster, or list all keys",
 		Long: "Each cluster signs what it agrees to with its own key. At the first contact the broker\n" +
 			"tells your cluster the key of another cluster, and your cluster pins it. Any later change is KeyChanged:\n" +
-			"nothing new is agreed with that cluster. To not depend on the broker, confirm the key. Ask the other admin for the fingerprint\n" +
-			"(bourse status) over another channel than the broker. Then give it here. With `trust: pinned` in the\n" +
-			"SharingPolicy, only confirmed keys are trusted.",
+			"nothing new is agreed with that cluster. To not depend on the broker, confirm the key. Ask the other\n" +
+			"admin for the fingerprint (bourse status) over another channel than the broker. Then give it here.\n" +
+			"With `trust: pinned` in the SharingPolicy, only confirmed keys are trusted.",
 		Example:           "  bourse trust\n  bourse trust milan SHA256:...\n  bourse trust milan --forget",
 		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: sh.complete(sh.agentClient, idsOf((*client.Client).Peers)),

@@ -232,7 +232,8 @@ func (r Relay) SendHandshake(ctx context.Context, cluster, document string) erro
 	all := r.selectSessions(ctx, cluster)
 	switch len(all) {
 	case 0:
-		return api.Errorf(api.CodeUnavailable, "this cluster is not connected to a broker that has its reservation with %s", cluster).
+		return api.Errorf(api.CodeUnavailable, "this cluster is not connected to a broker that has its reservation with %s",
+			cluster).
 			Fix("see: bourse brokers")
 	case 1:
 		return all[0].Broker.SendHandshake(ctx, cluster, document)

@@ -155,7 +155,8 @@ func checkHoldTimes(t api.Reservation, offer *market.Offer, card *api.Card, now 
 	}
 	for _, end := range []metav1.Time{t.HeldUntil, t.ApproveBy} {
 		if end.Sub(now) > market.Patience(within) {
-			return api.Errorf(api.CodeBadSignature, "the broker answers with a hold that lasts longer than an approval may take").
+			return api.Errorf(api.CodeBadSignature,
+				"the broker answers with a hold that lasts longer than an approval may take").
 				Fix("nothing was signed; ask the broker's operator")
 		}
 	}

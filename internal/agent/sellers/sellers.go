@@ -211,7 +211,8 @@ func (s *Sellers) choose(
 		}
 	case r.Purchase != nil && (r.Via == api.ViaDirect || s.Sessions.AllLost(0)):
 		if name = r.Purchase.Seller; !s.isChosen(ctx, name) {
-			return nil, api.Errorf(api.CodeForbidden, "this cluster enabled some providers at its brokers, and %.63s is not one of them", name).
+			return nil, api.Errorf(api.CodeForbidden,
+				"this cluster enabled some providers at its brokers, and %.63s is not one of them", name).
 				Fix("enable it at one of them: POST /api/toggle?id=%.63s&enable=true", name)
 		}
 	case r.Purchase != nil && r.Via == api.ViaAuto && s.hasConnector(ctx, r.Purchase.Seller) &&
