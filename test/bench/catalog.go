@@ -13,7 +13,7 @@ import (
 var searches = []string{
 	"text=cluster-00077&for=24h&sort=price",
 	"text=whole+nodes&region=eu-7&for=8h&sort=price",
-	"gpu=a100&for=720h&sort=price",
+	"sellerGpu=a100&for=720h&sort=price",
 	"region=eu-3&for=8h&sort=price&available=true",
 	"currency=EUR&for=24h&sort=price",
 	"type=gpu&text=tier%3Dgold",

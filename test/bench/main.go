@@ -120,8 +120,9 @@ func run(ctx context.Context) error {
 	defer os.RemoveAll(b.dir)
 	say("%s, %d cores, %s/%s, load %s", runtime.Version(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, busy())
 	var figures []Figure
+	var failed error // of some; the figures of the others are shown
 	for _, m := range measurements {
-		if !chosen.MatchString(m.name) {
+		if !chosen.MatchString(m.name) || ctx.Err() != nil {
 			continue
 		}
 		say("%s ...", m.name)
@@ -133,13 +134,15 @@ func run(ctx context.Context) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", m.name, err))
+			say("%s failed: %v", m.name, err)
+			continue
 		}
 		say("%s took %.0fs; others had %.1f cores meanwhile", m.name, time.Since(begin).Seconds(), others)
 		figures = append(append(figures, more...), plain("others on the machine during "+m.name, others, "cores"))
 	}
 	show(os.Stdout, figures)
-	return write(filepath.Clean(*out), figures)
+	return errors.Join(failed, write(filepath.Clean(*out), figures))
 }
 
 // profiled takes a CPU profile of this process, if any was asked for; the broker takes its own.
