@@ -5,7 +5,9 @@
 package transport
 
 import (
+	"cmp"
 	"context"
+	"sync"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -21,6 +23,18 @@ type Outlet struct {
 	Via string
 	// Knows reports whether it knows a reservation of this cluster's capacity.
 	Knows func(*market.Reservation) bool
+}
+
+// CallAll makes a call at all outlets at once. It returns the error of the first outlet in their order that
+// failed: another one each time would change the statuses that show it.
+func CallAll(all []Outlet, call func(Outlet) error) error {
+	failed := make([]error, len(all))
+	var calls sync.WaitGroup
+	for i, one := range all {
+		calls.Go(func() { failed[i] = call(one) })
+	}
+	calls.Wait()
+	return cmp.Or(failed...)
 }
 
 // IsGone reports whether an error of a broker says that a reservation no longer is what the call

@@ -1,7 +1,6 @@
 package brokersession
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -18,21 +17,9 @@ type Outlets struct {
 	ShownAt func(via string) bool
 }
 
-// atOnce makes a call at all outlets at once. It returns the error of the first outlet in their order that
-// failed: another one each time would change the statuses that show it.
-func atOnce(all []transport.Outlet, call func(transport.Outlet) error) error {
-	failed := make([]error, len(all))
-	var calls sync.WaitGroup
-	for i, one := range all {
-		calls.Go(func() { failed[i] = call(one) })
-	}
-	calls.Wait()
-	return cmp.Or(failed...)
-}
-
 // Publish publishes an offer. It withdraws the offer where the SharingPolicy does not show it.
 func (s Outlets) Publish(ctx context.Context, name, signed string) error {
-	return atOnce(s.Sessions.Outlets(), func(one transport.Outlet) error {
+	return transport.CallAll(s.Sessions.Outlets(), func(one transport.Outlet) error {
 		if !s.ShownAt(one.Via) {
 			return one.Withdraw(ctx, name)
 		}
@@ -42,7 +29,7 @@ func (s Outlets) Publish(ctx context.Context, name, signed string) error {
 
 // Withdraw withdraws an offer.
 func (s Outlets) Withdraw(ctx context.Context, name string) error {
-	return atOnce(s.Sessions.Outlets(), func(one transport.Outlet) error {
+	return transport.CallAll(s.Sessions.Outlets(), func(one transport.Outlet) error {
 		return one.Withdraw(ctx, name)
 	})
 }
@@ -67,7 +54,7 @@ func (s Outlets) Shown(ctx context.Context, q api.CatalogQuery) ([]api.Envelope[
 func searchAll(ctx context.Context, asked []transport.Outlet, q api.CatalogQuery) (all []api.Envelope[api.Listing],
 	err error) {
 	var mu sync.Mutex
-	err = atOnce(asked, func(one transport.Outlet) error {
+	err = transport.CallAll(asked, func(one transport.Outlet) error {
 		found, err := one.Catalog(ctx, q)
 		mu.Lock()
 		defer mu.Unlock()

@@ -1,7 +1,6 @@
 package sharing
 
 import (
-	"cmp"
 	"context"
 	"hash/fnv"
 	"log/slog"
@@ -167,18 +166,11 @@ func (a *Advertiser) publish(ctx context.Context, m measured) error {
 	if err != nil {
 		return err
 	}
-	outlets := a.options.Outlets()
-	refused := make([]error, len(outlets))
-	var sent sync.WaitGroup
-	for i, o := range outlets {
-		sent.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, brokerTimeout)
-			defer cancel()
-			refused[i] = a.send(ctx, o, card, m.reportTo(&o))
-		})
-	}
-	sent.Wait()
-	return cmp.Or(refused...)
+	return transport.CallAll(a.options.Outlets(), func(o transport.Outlet) error {
+		ctx, cancel := context.WithTimeout(ctx, brokerTimeout)
+		defer cancel()
+		return a.send(ctx, o, card, m.reportTo(&o))
+	})
 }
 
 // send sends a card and a measurement to one broker.
