@@ -2,17 +2,18 @@ package server
 
 import (
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/bourse-dev/bourse/api"
 )
 
-// quantity is the schema of a Kubernetes quantity. It is stricter than Kubernetes: an exponent of more
-// than two digits is useless and takes very long to parse.
+// quantity is the schema of a Kubernetes quantity. It is stricter than Kubernetes.
 type quantity string
 
 // Schema implements huma.SchemaProvider.
 func (quantity) Schema(r huma.Registry) *huma.Schema {
 	return shared(r, "Quantity", &huma.Schema{
 		Examples:           []any{"500m", "8Gi"},
-		Pattern:            `^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`,
+		Pattern:            api.QuantityPattern,
 		PatternDescription: `a quantity such as "500m" or "8Gi"`,
 	})
 }
@@ -29,9 +30,9 @@ func (duration) Schema(r huma.Registry) *huma.Schema {
 	})
 }
 
-// shared puts the schema of a short text into the document once, and refers to it.
+// shared puts the schema of a text of at most [api.QuantityLength] characters into the document once, and refers to it.
 func shared(r huma.Registry, name string, s *huma.Schema) *huma.Schema {
-	longest := 32
+	longest := api.QuantityLength
 	s.Type, s.MaxLength = huma.TypeString, &longest
 	s.PrecomputeMessages()
 	s.Description, s.PatternDescription = s.PatternDescription, "" // the latter is no keyword of JSON Schema
