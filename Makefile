@@ -85,6 +85,7 @@ bench: ## Measure the figures of docs/performance.md, into a table and bench.jso
 generate: ## Generate what is generated: deep copies, CRDs, OpenAPI, the reference of the commands
 	$(CRDGEN) object paths=./api crd output:crd:dir=config/crd
 	@$(SHORT_EXPONENTS) config/crd/bourse.dev_*.yaml
+	$(GO) test ./internal/liqo/posture -run TestAmountsAreThoseOfTheCRDs -update >/dev/null
 	@cp config/liqo/policies.yaml internal/liqo/posture/policies.yaml
 	$(GO) test ./internal/server -run TestOpenAPI -update >/dev/null
 	$(GO) test ./internal/cli -run TestReference -update >/dev/null

@@ -132,6 +132,17 @@ func TestEachRuleRefusesSomething(t *testing.T) {
 			func() error { return w.mustAs(t, rome).Create(t.Context(), o.DeepCopy(), kube.DryRunAll) })
 	}
 
+	w.without(t, []string{"bourse-pod-amounts"}, func() error { // which says the same, and more
+		o := loose(t, honest("shadowpods", "wrong"))
+		put(o.Object, strings.Split("spec.pod.containers[].resources.requests{}", "."), slow)
+		err := w.mustAs(t, rome).Create(t.Context(), o, kube.DryRunAll)
+		if strings.Contains(err.Error(), "'bourse-pod-amounts'") {
+			return err
+		}
+		try(rome, o)
+		return nil
+	})
+
 	for _, name := range []string{"bourse-pods", "bourse-reflected"} {
 		var p admissionv1.ValidatingAdmissionPolicy
 		if err := w.admin.Get(t.Context(), kube.ObjectKey{Name: name}, &p); err != nil {

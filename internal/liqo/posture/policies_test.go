@@ -16,21 +16,21 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 )
 
-// Each policy is bound, to the list of consumers unless it is about ourselves, and denies; none is
+// Each policy is bound, to the list of consumers unless it is for everybody, and denies; none is
 // left out of what is compared.
 func TestPoliciesAreBound(t *testing.T) {
 	ours, err := wanted()
-	if err != nil || len(ours.policies) != 13 || len(ours.bindings) != len(ours.policies) {
+	if err != nil || len(ours.policies) != 15 || len(ours.bindings) != len(ours.policies) {
 		t.Fatalf("%d policies, %d bindings, %v", len(ours.policies), len(ours.bindings), err)
 	}
-	ofOurselves := []string{"bourse-agent", "bourse-hub-events", "bourse-hub-pods", "bourse-namespacemap",
-		"bourse-pool-requests", "bourse-virtualnodes"}
+	ofEverybody := []string{"bourse-agent", "bourse-hub-events", "bourse-hub-pods", "bourse-namespacemap",
+		"bourse-pod-amounts", "bourse-pool-requests", "bourse-slice-amounts", "bourse-virtualnodes"}
 	for i, b := range ours.bindings {
 		missing := admissionv1.DenyAction
 		if b.Name == "bourse-deletions" { // without the list, nobody is kept from deleting
 			missing = admissionv1.AllowAction
 		}
-		if b.Name != ours.policies[i].Name || b.Spec.PolicyName != b.Name || !slices.Contains(ofOurselves, b.Name) &&
+		if b.Name != ours.policies[i].Name || b.Spec.PolicyName != b.Name || !slices.Contains(ofEverybody, b.Name) &&
 			(b.Spec.ParamRef.Name != consumers || *b.Spec.ParamRef.ParameterNotFoundAction != missing) {
 			t.Errorf("binding %s is %+v", b.Name, b.Spec)
 		}
