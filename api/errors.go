@@ -37,7 +37,7 @@ const (
 	CodeLedgerFull         Code = "LedgerFull"
 	CodeUnreachable        Code = "ApiServerUnreachable" // a provider's API server does not answer from here
 	CodeNoNetwork          Code = "NoNetwork"            // no network can be made between the two clusters
-	CodeInUse              Code = "InUse"                // the provider serves a VirtualNodePool of this cluster
+	CodeInUse              Code = "InUse"                // this cluster uses the provider in another way
 	CodeNamespacesFull     Code = "NamespacesFull"       // the provider maps no more namespaces of this cluster
 	CodeVolumesAtStake     Code = "VolumesAtStake"       // it would delete volumes that nobody gave up
 	CodeUnavailable        Code = "Unavailable"          // try again later
@@ -76,7 +76,7 @@ var Codes = map[Code]CodeInfo{
 	CodeLedgerFull:         {http.StatusInsufficientStorage, 5, "The ledger is full"},
 	CodeUnreachable:        {http.StatusServiceUnavailable, 6, "The provider's API server cannot be reached"},
 	CodeNoNetwork:          {http.StatusConflict, 5, "No network can be made between the two clusters"},
-	CodeInUse:              {http.StatusConflict, 5, "The provider serves a VirtualNodePool of this cluster"},
+	CodeInUse:              {http.StatusConflict, 5, "This cluster uses the provider in another way"},
 	CodeNamespacesFull:     {http.StatusConflict, 5, "The provider maps no more namespaces of this cluster"},
 	CodeVolumesAtStake:     {http.StatusConflict, 5, "Volumes would be deleted"},
 	CodeUnavailable:        {http.StatusServiceUnavailable, 6, "Not available now"},

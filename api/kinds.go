@@ -21,6 +21,9 @@ const (
 	// ConditionReflected of a ReservationInstruction: Liqo fails to copy no object of its
 	// namespaces to the provider. The message also names what the request leaves out.
 	ConditionReflected = "Reflected"
+	// ReflectsMore is the reason of Offloaded and Reflected where more is copied to the provider than the request
+	// allows, because the virtual nodes there share it.
+	ReflectsMore = "ReflectsMore"
 	// ConditionUpToDate says whether a bound reservation matches the current spec of its request.
 	ConditionUpToDate = "UpToDate"
 	// ConditionVolumesAtStake of a ResourceRequest: its end would delete volumes. Its deletion

@@ -12,9 +12,8 @@ type Offload struct {
 	// Strategy says where pods of these namespaces may run. Default LocalAndRemote.
 	// +optional
 	Strategy OffloadStrategy `json:"strategy,omitempty"`
-	// Others allows that namespaces which are already offloaded, and are not named here, also use
-	// the new provider: Liqo would copy their Secrets there. Default false: such a request stops
-	// (WouldOffloadOthers).
+	// Others does nothing any more. Deprecated: a namespace consents for itself, by the label
+	// bourse.dev/offload-to-any.
 	// +optional
 	Others bool `json:"others,omitempty"`
 	// Data is the rule for a namespace that has volumes at a provider. `Stay`: it gets no other
@@ -95,6 +94,10 @@ const (
 	ReflectAllowList ReflectPolicy = "AllowList" // with the annotation liqo.io/allow-reflection: "true"
 	ReflectNone      ReflectPolicy = "None"
 )
+
+// OffloadToAnyLabel with the value "true" on a namespace says that its own NamespaceOffloading may take it to virtual
+// nodes of any provider, also of those that requests of others bring.
+const OffloadToAnyLabel = Group + "/offload-to-any"
 
 // RequestsFromLabel on a namespace names the namespace whose requests may offload it.
 const RequestsFromLabel = Group + "/requests-from"

@@ -62,7 +62,7 @@ var (
 	WouldOffloadOthers = Kind{"WouldOffloadOthers", warn,
 		"A NamespaceOffloading selects every virtual node, also those of providers that come later.",
 		"A new provider would get the pods and Secrets of that namespace. Requests that would add a provider stop.",
-		"Name the providers in its `clusterSelector`, or set `offload.others: true` in the request."}
+		"Name the providers in its `clusterSelector`, or label the namespace `bourse.dev/offload-to-any: \"true\"`."}
 	NodeNotReady = Kind{"NodeNotReady", bad,
 		"A reservation is Active, but its virtual node is not Ready.",
 		"No new pod runs there. Kubernetes evicts pods from the node after their toleration.",
@@ -71,6 +71,12 @@ var (
 		"Liqo fails to copy objects of an offloaded namespace to the provider.",
 		"Pods there lack these objects.",
 		"Change the objects as the message says: most often a policy of the provider refuses them."}
+	ReflectsMore = Kind{"ReflectsMore", warn,
+		"More Secrets, ConfigMaps or Services would go, or go, to a provider than a request allows. " +
+			"All virtual nodes with a provider share what Liqo copies there.",
+		"A namespace that is not at the provider yet is not offloaded to it. One that is there already has more copied.",
+		"Release the request and exclude the provider, allow as much by `offload.reflect`, " +
+			"or end the requests or virtual nodes that copy more."}
 	NamespacesFull = Kind{"NamespacesFull", warn,
 		"A provider maps no more namespaces of this cluster: `namespaces.max` of its SharingPolicy is reached.",
 		"The namespaces that the message names are not offloaded to it. Their pods do not run there.",
@@ -242,7 +248,7 @@ var Kinds = []Kind{
 	LiqoMissing, LiqoUntested, LiqoUnknown, LiqoModuleOff,
 	LiqoKeyUnusable, LiqoWebhookDown, LimitsNotEnforced, DefaultClassOpen, APIServerLocal, APIServerUnknown,
 	APIServerSilent, TolerationSeconds, WouldOffloadOthers,
-	NodeNotReady, NotReflected, NamespacesFull, VolumesAtStake, ServiceNamedLikeAPod,
+	NodeNotReady, NotReflected, ReflectsMore, NamespacesFull, VolumesAtStake, ServiceNamedLikeAPod,
 	PoolInvalid, DemandLimited, NotExtended, AllNotReady, VolumesKeep, NamespaceTaken,
 	PoliciesMissing, ClusterIDCollides, ConsumersCrowded,
 	SecretOfLiqo, APIServerProxy, NothingShared, Overcommitted, NotCovered,

@@ -76,6 +76,8 @@ type state struct {
 	checked    map[string]time.Time // by reservation, when its pods were last checked
 	full       error                // why namespaces are not mapped there; nil: all are
 	heldBack   []string             // these namespaces
+	reflection offload.Reflection   // what is copied there
+	exposed    map[string]error     // by namespace that is not mapped there, because too much would be copied
 }
 
 // New returns the consumer's side.
@@ -111,6 +113,9 @@ func (b *Borrowing) Serve(ctx context.Context, provider string) (waits string, e
 		return "", err
 	}
 	if wanted, err = b.holdBack(ctx, provider, wanted); err != nil {
+		return "", err
+	}
+	if wanted, err = b.protect(ctx, provider, all, wanted); err != nil {
 		return "", err
 	}
 	accounts := map[string][]bound{}

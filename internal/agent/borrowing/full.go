@@ -9,10 +9,25 @@ import (
 )
 
 // CheckNamespaces implements requests.Offloading. It counts the namespaces that are mapped at the provider, and
-// those of all reservations with it. Errors: NamespacesFull.
+// those of all reservations with it, and compares what is copied there. Errors: InUse, NamespacesFull.
 func (b *Borrowing) CheckNamespaces(ctx context.Context, request *api.ResourceRequest, provider *api.Card) error {
+	asks := bound{request: request}
+	if request.Namespace == b.options.Namespace {
+		pools, err := b.pools(ctx)
+		if err != nil {
+			return err
+		}
+		asks.pool = pools[request.Labels[api.VirtualNodePoolLabel]]
+	}
+	o := asks.offload()
+	if o == nil {
+		return nil
+	}
 	mapped, err := b.namespaces.Mapped(ctx, provider.Cluster)
 	if err != nil {
+		return err
+	}
+	if err := b.checkReflection(ctx, provider.Cluster, asks, mapped); err != nil {
 		return err
 	}
 	all, err := b.loans(ctx)
@@ -24,17 +39,7 @@ func (b *Borrowing) CheckNamespaces(ctx context.Context, request *api.ResourceRe
 			mapped = append(mapped, o.Namespaces...)
 		}
 	}
-	asks := bound{request: request}
-	if request.Namespace == b.options.Namespace {
-		pools, err := b.pools(ctx)
-		if err != nil {
-			return err
-		}
-		asks.pool = pools[request.Labels[api.VirtualNodePoolLabel]]
-	}
-	if o := asks.offload(); o != nil {
-		_, err = split(provider.Cluster, provider.MaxNamespaces, mapped, o.Namespaces)
-	}
+	_, err = split(provider.Cluster, provider.MaxNamespaces, mapped, o.Namespaces)
 	return err
 }
 

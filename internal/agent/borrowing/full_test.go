@@ -56,7 +56,7 @@ func TestNamespacesFull(t *testing.T) {
 		{[]string{"ours"}, 1, false}, {nil, 1, false},
 	} {
 		if request.Spec.Offload = nil; one.names != nil {
-			request.Spec.Offload = &api.Offload{Namespaces: one.names}
+			request.Spec.Offload = &api.Offload{Namespaces: one.names, Reflect: &api.Reflect{Secrets: api.ReflectAll}}
 		}
 		err := b.CheckNamespaces(ctx, request, &api.Card{Cluster: "milan", MaxNamespaces: one.card})
 		if full := api.CodeOf(err) == api.CodeNamespacesFull; full != one.full || !full && err != nil {

@@ -80,8 +80,9 @@ func (b *Borrowing) uses(ctx context.Context, all []bound) (map[string]*offload.
 		if uses[name] == nil {
 			uses[name] = &offload.Use{Namespace: name}
 		}
-		uses[name].Requested, uses[name].Strategy = true, l.offload().Strategy
-		return uses[name]
+		u := uses[name]
+		u.Requested, u.Strategy = true, offload.MostLocal(u.Strategy, l.offload().Strategy)
+		return u
 	}
 	waiting, err := b.waiting(ctx)
 	if err != nil {
@@ -174,11 +175,15 @@ func (b *Borrowing) awaitNamespaces(ctx context.Context, loans []bound) (waits s
 		if o == nil {
 			continue
 		}
-		if full, err := b.showFull(ctx, l, o.Namespaces); err != nil || full != "" {
-			if err != nil {
-				return "", err
-			}
-			waits = cmp.Or(waits, full)
+		held, err := b.showFull(ctx, l, o.Namespaces)
+		if err == nil && held == "" {
+			held, err = b.showExposed(ctx, l, o.Namespaces)
+		}
+		if err != nil {
+			return "", err
+		}
+		if held != "" {
+			waits = cmp.Or(waits, held)
 			continue
 		}
 		unready, err := b.findUnready(ctx, l.Provider, o.Namespaces)
@@ -189,11 +194,15 @@ func (b *Borrowing) awaitNamespaces(ctx context.Context, loans []bound) (waits s
 			waits = cmp.Or(waits, unready)
 			continue
 		}
-		shown := condition(api.ConditionOffloaded, true, "Offloaded", "offloaded: "+strings.Join(o.Namespaces, ", "))
+		others, err := b.namespaces.OtherStrategy(ctx, o.Namespaces, o.Strategy)
+		if err != nil {
+			return "", err
+		}
+		shown := condition(api.ConditionOffloaded, true, "Offloaded", "offloaded: "+strings.Join(o.Namespaces, ", ")+others)
 		if err := b.showCondition(ctx, []bound{l}, offloadPart, shown); err != nil {
 			return "", err
 		}
-		if err := b.checkUse(ctx, l, loans); err != nil {
+		if err := b.checkUse(ctx, l); err != nil {
 			return "", err
 		}
 	}
@@ -211,8 +220,8 @@ func (b *Borrowing) findUnready(ctx context.Context, provider string, namespaces
 }
 
 // checkUse names the pods that wait because no provider would accept them, and the objects that do
-// not reach the provider of a loan. loans are those of its account. It looks every checkPodsEvery.
-func (b *Borrowing) checkUse(ctx context.Context, l bound, loans []bound) error {
+// not reach the provider of a loan. It looks every checkPodsEvery.
+func (b *Borrowing) checkUse(ctx context.Context, l bound) error {
 	s := b.state(l.Provider)
 	if b.clock.Since(s.checked[l.ID]) < checkPodsEvery {
 		return nil
@@ -235,14 +244,7 @@ func (b *Borrowing) checkUse(ctx context.Context, l bound, loans []bound) error 
 	if len(wrong) > 0 {
 		comply = condition(api.ConditionPodsComply, false, "WouldBeRefused", "no provider takes: "+firstFew(wrong))
 	}
-	message := offload.DescribeReflect(strictestOf(loans))
-	if len(leftOut) > 0 {
-		message += "; so these stay: " + firstFew(leftOut)
-	}
-	reflected := condition(api.ConditionReflected, true, "Reflected", message)
-	if len(fails) > 0 {
-		reflected = condition(api.ConditionReflected, false, "FailedReflection", firstFew(fails)+"; "+message)
-	}
+	reflected := reflectedCondition(s.reflection, l, fails, leftOut)
 	return b.show(ctx, []bound{l}, podsPart, func(bound) api.InstructionStatus {
 		return api.InstructionStatus{Conditions: []metav1.Condition{comply, reflected}}
 	})

@@ -3,6 +3,7 @@ package borrowing
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bourse-dev/bourse/api"
@@ -14,7 +15,7 @@ import (
 // namespaces those whose pods may run on all virtual nodes with this one.
 func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, all []bound,
 	namespaces []string) (waits string, err error) {
-	if message, err := b.checkCaptures(ctx, provider, loans, all, namespaces); err != nil {
+	if message, err := b.checkCaptures(ctx, provider, slice, loans, all, namespaces); err != nil {
 		return "", err
 	} else if message != "" {
 		shown := condition(api.ConditionOffloaded, false, "WouldOffloadOthers", message)
@@ -23,7 +24,7 @@ func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, a
 	if waits, err := b.awaitNetwork(ctx, provider, slice, loans); err != nil || waits != "" {
 		return waits, err
 	}
-	node := offload.Node{Reflect: strictestOf(loans), Namespaces: namespaces, Hub: loans[0].Relend}
+	node := offload.Node{Reflect: b.reflectionFor(provider, all), Namespaces: namespaces, Hub: loans[0].Relend}
 	if i := firstOfPool(loans); i >= 0 {
 		pool := loans[i].pool
 		node.Pool, node.Burst = pool.Name, len(pool.Spec.Namespaces) > 0 && pool.offload.Strategy != api.OffloadRemote
@@ -53,33 +54,22 @@ func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, a
 	return b.awaitNamespaces(ctx, loans)
 }
 
-// strictestOf returns the reflection of a virtual node that loans share.
-func strictestOf(loans []bound) api.Reflect {
-	var all []api.Reflect
-	for _, l := range loans {
-		if o := l.offload(); o != nil && o.Reflect != nil {
-			all = append(all, *o.Reflect)
-		} else {
-			all = append(all, api.Reflect{})
-		}
-	}
-	return offload.Strictest(all)
-}
-
-// checkCaptures names the namespaces that a new virtual node would take in although no request
-// names them: their Secrets would go to the provider. It is empty if there are none, or if a
-// request allows it.
-func (b *Borrowing) checkCaptures(ctx context.Context, provider string, loans, all []bound,
+// checkCaptures names the namespaces that a new virtual node would take in although neither they nor a request that
+// may name them want to be at its provider: their Secrets would go there. It is empty if there are none, if the
+// virtual node exists, or if all are mapped there already.
+func (b *Borrowing) checkCaptures(ctx context.Context, provider, slice string, loans, all []bound,
 	namespaces []string) (string, error) {
-	var named []string
-	for _, l := range all {
-		if o := l.offload(); o != nil {
-			named = append(named, o.Namespaces...)
-		}
+	if slices.Contains(b.state(provider).reflection.Nodes, slice) {
+		return "", nil
 	}
-	for _, l := range loans {
-		if o := l.offload(); o != nil && o.Others {
-			return "", nil
+	named, err := b.namespaces.Mapped(ctx, provider)
+	if err != nil {
+		return "", err
+	}
+	for _, l := range all {
+		if o := l.offload(); o != nil && l.Provider == provider {
+			named = append(named, slices.DeleteFunc(slices.Clone(o.Namespaces),
+				func(name string) bool { return b.checkAllowed(ctx, name, l) != nil })...)
 		}
 	}
 	labels := map[string]string{grant.ProviderLabel: provider, grant.PoolLabel: loans[0].Pool}
@@ -91,7 +81,8 @@ func (b *Borrowing) checkCaptures(ctx context.Context, provider string, loans, a
 		return "", err
 	}
 	return fmt.Sprintf("WouldOffloadOthers: the NamespaceOffloadings of %s would select the new virtual node: "+
-		"narrow their clusterSelector, or set offload.others: true", strings.Join(others, ", ")), nil
+		"their owners narrow their clusterSelector, or consent: kubectl label namespace %s %s=true",
+		strings.Join(others, ", "), others[0], api.OffloadToAnyLabel), nil
 }
 
 // activate reports that a reservation's virtual node is Ready. A broker that does not answer learns it at the

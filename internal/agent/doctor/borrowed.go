@@ -48,10 +48,17 @@ func (c Borrowed) Find(ctx context.Context) (found []api.Problem, err error) {
 				"%s", node.Message))
 		}
 		if copied := meta.FindStatusCondition(i.Status.Conditions, api.ConditionReflected); isFalse(copied) {
-			found = append(found, health.NotReflected.Of(subject, "change the objects as their Events say: "+
-				"kubectl get events -A --field-selector reason=FailedReflection", "%s", copied.Message))
+			if copied.Reason == api.ReflectsMore {
+				found = append(found, health.ReflectsMore.Of(subject, "", "%s", copied.Message))
+			} else {
+				found = append(found, health.NotReflected.Of(subject, "change the objects as their Events say: "+
+					"kubectl get events -A --field-selector reason=FailedReflection", "%s", copied.Message))
+			}
 		}
 		offloaded := meta.FindStatusCondition(i.Status.Conditions, api.ConditionOffloaded)
+		if isFalse(offloaded) && offloaded.Reason == api.ReflectsMore {
+			found = append(found, health.ReflectsMore.Of(subject, "", "%s", offloaded.Message))
+		}
 		if isFalse(offloaded) && offloaded.Reason == string(api.CodeNamespacesFull) {
 			found = append(found, health.NamespacesFull.Of(subject, "offload fewer namespaces to "+i.Spec.Provider+
 				", or ask its admin to raise namespaces.max of the SharingPolicy", "%s", offloaded.Message))

@@ -3,6 +3,7 @@ package offload
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -120,6 +121,40 @@ func (n *Namespaces) update(ctx context.Context, o *offv1beta1.NamespaceOffloadi
 	return client.IgnoreNotFound(n.Delete(ctx, o))
 }
 
+// byLocality are the strategies, those that keep most pods at home first.
+var byLocality = []api.OffloadStrategy{offloadLocal, api.OffloadLocalAndRemote, api.OffloadRemote}
+
+// offloadLocal is the strategy by which all pods stay.
+const offloadLocal api.OffloadStrategy = "Local"
+
+// MostLocal returns that of two strategies of requests for one namespace that keeps more pods at home, whichever
+// came first. so is empty before the first request.
+func MostLocal(so, one api.OffloadStrategy) api.OffloadStrategy {
+	one = cmp.Or(one, api.OffloadLocalAndRemote)
+	if so != "" && slices.Index(byLocality, so) < slices.Index(byLocality, one) {
+		return so
+	}
+	return one
+}
+
+// OtherStrategy says which of the namespaces are offloaded by another strategy than a request asks for: Liqo does
+// not let it change. It is empty if none is.
+func (n *Namespaces) OtherStrategy(ctx context.Context, namespaces []string, asked api.OffloadStrategy) (string, error) {
+	asked = cmp.Or(asked, api.OffloadLocalAndRemote)
+	var text strings.Builder
+	for _, name := range namespaces {
+		var o offv1beta1.NamespaceOffloading
+		err := n.Get(ctx, client.ObjectKey{Namespace: name, Name: offloading}, &o)
+		if client.IgnoreNotFound(err) != nil {
+			return "", err
+		}
+		if is := cmp.Or(api.OffloadStrategy(o.Spec.PodOffloadingStrategy), asked); err == nil && is != asked {
+			fmt.Fprintf(&text, "; the strategy of %s is %s, not %s, as another request or its admin offloaded it so", name, is, asked)
+		}
+	}
+	return text.String(), nil
+}
+
 // NewOffloading returns the NamespaceOffloading for a use of a namespace.
 func NewOffloading(u Use) *offv1beta1.NamespaceOffloading {
 	o := &offv1beta1.NamespaceOffloading{
@@ -184,8 +219,12 @@ func selects(o *offv1beta1.NamespaceOffloading, provider string, labels map[stri
 	return err != nil || selector.Match(node) // assume that an invalid selector admits the node
 }
 
-// Others returns the namespaces that would be offloaded to a provider although no request names
-// them: their Secrets would go there.
+// Consents reports whether a namespace may be offloaded to any provider to which its own NamespaceOffloading takes
+// it. Its label says so, which its admin writes: no request can.
+func Consents(ns *corev1.Namespace) bool { return ns.Labels[api.OffloadToAnyLabel] == "true" }
+
+// Others returns the namespaces that would be offloaded to a provider although neither named has them nor their
+// label consents: their Secrets would go there.
 func (n *Namespaces) Others(ctx context.Context, provider string,
 	labels map[string]string, named []string) ([]string, error) {
 	var list offv1beta1.NamespaceOffloadingList
@@ -195,7 +234,14 @@ func (n *Namespaces) Others(ctx context.Context, provider string,
 	var out []string
 	for i := range list.Items {
 		o := &list.Items[i]
-		if !liqo.IsOurs(o) && !slices.Contains(named, o.Namespace) && selects(o, provider, labels) {
+		if liqo.IsOurs(o) || slices.Contains(named, o.Namespace) || !selects(o, provider, labels) {
+			continue
+		}
+		var ns corev1.Namespace
+		if err := n.Get(ctx, client.ObjectKey{Name: o.Namespace}, &ns); client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+		if !Consents(&ns) {
 			out = append(out, o.Namespace)
 		}
 	}

@@ -1,10 +1,7 @@
 package offload
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -13,7 +10,6 @@ import (
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -128,102 +124,4 @@ func PoolNode(pool string, namespaces []string) *corev1.Node {
 		Key: consts.VirtualNodeTolerationKey, Value: "true", Effect: corev1.TaintEffectNoExecute,
 	}}
 	return node
-}
-
-const defaultOptions = "virtual-kubelet-default"
-
-// options makes the VkOptionsTemplate for a reflection from the cluster's default one and returns its name.
-func (s *Slices) options(ctx context.Context, as Node) (string, error) {
-	var from offv1beta1.VkOptionsTemplate
-	if err := s.Reader.Get(ctx, client.ObjectKey{Namespace: s.LiqoNamespace, Name: defaultOptions},
-		&from); apierrors.IsNotFound(err) {
-		return "", api.Errorf(api.CodeUnavailable, "Liqo has no VkOptionsTemplate %s/%s", s.LiqoNamespace, defaultOptions).
-			Fix("install Liqo with its chart")
-	} else if err != nil {
-		return "", err
-	}
-	reflect := withDefaults(as.Reflect)
-	name := strings.ToLower(fmt.Sprintf("bourse-%s-%s-%s", reflect.Secrets, reflect.ConfigMaps, reflect.Services))
-	want := from.Spec.DeepCopy()
-	want.ReflectorsConfig = reflectors(from.Spec.ReflectorsConfig, reflect)
-	want.ExtraArgs = append(slices.DeleteFunc(want.ExtraArgs,
-		func(a string) bool { return strings.HasPrefix(a, "--enable-apiserver-support") }),
-		"--enable-apiserver-support=false") // pods at the provider must not reach the consumer's API server
-	switch {
-	case as.Hub:
-		name += "-hub"
-		event := want.ReflectorsConfig["event"]
-		event.NumWorkers = 0
-		want.ReflectorsConfig["event"] = event
-	case as.NoIP:
-		name += "-noip"
-	}
-	if as.Hub || as.NoIP {
-		want.ExtraArgs = append(want.ExtraArgs, "--disable-ip-reflection=true")
-	}
-	have := &offv1beta1.VkOptionsTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: s.LiqoNamespace, Name: name}}
-	err := s.Reader.Get(ctx, client.ObjectKeyFromObject(have), have)
-	switch {
-	case apierrors.IsNotFound(err):
-		have.Labels, have.Spec = liqo.Managed(), *want
-		return name, client.IgnoreAlreadyExists(s.Create(ctx, have))
-	case err != nil || !liqo.IsOurs(have):
-		return name, err
-	}
-	return name, kubeobject.Change(ctx, s.Client, have, func() { have.Spec = *want })
-}
-
-// withDefaults sets the defaults. Only Secrets that are marked for it go to the provider.
-func withDefaults(r api.Reflect) api.Reflect {
-	r.Secrets = cmp.Or(r.Secrets, api.ReflectAllowList)
-	r.ConfigMaps = cmp.Or(r.ConfigMaps, api.ReflectAll)
-	r.Services = cmp.Or(r.Services, api.ReflectAll)
-	return r
-}
-
-// reflectors changes the reflectors that a request may configure. A reflector without workers is off.
-func reflectors(from map[string]offv1beta1.ReflectorConfig, r api.Reflect) map[string]offv1beta1.ReflectorConfig {
-	out := maps.Clone(from)
-	if out == nil {
-		out = map[string]offv1beta1.ReflectorConfig{}
-	}
-	set := func(policy api.ReflectPolicy, kinds ...string) {
-		for i, kind := range kinds {
-			c := out[kind]
-			switch policy {
-			case api.ReflectNone:
-				c.NumWorkers = 0
-			case api.ReflectAllowList:
-				c.NumWorkers, c.Type = max(c.NumWorkers, 1), offv1beta1.AllowList
-			default:
-				c.NumWorkers, c.Type = max(c.NumWorkers, 1), offv1beta1.DenyList
-			}
-			if i > 0 && policy != api.ReflectNone {
-				c.Type = out[kind].Type // the further kinds belong to objects of the first
-			}
-			out[kind] = c
-		}
-	}
-	set(r.Secrets, "secret")
-	set(r.ConfigMaps, "configmap")
-	set(r.Services, "service", "endpointslice")
-	set(api.ReflectNone, "serviceaccount")
-	return out
-}
-
-// Strictest returns the strictest reflection of several requests that share a virtual node.
-func Strictest(all []api.Reflect) (r api.Reflect) {
-	order := []api.ReflectPolicy{"", api.ReflectAll, api.ReflectAllowList, api.ReflectNone}
-	stricter := func(a, b api.ReflectPolicy) api.ReflectPolicy {
-		return order[max(slices.Index(order, a), slices.Index(order, b))]
-	}
-	for i, one := range all {
-		if one = withDefaults(one); i == 0 {
-			r = one
-			continue
-		}
-		r = api.Reflect{Secrets: stricter(r.Secrets, one.Secrets),
-			ConfigMaps: stricter(r.ConfigMaps, one.ConfigMaps), Services: stricter(r.Services, one.Services)}
-	}
-	return r
 }

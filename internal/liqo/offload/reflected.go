@@ -11,8 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/bourse-dev/bourse/api"
 )
 
 // Liqo reports by Events what it copies to a provider. It has no other place for it.
@@ -81,11 +79,4 @@ func NotReflected(
 // lastSeen returns when an Event was last seen.
 func lastSeen(e *corev1.Event) time.Time {
 	return cmp.Or(e.LastTimestamp.Time, e.EventTime.Time, e.CreationTimestamp.Time)
-}
-
-// DescribeReflect says in one sentence what a request reflects.
-func DescribeReflect(r api.Reflect) string {
-	r = withDefaults(r)
-	return fmt.Sprintf("the request reflects Secrets: %s, ConfigMaps: %s, Services: %s; "+
-		"AllowList means those with the annotation liqo.io/allow-reflection: \"true\"", r.Secrets, r.ConfigMaps, r.Services)
 }

@@ -218,10 +218,15 @@ func (i *Inspection) namespaces(ctx context.Context) (found []api.Problem, err e
 		return nil, err
 	}
 	for _, o := range list.Items {
-		if !liqo.IsOurs(&o) && offload.SelectsAny(&o) {
+		var ns corev1.Namespace
+		if err := i.Lists.Get(ctx, client.ObjectKey{Name: o.Namespace}, &ns); client.IgnoreNotFound(err) != nil {
+			return found, err
+		}
+		if !liqo.IsOurs(&o) && offload.SelectsAny(&o) && !offload.Consents(&ns) {
 			found = append(found, health.WouldOffloadOthers.Of("namespace "+o.Namespace,
-				fmt.Sprintf("kubectl -n %s edit namespaceoffloading %s: name the intended providers in clusterSelector, by %s",
-					o.Namespace, o.Name, consts.RemoteClusterID),
+				fmt.Sprintf("kubectl -n %s edit namespaceoffloading %s: name the intended providers in clusterSelector, by %s; "+
+					"or consent: kubectl label namespace %s %s=true",
+					o.Namespace, o.Name, consts.RemoteClusterID, o.Namespace, api.OffloadToAnyLabel),
 				"its NamespaceOffloading selects every virtual node, also future ones: requests that would add "+
 					"a virtual node stop"))
 		}

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
@@ -137,6 +138,11 @@ func TestInspection(t *testing.T) {
 		"policies that do not deny": {func(i *Inspection, _ map[string]client.Object) { i.Prove = true }, "PoliciesMissing"},
 		"a namespace that is open": {func(_ *Inspection, all map[string]client.Object) { offloaded(all, nil) },
 			"WouldOffloadOthers"},
+		"one that consents": {func(_ *Inspection, all map[string]client.Object) {
+			offloaded(all, nil)
+			all["shop"] = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop",
+				Labels: map[string]string{api.OffloadToAnyLabel: "true"}}}
+		}, ""},
 		"one of ours": {func(_ *Inspection,
 			all map[string]client.Object) {
 			offloaded(all, liqo.Managed())
