@@ -1,22 +1,26 @@
 // Package payload encodes and decodes JSON as encoding/json does, to the same bytes, but decodes in
-// a third of the time. Journals and answers use it. From Go 1.27 on, encoding/json/v2 can replace
-// the module that it uses.
+// a third of the time, and checks each amount before it makes a number of it. It is the only decoder
+// of what has amounts and comes from outside: bodies, answers, documents, journals, files and flags.
+// From Go 1.27 on, encoding/json/v2 can replace the module that it uses.
 package payload
 
 import (
 	"bufio"
 	"bytes"
 	"cmp"
+	stdjson "encoding/json"
+	"errors"
 	"io"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Options change how Read decodes.
+// Options change how Unmarshal and Read decode.
 type Options = json.Options
 
 var (
@@ -24,7 +28,15 @@ var (
 	// that a member sends.
 	answered = jsonv1.DefaultOptionsV1()
 	kept     = json.JoinOptions(answered, jsontext.EscapeForHTML(false))
-	read     = json.JoinOptions(jsonv1.DefaultOptionsV1(), json.RejectUnknownMembers(true))
+	decoding = json.JoinOptions(jsonv1.DefaultOptionsV1(), withQuantities(quantities))
+	known    = json.RejectUnknownMembers(true)
+)
+
+var (
+	// Signed is for signed documents: amounts are texts with at most 24 digits.
+	Signed = withQuantities(signedQuantities)
+	// Exact rejects fields that the value does not have, also those that differ in case only.
+	Exact = json.JoinOptions(known, json.MatchCaseInsensitiveNames(false))
 )
 
 // Marshal returns v as a journal keeps it, in memory of its own without space for more.
@@ -55,26 +67,56 @@ func Answer(out io.Writer, v any) error {
 	return err
 }
 
-// Read decodes data into v. Errors: data has a field that v does not have, or something follows the value.
+// Unmarshal decodes data into v. It ignores fields that v does not have. Errors: Invalid with the field
+// for what is not an amount; for all else, those of encoding/json.
+func Unmarshal(data []byte, v any, options ...Options) error {
+	return explain(data, json.Unmarshal(data, v, decoding, json.JoinOptions(options...)))
+}
+
+// Read is Unmarshal that also rejects fields that v does not have.
 func Read(data []byte, v any, options ...Options) error {
-	return json.Unmarshal(data, v, append(options, read)...)
+	return explain(data, json.Unmarshal(data, v, decoding, known, json.JoinOptions(options...)))
+}
+
+// ReadYAML decodes a file in YAML or JSON into v, as Read does. A key may stand once.
+func ReadYAML(data []byte, v any) error {
+	text, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return err
+	}
+	return Read(text, v)
+}
+
+// explain makes an error of the decoder that of encoding/json, which callers know.
+func explain(data []byte, err error) error {
+	if err == nil {
+		return nil
+	}
+	if wrong, ok := errors.AsType[*jsonv1.UnmarshalTypeError](err); ok {
+		return &stdjson.UnmarshalTypeError{Value: wrong.Value, Type: wrong.Type, Offset: wrong.Offset,
+			Struct: wrong.Struct, Field: wrong.Field}
+	}
+	if _, ok := errors.AsType[*jsonv1.SyntaxError](err); ok {
+		return cmp.Or(stdjson.Unmarshal(data, new(stdjson.RawMessage)), err)
+	}
+	return err
 }
 
 // Sharing makes resources with the same text one map, because many records have the same. The
 // caller must not change these maps. It is for one goroutine.
 func Sharing() Options {
-	known := map[string]api.Resources{}
-	return json.WithUnmarshalers(json.UnmarshalFromFunc(func(in *jsontext.Decoder, into *api.Resources) error {
+	shared := map[string]api.Resources{}
+	return withQuantities(quantities, json.UnmarshalFromFunc(func(in *jsontext.Decoder, into *api.Resources) error {
 		text, err := in.ReadValue()
 		if err != nil {
 			return err
 		}
-		all, is := known[string(text)]
+		all, is := shared[string(text)]
 		if !is {
-			if err := json.Unmarshal(text, &all, read); err != nil {
+			if err := Read(text, &all); err != nil {
 				return err
 			}
-			known[string(text)] = all
+			shared[string(text)] = all
 		}
 		*into = all
 		return nil

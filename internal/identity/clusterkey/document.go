@@ -9,6 +9,7 @@ import (
 	"reflect"
 
 	"github.com/bourse-dev/bourse/internal/identity"
+	"github.com/bourse-dev/bourse/internal/payload"
 	"github.com/go-jose/go-jose/v4"
 	"github.com/gowebpki/jcs"
 )
@@ -140,8 +141,8 @@ func checkCanonical(payload []byte) error {
 
 // decode is stricter than encoding/json: it rejects unknown fields and names with another case, because
 // "End" would overwrite "end".
-func decode(payload []byte, into any) error {
-	if payload[0] != '{' { // null would decode into anything, without effect
+func decode(claims []byte, into any) error {
+	if claims[0] != '{' { // null would decode into anything, without effect
 		return fmt.Errorf("%w: payload is not a JSON object", ErrPayload)
 	}
 	target := reflect.ValueOf(into)
@@ -149,10 +150,10 @@ func decode(payload []byte, into any) error {
 		return fmt.Errorf("%w: cannot decode into %T", ErrPayload, into)
 	}
 	fresh := reflect.New(target.Type().Elem())
-	if err := read(payload, fresh.Interface(), strict); err != nil {
+	if err := read(claims, fresh.Interface(), payload.Exact); err != nil {
 		return err
 	}
-	if err := checkSpelling(payload, fresh.Interface()); err != nil {
+	if err := checkSpelling(claims, fresh.Interface()); err != nil {
 		return err
 	}
 	target.Elem().Set(fresh.Elem())
