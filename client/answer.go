@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/bourse-dev/bourse/internal/decoded"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // errTooLarge says that an answer goes beyond its bound.
@@ -16,6 +17,7 @@ var errTooLarge = errors.New("too large")
 // decoded.
 type answer struct {
 	*json.Decoder
+	value json.RawMessage // the last that Decode decoded
 	body  io.Reader
 	most  bound
 	meter decoded.Meter
@@ -28,6 +30,15 @@ func newAnswer(body io.Reader, most bound) *answer {
 	a := &answer{body: body, most: most, until: most.bytes}
 	a.Decoder = json.NewDecoder(a)
 	return a
+}
+
+// Decode decodes the next value. It hides the method of the decoder, which would spend hours on some
+// amounts.
+func (a *answer) Decode(into any) error {
+	if err := a.Decoder.Decode(&a.value); err != nil {
+		return err
+	}
+	return payload.Unmarshal(a.value, into)
 }
 
 // begin notes that an item begins, which has a bound of its own: the decoder holds all of its text.

@@ -104,7 +104,7 @@ func (c *Client) Evaluate(ctx context.Context, r api.Request) (api.Evaluation, e
 
 // Fit says how much of a request fits where, in Fits of the evaluation. A broker and an agent answer it.
 func (c *Client) Fit(ctx context.Context, r api.EvaluationCreate) (api.Evaluation, error) {
-	return payload[api.Evaluation](ctx, c, manyParts, http.MethodPost, "/evaluations", r)
+	return fetch[api.Evaluation](ctx, c, manyParts, http.MethodPost, "/evaluations", r)
 }
 
 // Reserve holds capacity for a request. Repeating it with the same key changes nothing and returns the
@@ -160,18 +160,18 @@ func (c *Client) Progress(ctx context.Context, id string, state api.State) (Rese
 
 // Renew sends a request for another certificate, made by package identity/join. It needs no certificate.
 func (c *Client) Renew(ctx context.Context, renewal any) (api.Joined, error) {
-	return payload[api.Joined](ctx, c, onePayload, http.MethodPost, "/renew", renewal)
+	return fetch[api.Joined](ctx, c, onePayload, http.MethodPost, "/renew", renewal)
 }
 
 // Join sends a request to join, made by package identity/join.
 func (c *Client) Join(ctx context.Context, submission any) (api.Joined, error) {
-	return payload[api.Joined](ctx, c, onePayload, http.MethodPost, "/join", submission)
+	return fetch[api.Joined](ctx, c, onePayload, http.MethodPost, "/join", submission)
 }
 
 // CreateOperator ends all certificates of operators and makes another, by the broker's local
 // socket. csr is DER; empty: none is made.
 func (c *Client) CreateOperator(ctx context.Context, csr []byte, name string) (api.OperatorCertificateCreated, error) {
-	return payload[api.OperatorCertificateCreated](ctx, c, onePayload, http.MethodPost, "/operators",
+	return fetch[api.OperatorCertificateCreated](ctx, c, onePayload, http.MethodPost, "/operators",
 		api.OperatorCertificateCreate{CSR: csr, Name: name})
 }
 
@@ -207,7 +207,7 @@ func (c *Client) BrokerStatus(ctx context.Context) (s api.BrokerState, err error
 
 // CreateToken makes a join token, for one cluster if that is not empty; ttl 0 is the broker's default.
 func (c *Client) CreateToken(ctx context.Context, cluster string, ttl time.Duration) (api.TokenCreated, error) {
-	return payload[api.TokenCreated](ctx, c, onePayload, http.MethodPost, "/tokens",
+	return fetch[api.TokenCreated](ctx, c, onePayload, http.MethodPost, "/tokens",
 		api.TokenCreate{Cluster: cluster, TTL: metav1.Duration{Duration: ttl}})
 }
 
@@ -216,7 +216,7 @@ func (c *Client) CreateToken(ctx context.Context, cluster string, ttl time.Durat
 // broker does not serve such agents, or the cluster has a key of its own.
 func (c *Client) SignCSR(ctx context.Context, cluster, request string,
 	life time.Duration) (api.CertificateCreated, error) {
-	return payload[api.CertificateCreated](ctx, c, onePayload, http.MethodPost,
+	return fetch[api.CertificateCreated](ctx, c, onePayload, http.MethodPost,
 		"/members/"+url.PathEscape(cluster)+"/certificate",
 		api.CertificateCreate{Request: request, Duration: metav1.Duration{Duration: life}})
 }

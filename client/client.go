@@ -212,8 +212,8 @@ func (c *Client) callWithin(ctx context.Context, most bound,
 	return bound{most.bytes - a.read, most.memory - a.memory()}, nil
 }
 
-// payload makes one call and returns its answer, within a bound.
-func payload[T any](ctx context.Context, c *Client, most bound, method, path string, in any) (T, error) {
+// fetch makes one call and returns its answer, within a bound.
+func fetch[T any](ctx context.Context, c *Client, most bound, method, path string, in any) (T, error) {
 	var out T
 	err := c.callFor(ctx, most, method, path, nil, in, &out)
 	return out, err

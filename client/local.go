@@ -13,7 +13,7 @@ type RequestStatus = api.Envelope[api.RequestStatus]
 
 // Status reads how an agent stands. It and what follows are served by agents only.
 func (c *Client) Status(ctx context.Context) (api.AgentStatus, error) {
-	return payload[api.AgentStatus](ctx, c, manyParts, http.MethodGet, "/status", nil)
+	return fetch[api.AgentStatus](ctx, c, manyParts, http.MethodGet, "/status", nil)
 }
 
 // MakeRequest makes a ResourceRequest in the agent's cluster.
@@ -23,7 +23,7 @@ func (c *Client) MakeRequest(ctx context.Context, r api.RequestCreate) (RequestS
 
 // DryRun decides what a ResourceRequest would get, without making it.
 func (c *Client) DryRun(ctx context.Context, r api.RequestCreate) (api.Evaluation, error) {
-	return payload[api.Evaluation](ctx, c, manyParts, http.MethodPost, "/evaluations", r)
+	return fetch[api.Evaluation](ctx, c, manyParts, http.MethodPost, "/evaluations", r)
 }
 
 // Request reads a ResourceRequest.
@@ -150,7 +150,7 @@ func (c *Client) VirtualNodePools(ctx context.Context) ([]api.Envelope[api.Known
 // PlanVirtualNodePool returns the status that a VirtualNodePool would have. Nothing is written.
 func (c *Client) PlanVirtualNodePool(ctx context.Context, name string,
 	spec api.VirtualNodePoolSpec) (api.VirtualNodePoolStatus, error) {
-	return payload[api.VirtualNodePoolStatus](ctx, c, manyParts, http.MethodPost, poolPath(name)+"/plan", spec)
+	return fetch[api.VirtualNodePoolStatus](ctx, c, manyParts, http.MethodPost, poolPath(name)+"/plan", spec)
 }
 
 // AdmitProvider lets a provider serve a VirtualNodePool, or does not.

@@ -3,7 +3,6 @@ package client
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/decoded"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // silence is how long a watch may say nothing before its connection is taken for dead;
@@ -61,7 +61,7 @@ func (c *Client) WatchCatalog(ctx context.Context, token, catalog string, handle
 				Fix("ask the operator of %s", c.name)
 		}
 		var e api.WatchEvent
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+		if err := payload.Unmarshal(lines.Bytes(), &e); err != nil {
 			return api.Errorf(api.CodeUnavailable, "the watch broke: %s", err)
 		}
 		switch {

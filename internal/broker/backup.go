@@ -19,6 +19,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/atomicfile"
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/payload"
 	"github.com/bourse-dev/bourse/internal/server"
 )
 
@@ -66,7 +67,7 @@ func DecodeBackup(data []byte) (b *Backup, state *market.State, err error) {
 		return nil, nil, errors.New("it is damaged or not whole: its checksum does not match")
 	}
 	b = new(Backup)
-	if err := json.Unmarshal(body, b); err != nil {
+	if err := payload.Unmarshal(body, b); err != nil {
 		return nil, nil, err
 	}
 	state, _, err = exchange.Rebuild(context.Background(), func(_ context.Context,

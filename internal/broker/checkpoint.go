@@ -13,6 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/atomicfile"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // Advertisements are soft state. They are saved in intervals, so that a broker that starts can show the
@@ -69,7 +70,7 @@ func readCheckpoint(dir string) checkpoint {
 			return nil, nil
 		}
 		if err == nil {
-			err = json.Unmarshal(data, &all)
+			err = payload.Unmarshal(data, &all)
 		}
 		return all, err
 	})

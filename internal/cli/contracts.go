@@ -13,13 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/contract"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/money"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 type deal = api.Envelope[api.Deal]
@@ -166,8 +166,8 @@ func (sh *shell) readContract(cmd *cobra.Command, name string) (api.ContractSpec
 		return api.ContractSpec{}, err
 	}
 	var object api.Contract
-	if err := yaml.UnmarshalStrict(data, &object); err != nil || object.Spec.Assignment == "" {
-		if yaml.UnmarshalStrict(data, &object.Spec) != nil || object.Spec.Assignment == "" {
+	if err := payload.ReadYAML(data, &object); err != nil || object.Spec.Assignment == "" {
+		if payload.ReadYAML(data, &object.Spec) != nil || object.Spec.Assignment == "" {
 			return api.ContractSpec{}, api.Invalid("FILE", "%s does not contain a Contract", name).
 				Fix("write it with: kubectl get contract NAME -o yaml")
 		}

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/payload"
 	"github.com/bourse-dev/bourse/internal/sim"
 	"github.com/bourse-dev/bourse/internal/sim/federation"
 )
@@ -57,7 +57,7 @@ func demoMembers(socket string) []*federation.Member {
 		return &api.Sharing{Terms: terms, Labels: labels,
 			Pools: []api.PoolPolicy{{Name: api.GeneralPool, Percentage: &percentage}}}
 	}
-	small := api.Terms{MaxPerReservation: api.Resources{"cpu": resource.MustParse("32")}}
+	small := api.Terms{MaxPerReservation: demoResources("cpu", "32")}
 	return []*federation.Member{
 		{Options: sim.Options{Name: "rome", Region: "eu", Nodes: 2, CPU: 8, Memory: 32}, Socket: socket,
 			Work: federation.NewWork("shop", 12, demoResources("cpu", "2", "memory", "4Gi")),
@@ -106,7 +106,11 @@ func demoPlan(name, amount string, period api.Period, resources ...string) api.P
 func demoResources(pairs ...string) api.Resources {
 	out := api.Resources{}
 	for i := 0; i < len(pairs); i += 2 {
-		out[resourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+		amount, err := payload.ParseQuantity(pairs[i+1])
+		if err != nil {
+			panic(err) // a mistake in the demo
+		}
+		out[resourceName(pairs[i])] = amount
 	}
 	return out
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/money"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // parsed is the value of a flag that set parses. The flag has no default.
@@ -28,9 +29,6 @@ func (p parsed) String() string        { return "" }
 // amountVar adds a flag for the amount of one resource.
 func amountVar(f *pflag.FlagSet, to *api.Resources, name, resource, usage string) {
 	f.Var(parsed{"string", func(text string) error {
-		if text == "" {
-			return nil
-		}
 		return putAmount(to, "--"+name, resource, "", text)
 	}}, name, usage)
 }
@@ -73,13 +71,15 @@ func putAmount(to *api.Resources, flag, name, label, text string) error {
 // readAmount reads the amount of one resource. Errors: Invalid with the flag, also for less than
 // 1Mi of memory or storage: its unit is missing. label stands before the amount in the error.
 func readAmount(flag, name, label, text string) (resource.Quantity, error) {
-	q, err := resource.ParseQuantity(text)
+	if text == "" {
+		return resource.Quantity{}, api.Invalid(flag, "%san empty text is not an amount", label).
+			Fix("give an amount, or leave it out: a variable of your shell may be unset")
+	}
+	q, err := payload.ParseQuantity(text)
 	if err != nil || q.Sign() < 0 {
-		e := api.Invalid(flag, "%s%q is not an amount", label, text)
-		number := strings.TrimRightFunc(text, unicode.IsLetter)
-		unit := strings.ToUpper(text[len(number):])
-		if unit = strings.TrimSuffix(strings.TrimSuffix(unit, "B"), "I"); len(unit) == 1 && strings.Contains("KMGTP", unit) {
-			return q, e.Fix("write %s%si", number, unit)
+		e := api.Invalid(flag, "%s%.40q is not an amount", label, text)
+		if like := likely(text); like != "" {
+			return q, e.Fix("write %s", like)
 		}
 		return q, e.Fix("write amounts as Kubernetes does: 4, 500m, 8Gi")
 	}
@@ -89,6 +89,17 @@ func readAmount(flag, name, label, text string) (resource.Quantity, error) {
 			Fix("did you mean %sGi?", strings.TrimRightFunc(text, unicode.IsLetter))
 	}
 	return q, nil
+}
+
+// likely returns the amount in bytes that a text likely means, empty if it means none: 8Gi for 8gb.
+func likely(text string) string {
+	number := strings.TrimRightFunc(text, unicode.IsLetter)
+	unit := strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(text[len(number):]), "B"), "I")
+	like := number + unit + "i"
+	if _, err := strconv.ParseUint(strings.Replace(number, ".", "", 1), 10, 64); err != nil || !payload.IsQuantity(like) {
+		return ""
+	}
+	return like
 }
 
 // priceVar adds a flag for a price, such as 3EUR/hour.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 type ownOffer = api.Envelope[api.OwnOffer]
@@ -214,13 +215,13 @@ func readOffer(file string) (api.OfferSpec, error) {
 	var kind metav1.TypeMeta
 	if yaml.Unmarshal(data, &kind) == nil && kind.Kind != "" {
 		var object api.Offer
-		if err := yaml.UnmarshalStrict(data, &object); err != nil {
+		if err := payload.ReadYAML(data, &object); err != nil {
 			return api.OfferSpec{}, api.Invalid("FILE", "%s does not contain an Offer: %s", file, err)
 		}
 		return object.Spec, nil
 	}
 	var spec api.OfferSpec
-	if err := yaml.UnmarshalStrict(data, &spec); err != nil {
+	if err := payload.ReadYAML(data, &spec); err != nil {
 		return spec, api.Invalid("FILE", "%s does not contain an offer: %s", file, err)
 	}
 	return spec, nil

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 func (sh *shell) vnpPlanCommand() *cobra.Command {
@@ -62,7 +62,7 @@ func readVNP(file string) (*api.VirtualNodePool, error) {
 		return nil, err
 	}
 	pool := &api.VirtualNodePool{}
-	if err := yaml.UnmarshalStrict(data, pool); err != nil {
+	if err := payload.ReadYAML(data, pool); err != nil {
 		return nil, api.Invalid("FILE", "%s does not contain a VirtualNodePool: %s", file, err)
 	}
 	if pool.Kind != "VirtualNodePool" || pool.Name == "" {

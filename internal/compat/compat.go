@@ -14,6 +14,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/payload"
 	"github.com/bourse-dev/bourse/internal/server"
 )
 
@@ -74,7 +75,7 @@ func readBody(w http.ResponseWriter, r *http.Request) error {
 func Decode(r *http.Request, into any) error {
 	data, err := io.ReadAll(r.Body)
 	if err == nil {
-		err = json.Unmarshal(data, into)
+		err = payload.Unmarshal(data, into)
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return api.Invalid(wrong.Field, "a %s does not belong here", wrong.Value).Fix("send what docs/migrate.md shows")

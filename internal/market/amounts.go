@@ -1,11 +1,10 @@
 package market
 
 import (
-	"errors"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -55,6 +54,32 @@ func ParseRequest(field string, r api.Resources) (Amounts, error) {
 			Fix("ask for fewer: their names may take %d bytes together", maxNames)
 	}
 	return out, nil
+}
+
+// CheckWhole reports why what is asked for, sold or paid for cannot be reserved exactly: of everything but
+// CPU and bytes there are only whole units. CPU below a thousandth, and bytes below one, may be rounded up,
+// but there is no memory of less than a byte. Errors: Invalid at field.
+func CheckWhole(field string, r api.Resources) error {
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		q := r[name]
+		if name == corev1.ResourceCPU || absurd(q) || q.Cmp(*resource.NewQuantity(q.Value(), q.Format)) == 0 {
+			continue
+		}
+		at, below := field+"."+string(name), q.Value()-1
+		switch {
+		case !inBytes(name):
+			return api.Invalid(at, "%s is not a whole number", q.String()).Fix("ask for %d or %d", max(below, 0), below+1)
+		case q.Sign() > 0 && below == 0:
+			return api.Invalid(at, "%s is less than a byte", q.String()).Fix("give a unit such as Gi")
+		}
+	}
+	return nil
+}
+
+// inBytes reports whether a resource is counted in bytes.
+func inBytes(name corev1.ResourceName) bool {
+	return name == corev1.ResourceMemory || strings.HasSuffix(string(name), "storage") ||
+		strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
 // ParseCapacity converts existing resources, rounded down. Errors: Invalid at field if an amount is negative.
@@ -143,17 +168,6 @@ func (x Amount) Quantity() resource.Quantity {
 		}
 	}
 	return *resource.NewQuantity(x.Value, resource.DecimalSI)
-}
-
-// plainQuantity excludes exponents that take hours to parse.
-var plainQuantity = regexp.MustCompile(`^[+-]?[0-9.]{1,24}([numkMGTPE]i?|[eE][+-]?[0-9]{1,2})?$`)
-
-// ReadQuantity parses an amount from outside, as Kubernetes does, but none that takes long to parse.
-func ReadQuantity(text string) (resource.Quantity, error) {
-	if !plainQuantity.MatchString(text) {
-		return resource.Quantity{}, errors.New("it is not a plain number with a suffix")
-	}
-	return resource.ParseQuantity(text)
 }
 
 // Of returns the amount of one resource.

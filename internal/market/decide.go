@@ -119,7 +119,7 @@ func Explain(d *api.Decision) Why {
 // Decision decodes the decision; nil: there is none.
 func (y Why) Decision() *api.Decision {
 	d := &api.Decision{}
-	if y == nil || json.Unmarshal(y, d) != nil {
+	if y == nil || payload.Unmarshal(y, d) != nil {
 		return nil
 	}
 	return d

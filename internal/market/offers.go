@@ -3,7 +3,6 @@ package market
 import (
 	"cmp"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/money"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // Offer is the record of one version of an offer. The market keeps it while the version is on sale, and
@@ -153,16 +153,17 @@ func (p *Plan) sells() string {
 	return fmt.Sprintf("buy %d to %d, in steps of %d", p.Min, p.Max, p.Step)
 }
 
-// ReadOffer reads a signed offer. The caller verified its signature. Errors: Invalid with the field.
+// ReadOffer reads a signed offer that someone verified before it was kept. Read others by trust.Offer.
+// Errors: Invalid with the field.
 func ReadOffer(document string) (*Offer, error) {
 	o := &Offer{Document: document, Signed: &api.SignedOffer{}}
 	parts := strings.Split(document, ".")
 	if len(parts) != 3 {
 		return nil, api.Invalid("document", "it is no signed document")
 	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	signed, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err == nil {
-		err = json.Unmarshal(payload, o.Signed)
+		err = payload.Unmarshal(signed, o.Signed, payload.Signed)
 	}
 	if err != nil {
 		return nil, api.Invalid("document", "it is no signed offer: %s", err)
@@ -170,8 +171,19 @@ func ReadOffer(document string) (*Offer, error) {
 	return o, o.read()
 }
 
-// CheckOffer reports why an offer is not valid, or nil. Errors: Invalid with the field.
-func CheckOffer(signed *api.SignedOffer) error { return (&Offer{Signed: signed}).read() }
+// CheckOffer reports why an offer may not be signed, or nil. Errors: Invalid with the field.
+func CheckOffer(signed *api.SignedOffer) error {
+	if err := (&Offer{Signed: signed}).read(); err != nil {
+		return err
+	}
+	for i := range signed.Offer.Plans {
+		p := &signed.Offer.Plans[i]
+		if err := CheckWhole("plans."+p.Name+".resources", p.Resources); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // read sets Plans and Text from Signed.
 func (o *Offer) read() error {

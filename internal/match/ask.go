@@ -57,6 +57,9 @@ func (e *Engine) Ask(consumer string, r api.Request) (Ask, error) {
 	if a.Size, err = market.ParseRequest("resources", r.Resources); err != nil {
 		return Ask{}, err
 	}
+	if err := market.CheckWhole("resources", r.Resources); err != nil {
+		return Ask{}, err
+	}
 	if a.Duration, err = durationOf(r); err != nil {
 		return Ask{}, err
 	}

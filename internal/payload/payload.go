@@ -28,7 +28,7 @@ var (
 	// that a member sends.
 	answered = jsonv1.DefaultOptionsV1()
 	kept     = json.JoinOptions(answered, jsontext.EscapeForHTML(false))
-	decoding = json.JoinOptions(jsonv1.DefaultOptionsV1(), withQuantities(quantities))
+	decoding = json.JoinOptions(jsonv1.DefaultOptionsV1(), withQuantities(quantities, json.UnmarshalFromFunc(number)))
 	known    = json.RejectUnknownMembers(true)
 )
 
@@ -85,6 +85,18 @@ func ReadYAML(data []byte, v any) error {
 		return err
 	}
 	return Read(text, v)
+}
+
+// number keeps a number as it is written. The module knows only a Number of its own.
+func number(in *jsontext.Decoder, into *stdjson.Number) error {
+	if in.PeekKind() == '"' {
+		return errors.ErrUnsupported // it is decoded as text
+	}
+	value, err := in.ReadValue()
+	if err == nil && value.Kind() != 'n' {
+		err = stdjson.Unmarshal(value, into)
+	}
+	return err
 }
 
 // explain makes an error of the decoder that of encoding/json, which callers know.

@@ -88,6 +88,17 @@ func TestSignedAmounts(t *testing.T) {
 	}
 }
 
+// Numbers keep their digits, as encoding/json keeps them.
+func TestNumbers(t *testing.T) {
+	for _, text := range []string{`1`, `-0.10`, `1e999999999`, `null`, `"1"`, `{}`} {
+		var got, want struct{ N json.Number }
+		wrong := json.Unmarshal([]byte(`{"n":`+text+`}`), &want)
+		if err := payload.Unmarshal([]byte(`{"n":`+text+`}`), &got); (err == nil) != (wrong == nil) || got != want {
+			t.Errorf("%s is %q: %v, want %q: %v", text, got.N, err, want.N, wrong)
+		}
+	}
+}
+
 // Errors are those of encoding/json, which callers know.
 func TestErrorsAreKnown(t *testing.T) {
 	for _, text := range []string{`{"split":"a"}`, `{"resources":[1]}`, `{"split":1`, `{} x`, ``, `nonsense`, `[]`} {

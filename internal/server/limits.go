@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +21,8 @@ var (
 	errNUL  = errors.New("contains a NUL byte")
 )
 
-// jsonFormat reads and writes JSON. It rejects JSON that is nested deeper than any of our payloads.
+// jsonFormat reads and writes JSON. It rejects JSON that is nested deeper than any of our payloads, and
+// amounts that are none: the REST framework decodes also what its schemas refused.
 func jsonFormat() huma.Format {
 	var requests requestReader
 	return huma.Format{
@@ -36,19 +36,10 @@ func jsonFormat() huma.Format {
 			if err := checkShape(data); err != nil {
 				return err
 			}
-			switch v := v.(type) {
-			case *api.ReservationCreate:
+			if v, ok := v.(*api.ReservationCreate); ok {
 				return readable(requests.read(data, v))
-			case *api.MeasurementDelta: // not validated
-				if err := plain(data); err != nil {
-					return err
-				}
-				if payload.Read(data, v) == nil {
-					return nil
-				}
-				*v = api.MeasurementDelta{} // encoding/json ignores unknown fields, and its errors are the ones that callers get
 			}
-			return readable(json.Unmarshal(data, v))
+			return readable(payload.Unmarshal(data, v))
 		},
 	}
 }
@@ -73,7 +64,7 @@ func (r *requestReader) read(data []byte, into *api.ReservationCreate) error {
 		*into = known
 		return nil
 	}
-	if err := json.Unmarshal(data, into); err != nil {
+	if err := payload.Unmarshal(data, into); err != nil {
 		return err
 	}
 	size := decoded.Cost(data)
@@ -85,25 +76,3 @@ func (r *requestReader) read(data []byte, into *api.ReservationCreate) error {
 	r.known[string(data)] = *into
 	return nil
 }
-
-// plain rejects numbers with an exponent of more than two digits, such as 1e-99999999, on which
-// Kubernetes' parser of quantities would spend hours. The schema of a quantity does this for other bodies.
-// Bodies of hot paths, which have no free text, are checked here.
-func plain(data []byte) error {
-	for i := 1; i+3 < len(data); i++ {
-		if (data[i] != 'e' && data[i] != 'E') || !numeral(data[i-1]) {
-			continue
-		}
-		digits := data[i+1:]
-		if digits[0] == '+' || digits[0] == '-' {
-			digits = digits[1:]
-		}
-		if len(digits) >= 3 && digit(digits[0]) && digit(digits[1]) && digit(digits[2]) {
-			return fmt.Errorf("a number has an exponent of more than two digits")
-		}
-	}
-	return nil
-}
-
-func digit(c byte) bool   { return c >= '0' && c <= '9' }
-func numeral(c byte) bool { return digit(c) || c == '.' }

@@ -192,6 +192,15 @@ func (s *Server) publishOffer(ctx context.Context, in *struct {
 	return nil, wrap(err)
 }
 
+// SignedOffer reads and checks an offer that a member signed. Errors: NotMember; BadSignature; Invalid.
+func (s *Server) SignedOffer(cluster, document string) (*market.Offer, error) {
+	l := s.Exchange.View().Listing(cluster)
+	if l == nil || l.Member == nil {
+		return nil, api.Errorf(api.CodeNotMember, "cluster %s is not a member", cluster)
+	}
+	return s.offer(document, l.Member.Key)
+}
+
 // offer reads and checks a signed offer.
 func (s *Server) offer(document, key string) (*market.Offer, error) {
 	var signed api.SignedOffer

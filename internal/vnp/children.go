@@ -5,6 +5,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // Annotations of the requests of a VirtualNodePool. The agent sets them.
@@ -21,7 +22,7 @@ const (
 // ReadWish returns the wish of a request, nil if it has none.
 func ReadWish(r *api.ResourceRequest) market.Amounts {
 	var size api.Resources
-	if json.Unmarshal([]byte(r.Annotations[WishAnnotation]), &size) != nil {
+	if payload.Unmarshal([]byte(r.Annotations[WishAnnotation]), &size) != nil {
 		return nil
 	}
 	wish, err := market.ParseRequest(WishAnnotation, size)

@@ -68,6 +68,9 @@ func (p *Planner) Update(spec *api.VirtualNodePoolSpec) (err error) {
 	if next.min, err = market.ParseCapacity("min", spec.Min); err != nil {
 		return err
 	}
+	if err := cmp.Or(market.CheckWhole("max", spec.Max), market.CheckWhole("min", spec.Min)); err != nil {
+		return err
+	}
 	for _, least := range next.min {
 		if next.max.Of(least.Resource) < least.Value {
 			return api.Invalid("min."+least.Resource, "it is more than max").Fix("raise max.%s, or lower min", least.Resource)

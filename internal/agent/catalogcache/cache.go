@@ -24,6 +24,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/journal"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // ObjectName is the object in which an agent saves the copy.
@@ -85,7 +86,7 @@ func (c *Cache) Load(ctx context.Context) {
 	var err error
 	c.head, err = c.Journal.Load(ctx, func(_ journal.Head,
 		state []byte) error {
-		return json.Unmarshal(state, &saved)
+		return payload.Unmarshal(state, &saved)
 	}, ignoreRecord)
 	if err != nil {
 		c.Log.Warn("the copy of the catalog cannot be read: it is made again",

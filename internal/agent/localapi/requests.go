@@ -217,7 +217,7 @@ func (c *Cluster) resize(object *api.ResourceRequest, change api.ReservationChan
 		return nil
 	}
 	_, err := market.ParseRequest("resources", object.Spec.Resources)
-	return err
+	return cmp.Or(err, market.CheckWhole("resources", object.Spec.Resources))
 }
 
 // ReleaseReservation deletes the ResourceRequest that made a reservation. A reservation that the

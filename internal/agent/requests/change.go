@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -63,7 +64,7 @@ func wantedChange(w Wish, ours *market.Reservation) (market.Change, error) {
 func wantedSize(w Wish, ours *market.Reservation) (size market.Amounts, units int64, err error) {
 	if ours.Sale == nil {
 		size, err = market.ParseRequest("resources", w.Request.Resources)
-		return size, 0, err
+		return size, 0, cmp.Or(err, market.CheckWhole("resources", w.Request.Resources))
 	}
 	units = ours.Sale.Units
 	if w.Request.Purchase == nil && w.Request.MaxPrice != nil && ours.Offer != nil {

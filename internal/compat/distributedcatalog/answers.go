@@ -14,6 +14,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/payload"
 	"github.com/bourse-dev/bourse/internal/server"
 )
 
@@ -71,7 +72,7 @@ func readBody(w http.ResponseWriter, r *http.Request, into any) error {
 	if err != nil {
 		return api.Invalid("body", "it broke off").Fix("send it again")
 	}
-	err = json.Unmarshal(data, into)
+	err = payload.Unmarshal(data, into)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return api.Invalid(cmp.Or(wrong.Field, "body"), "a %s does not belong here", wrong.Value).
 			Fix("see docs/migrate-catalog.md")

@@ -90,6 +90,7 @@ type broker struct {
 // member is who calls.
 type member struct {
 	*client.Client
+	server  *server.Server
 	cluster string
 	state   *tls.ConnectionState
 	proven  bool // by the certificate of this very connection
@@ -114,7 +115,7 @@ func (b *broker) caller(r *http.Request) (server.Caller, error) {
 
 // member is the caller of a call that was let in. That it still is a member the API says.
 func (b *broker) member(r *http.Request) *member {
-	m := &member{cluster: server.CallerOf(r.Context()).Name, state: r.TLS}
+	m := &member{server: b.Server, cluster: server.CallerOf(r.Context()).Name, state: r.TLS}
 	if m.proven = b.Server.Authority.Member(r.TLS) == m.cluster; !m.proven {
 		m.state = b.sessions.find(token(r))
 	}

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server"
 )
 
@@ -106,7 +105,7 @@ func (m *member) change(ctx context.Context, o *Offer, on *api.Listing) (func() 
 		was = &on.Offer
 	}
 	if o.Document != "" {
-		signed, err := market.ReadOffer(o.Document)
+		signed, err := m.server.SignedOffer(m.cluster, o.Document)
 		if err != nil {
 			return nil, err
 		}

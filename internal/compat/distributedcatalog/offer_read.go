@@ -12,10 +12,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // read makes of what the prototype says of an offer its name and what it says in Bourse. What the
@@ -138,11 +138,8 @@ func (p *Plan) read(field, name string, into *api.Plan) error {
 				return api.Invalid(field+".resources", "%.80q is no resource", word).
 					Fix("use cpu, memory, storage, gpu or Kubernetes' own names")
 			}
-			if !short.MatchString(text) {
-				return api.Invalid(at, "%.40q is not a quantity", text).Fix("write it as Kubernetes does: 500m, 2 or 8Gi")
-			}
-			amount, err := resource.ParseQuantity(text)
-			if err != nil {
+			amount, err := payload.ParseQuantity(text)
+			if err != nil || amount.Sign() < 0 {
 				return api.Invalid(at, "%.40q is not a quantity", text).Fix("write it as Kubernetes does: 500m, 2 or 8Gi")
 			}
 			resource := corev1.ResourceName(cmp.Or(words[word], word))

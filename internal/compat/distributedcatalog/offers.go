@@ -43,9 +43,6 @@ var words = map[string]string{"cpu": "cpu", "memory": "memory",
 var shownAs = map[string]string{"cpu": "cpu", "memory": "memory",
 	"ephemeral-storage": "storage", "nvidia.com/gpu": "gpu"}
 
-// short is a quantity that is safe to read: none with an exponent.
-var short = regexp.MustCompile(`^[0-9]{1,15}(\.[0-9]{1,9})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$`)
-
 // decimal is a number as JSON writes it, without an exponent.
 var decimal = regexp.MustCompile(`^[0-9]{1,9}(\.[0-9]{1,30})?$`)
 

@@ -10,6 +10,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/compat/objects"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // advertisementDTO is an advertisement, as the prototypes' agents publish and read it.
@@ -161,7 +162,7 @@ func (q quantitiesDTO) amounts(field string, negative bool) (api.Resources, erro
 		if text == "" {
 			continue
 		}
-		amount, err := market.ReadQuantity(text)
+		amount, err := payload.ParseQuantity(text)
 		if err != nil {
 			return nil, api.Invalid(field+"."+known.json, "%.40q is not a quantity", text).
 				Fix(`write it as Kubernetes does: "500m", "8Gi"`)

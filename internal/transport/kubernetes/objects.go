@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // Group is the API group of the two kinds: that of the prototypes, whose agents look there.
@@ -157,5 +158,5 @@ func Part(u *unstructured.Unstructured, part string, into any) error {
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(data, into)
+	return payload.Unmarshal(data, into)
 }
