@@ -12,3 +12,12 @@ var AgentNamespace []byte
 //
 //go:embed agent/deployment.yaml
 var Agent []byte
+
+// MutatingWebhook and ValidatingWebhook are patches of Liqo's webhook configurations: the API server looks at the
+// amounts of a ShadowPod before it calls the webhook.
+var (
+	//go:embed liqo-webhook/mutating.yaml
+	MutatingWebhook []byte
+	//go:embed liqo-webhook/validating.yaml
+	ValidatingWebhook []byte
+)

@@ -35,6 +35,10 @@ var (
 		"The API server gets no answer from Liqo's webhook.",
 		"The API server refuses every object that the webhook checks, such as ResourceSlices.",
 		"Look at the webhook's pods in Liqo's namespace."}
+	AmountsUnchecked = Kind{"AmountsUnchecked", bad,
+		"Liqo's webhook decodes the amounts of a ShadowPod before any policy looks at them.",
+		"One ShadowPod of a consumer can stop Liqo's webhook for hours. Then the API server accepts no pods of consumers.",
+		"Add the conditions to the webhook by the command in the message."}
 	LimitsNotEnforced = Kind{"LimitsNotEnforced", info,
 		"Liqo does not limit pods of hand-made peerings to the granted amounts.",
 		"Those pods can use more than was granted. Bourse's policies limit brokered consumers in any case.",
@@ -246,8 +250,8 @@ var (
 // Kinds are all, in the order of the documentation.
 var Kinds = []Kind{
 	LiqoMissing, LiqoUntested, LiqoUnknown, LiqoModuleOff,
-	LiqoKeyUnusable, LiqoWebhookDown, LimitsNotEnforced, DefaultClassOpen, APIServerLocal, APIServerUnknown,
-	APIServerSilent, TolerationSeconds, WouldOffloadOthers,
+	LiqoKeyUnusable, LiqoWebhookDown, AmountsUnchecked, LimitsNotEnforced, DefaultClassOpen, APIServerLocal,
+	APIServerUnknown, APIServerSilent, TolerationSeconds, WouldOffloadOthers,
 	NodeNotReady, NotReflected, ReflectsMore, NamespacesFull, VolumesAtStake, ServiceNamedLikeAPod,
 	PoolInvalid, DemandLimited, NotExtended, AllNotReady, VolumesKeep, NamespaceTaken,
 	PoliciesMissing, ClusterIDCollides, ConsumersCrowded,

@@ -9,8 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"sigs.k8s.io/yaml"
+
+	bourse "github.com/bourse-dev/bourse/config"
 )
 
 // liqoSource is the folder of the pinned Liqo's own files: its definitions, roles and webhooks are
@@ -87,7 +91,8 @@ func (q *liqo) roles() ([][]byte, error) {
 	return all, nil
 }
 
-// webhooks are Liqo's webhook configurations, which call a URL instead of a Service: there are no pods.
+// webhooks are Liqo's webhook configurations, which call a URL instead of a Service: there are no pods. They have
+// the conditions of config/liqo-webhook.
 func (q *liqo) webhooks(from *chart, ca []byte) ([][]byte, error) {
 	var all [][]byte
 	for _, kind := range []string{"mutating", "validating"} {
@@ -113,9 +118,26 @@ func (q *liqo) webhooks(from *chart, ca []byte) ([][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, encoded)
+		patched, err := checkAmounts(kind, encoded)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, patched)
 	}
 	return all, nil
+}
+
+// checkAmounts patches a webhook configuration as docs/liqo.md has an admin do it: kubectl patch --patch-file.
+func checkAmounts(kind string, configuration []byte) ([]byte, error) {
+	patch, typed := bourse.MutatingWebhook, any(admissionv1.MutatingWebhookConfiguration{})
+	if kind == "validating" {
+		patch, typed = bourse.ValidatingWebhook, admissionv1.ValidatingWebhookConfiguration{}
+	}
+	encoded, err := yaml.YAMLToJSON(patch)
+	if err != nil {
+		return nil, err
+	}
+	return strategicpatch.StrategicMergePatch(configuration, encoded, typed)
 }
 
 // liqoObjects are what else Liqo's chart puts into a cluster, as far as the control plane needs it.

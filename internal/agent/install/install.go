@@ -28,6 +28,7 @@ import (
 	"github.com/bourse-dev/bourse/config"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/liqo/posture"
 )
 
 // DefaultImage is the image that config/agent names.
@@ -116,7 +117,8 @@ func ExplainMissing(cluster *rest.Config, err error) error {
 
 const kinds = "SharingPolicies: Bourse's kinds are not there"
 
-// Apply applies all objects with the rights of an admin, and reports each. It can be repeated.
+// Apply applies all objects with the rights of an admin, and reports each, and what to do to Liqo before the
+// cluster lends. It can be repeated.
 // Errors: Unavailable where the cluster lacks the kinds or the rights; then nothing is changed.
 func (i Installation) Apply(ctx context.Context, cluster *rest.Config, tell func(string)) error {
 	c, err := client.New(cluster, client.Options{Scheme: scheme.New()})
@@ -144,6 +146,16 @@ func (i Installation) Apply(ctx context.Context, cluster *rest.Config, tell func
 			return kubeobject.Error(err)
 		}
 		tell(fmt.Sprintf("%s %s applied", fields.GetKind(), fields.GetName()))
+	}
+	if i.Sharing == nil {
+		return nil
+	}
+	problems, err := posture.UncheckedAmounts(ctx, c)
+	if err != nil {
+		return kubeobject.Error(err)
+	}
+	for _, p := range problems {
+		tell(fmt.Sprintf("before you lend (%s, %s): %s", p.Code, p.Detail, p.Remedy))
 	}
 	return nil
 }

@@ -228,7 +228,7 @@ func webhook(kind string, groups []group) string {
 # API server refuses amounts that take too long to decode, and does not call the webhook. The end of a pod passes.
 # Generated from Liqo's CRD by make generate.
 #
-#   kubectl patch %swebhookconfiguration liqo-webhook --patch-file config/liqo/webhook-%[1]s.yaml
+#   kubectl patch %swebhookconfiguration liqo-webhook --patch-file config/liqo-webhook/%[1]s.yaml
 webhooks:
   - name: shadowpod.%s.liqo.io
     failurePolicy: Fail

@@ -17,7 +17,7 @@ import (
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 )
 
-var update = flag.Bool("update", false, "write what is generated from Liqo's CRDs into config/liqo")
+var update = flag.Bool("update", false, "write what is generated from Liqo's CRDs into config")
 
 const configDir = "../../../config"
 
@@ -37,10 +37,10 @@ func TestAmountsAreThoseOfTheCRDs(t *testing.T) {
 	}
 	generated := policy("bourse-pod-amounts", "offloading.liqo.io", "[shadowpods]", pod.groups()) + "---\n" +
 		policy("bourse-slice-amounts", "authentication.liqo.io", "[resourceslices, resourceslices/status]", slice.groups())
-	same(t, "policies.yaml", policies, slices.Concat(before, []byte(begin), []byte(generated), []byte(end), after))
+	same(t, "liqo/policies.yaml", policies, slices.Concat(before, []byte(begin), []byte(generated), []byte(end), after))
 	for _, kind := range []string{"mutating", "validating"} {
-		name := "webhook-" + kind + ".yaml"
-		have, _ := os.ReadFile(filepath.Join(configDir, "liqo", name))
+		name := "liqo-webhook/" + kind + ".yaml"
+		have, _ := os.ReadFile(filepath.Join(configDir, name))
 		same(t, name, have, []byte(webhook(kind, pod.groups())))
 	}
 }
@@ -51,10 +51,10 @@ func same(t *testing.T, name string, have, want []byte) {
 		return
 	}
 	if !*update {
-		t.Errorf("config/liqo/%s is stale: run make generate", name)
+		t.Errorf("config/%s is stale: run make generate", name)
 		return
 	}
-	if err := os.WriteFile(filepath.Join(configDir, "liqo", name), want, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(configDir, name), want, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

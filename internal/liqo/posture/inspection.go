@@ -69,6 +69,7 @@ func (i *Inspection) Problems(ctx context.Context) []api.Problem {
 		{"Liqo's installation", i.installation}, {"Liqo's key", i.key}, {"the admission policies",
 			i.policies}, {"the list of consumers", i.list},
 		{"Secrets of consumers", i.secrets}, {"Liqo's webhook", i.webhook},
+		{"the amounts that Liqo's webhook reads", i.amounts},
 		{"namespaces that are offloaded", i.namespaces}, {"pods on virtual nodes",
 			i.tolerations}, {"Services named like pods", i.services}, {"the peerings", i.peerings},
 	} {

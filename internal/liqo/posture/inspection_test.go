@@ -130,6 +130,11 @@ func TestInspection(t *testing.T) {
 		"another key": {func(_ *Inspection, all map[string]client.Object) { all["key"] = keys(t, curve) }, "LiqoKeyUnusable"},
 		"no policy": {func(_ *Inspection, all map[string]client.Object) { delete(all, "policy bourse-pods") },
 			"PoliciesMissing"},
+		"a webhook that reads all amounts": {func(_ *Inspection, all map[string]client.Object) {
+			m, _ := webhooks(t)
+			m.Webhooks[1].MatchConditions = nil
+			all["webhook"] = m
+		}, "AmountsUnchecked"},
 		"no binding": {func(_ *Inspection, all map[string]client.Object) { delete(all, "binding bourse-pods") },
 			"PoliciesMissing"},
 		"a policy that was changed": {func(_ *Inspection, all map[string]client.Object) {
