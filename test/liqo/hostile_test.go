@@ -46,6 +46,7 @@ func (w *world) as(t *testing.T, consumer, provider *federation.Member, secret s
 	if err != nil {
 		t.Fatal(err)
 	}
+	config.QPS = -1 // nothing of its own holds it back
 	c, err := kube.New(config, kube.Options{Scheme: scheme.New()})
 	if err != nil {
 		t.Fatal(err)

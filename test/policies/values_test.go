@@ -11,6 +11,7 @@ import (
 
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
@@ -106,6 +107,9 @@ var wrong = map[string]map[string]func(kube.Object){
 		"a token of a node → is not of a type":    func(o kube.Object) { o.(*corev1.Secret).Type = corev1.SecretTypeBootstrapToken },
 	},
 	"persistentvolumeclaims": onClaims(map[string]func(*corev1.PersistentVolumeClaim){
+		"an exponent → an amount has at most 32 characters": func(p *corev1.PersistentVolumeClaim) {
+			p.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("1e300")
+		},
 		"a volume → may not name its volume":     func(p *corev1.PersistentVolumeClaim) { p.Spec.VolumeName = "oslos-own" },
 		"a selector → names no selector, source": func(p *corev1.PersistentVolumeClaim) { p.Spec.Selector = &metav1.LabelSelector{} },
 		"a source → names no selector, source": func(p *corev1.PersistentVolumeClaim) {

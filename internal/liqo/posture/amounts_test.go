@@ -12,9 +12,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bourse-dev/bourse/internal/liqo/amounts"
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/bourse-dev/bourse/internal/liqo/amounts"
 )
 
 var update = flag.Bool("update", false, "write what is generated from Liqo's CRDs into config")
@@ -100,6 +102,9 @@ func TestQuantityIsGuarded(t *testing.T) {
 			}
 		}
 	}
+	if !slices.ContainsFunc(ours.policies, looksAtClaims) {
+		t.Error("bourse-reflected does not look at the amounts of claims")
+	}
 	if guarded != 3 {
 		t.Errorf("found %d expressions with quantity()", guarded)
 	}
@@ -116,4 +121,10 @@ func TestQuantityIsGuarded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func looksAtClaims(p admissionv1.ValidatingAdmissionPolicy) bool {
+	return p.Name == "bourse-reflected" && slices.ContainsFunc(p.Spec.Validations, func(v admissionv1.Validation) bool {
+		return strings.Contains(v.Expression, fmt.Sprintf(amount, "m[k]")) && strings.Contains(v.Message, rule)
+	})
 }
