@@ -39,6 +39,10 @@ var (
 		"Liqo's webhook decodes the amounts of a ShadowPod before any policy looks at them.",
 		"One ShadowPod of a consumer can stop Liqo's webhook for hours. Then the API server accepts no pods of consumers.",
 		"Add the conditions to the webhook by the command in the message."}
+	AmountUnreadable = Kind{"AmountUnreadable", bad,
+		"An object of Liqo's has an amount that takes very long to read.",
+		"The agent reads the amount as 0. Liqo's own controllers and webhook may hang.",
+		"Find out who wrote the object, and delete it. The policies of `config/liqo` let no such object in."}
 	LimitsNotEnforced = Kind{"LimitsNotEnforced", info,
 		"Liqo does not limit pods of hand-made peerings to the granted amounts.",
 		"Those pods can use more than was granted. Bourse's policies limit brokered consumers in any case.",
@@ -250,8 +254,8 @@ var (
 // Kinds are all, in the order of the documentation.
 var Kinds = []Kind{
 	LiqoMissing, LiqoUntested, LiqoUnknown, LiqoModuleOff,
-	LiqoKeyUnusable, LiqoWebhookDown, AmountsUnchecked, LimitsNotEnforced, DefaultClassOpen, APIServerLocal,
-	APIServerUnknown, APIServerSilent, TolerationSeconds, WouldOffloadOthers,
+	LiqoKeyUnusable, LiqoWebhookDown, AmountsUnchecked, AmountUnreadable, LimitsNotEnforced, DefaultClassOpen,
+	APIServerLocal, APIServerUnknown, APIServerSilent, TolerationSeconds, WouldOffloadOthers,
 	NodeNotReady, NotReflected, ReflectsMore, NamespacesFull, VolumesAtStake, ServiceNamedLikeAPod,
 	PoolInvalid, DemandLimited, NotExtended, AllNotReady, VolumesKeep, NamespaceTaken,
 	PoliciesMissing, ClusterIDCollides, ConsumersCrowded,

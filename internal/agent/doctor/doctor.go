@@ -21,6 +21,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"
+	"github.com/bourse-dev/bourse/internal/liqo/amounts"
 	"github.com/bourse-dev/bourse/internal/liqo/posture"
 )
 
@@ -114,7 +115,8 @@ func (d *Doctor) Audit(ctx context.Context, cluster string) (*api.Audit, error) 
 
 // Preflight checks a cluster through a kubeconfig, before it has an agent. Errors: Unavailable.
 func Preflight(ctx context.Context, config *rest.Config, liqoNamespace string) (api.Diagnosis, error) {
-	c, err := client.New(config, client.Options{Scheme: scheme.New()})
+	checked := &amounts.Checked{}
+	c, err := client.New(checked.Wrap(config), client.Options{Scheme: scheme.New()})
 	if err != nil {
 		return api.Diagnosis{}, api.Errorf(api.CodeUnavailable, "the cluster does not answer: %s", err).
 			Fix("check that kubectl works with this kubeconfig")
@@ -125,6 +127,10 @@ func Preflight(ctx context.Context, config *rest.Config, liqoNamespace string) (
 		Installed: func() (bool, error) { return liqo.Installed(c.RESTMapper()) },
 	}
 	all := inspection.Problems(ctx)
+	unreadable, err := checked.Problems(ctx, c)
+	if all = append(all, unreadable...); err != nil {
+		all = append(all, health.NotChecked.Of("the amounts of Liqo's objects", "", "%s", err))
+	}
 	health.Sort(all)
 	return api.Diagnosis{Problems: all}, nil
 }

@@ -94,7 +94,10 @@ func New(o Options) (r Rooms) {
 			Installed: func() (bool, error) { return liqo.Installed(o.Manager.GetRESTMapper()) },
 		}
 		check := doctor.Liqo{Sharing: o.Policy.Sharing, Inspection: inspection}
-		r.Checks = append(r.Checks, doctor.Check{About: "Liqo", Find: check.Find})
+		r.Checks = append(r.Checks, doctor.Check{About: "Liqo", Find: check.Find},
+			doctor.Check{About: "the amounts of Liqo's objects", Find: func(ctx context.Context) ([]api.Problem, error) {
+				return s.Amounts.Problems(ctx, reader)
+			}})
 	}
 	cluster, m := s.Member.ClusterID, o.Relay.Ledger
 	kept := pools.Options{

@@ -41,8 +41,8 @@ func TestNew(t *testing.T) {
 		checks int
 	}{
 		"Liqo is off":     {true, nil, 1},
-		"there is no one": {false, nil, 2},
-		"there is one":    {false, &liqowatch.Watch{}, 6},
+		"there is no one": {false, nil, 3},
+		"there is one":    {false, &liqowatch.Watch{}, 7},
 	} {
 		o := settings.Options{Kubernetes: config, Liqo: settings.Liqo{Off: c.off, Gateway: "outbound"}, Log: log}
 		o.Member.ClusterID = "milan"

@@ -18,6 +18,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/identity/store"
+	"github.com/bourse-dev/bourse/internal/liqo/amounts"
 	"github.com/bourse-dev/bourse/internal/liqo/network"
 	objects "github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
@@ -123,6 +124,8 @@ type Settings struct {
 	Gateway network.Gateway
 	Ranges  []netip.Prefix
 	Roots   []clusterkey.PublicKey
+	// Amounts looks at the amounts of Liqo's objects that Kubernetes answers with.
+	Amounts *amounts.Checked
 }
 
 // Parse checks options and adds the defaults. Errors: Invalid with the flag.
@@ -134,7 +137,8 @@ func Parse(o Options) (s Settings, err error) {
 	o.Times.Shrink, o.Times.Excess = cmp.Or(o.Times.Shrink, 30*time.Second), cmp.Or(o.Times.Excess, time.Minute)
 	o.Times.Clock = cmp.Or[clock.WithTickerAndDelayedExecution](o.Times.Clock, clock.RealClock{})
 	o.Log = cmp.Or(o.Log, slog.Default())
-	o.Kubernetes = rest.CopyConfig(o.Kubernetes)
+	checked := &amounts.Checked{}
+	o.Kubernetes = checked.Wrap(o.Kubernetes)
 	o.Kubernetes.QPS = cmp.Or(o.Kubernetes.QPS, -1) // the API server has its own fair limits
 	if o.Liqo.Off {
 		o.Liqo.Namespace = ""
@@ -144,7 +148,7 @@ func Parse(o Options) (s Settings, err error) {
 			Fix("leave out --join (and BOURSE_JOIN), --broker-url, --broker-cert-path and --broker-kubeconfig; " +
 				"or --without-broker")
 	}
-	s.Options = o
+	s.Options, s.Amounts = o, checked
 	if s.Gateway, err = network.Parse(o.Liqo.Gateway); err != nil {
 		return s, err
 	}
