@@ -155,7 +155,9 @@ func TestComingFromAPeeringByHand(t *testing.T) {
 		}
 	}
 
-	a := w.ask(t, w.rome, w.milan, "over-it", amounts("3", "3Gi"))
+	a := w.ask(t, w.rome, w.milan, "over-it", amounts("3", "3Gi"), func(r *api.ResourceRequest) {
+		r.Spec.Offload.Reflect = &api.Reflect{Secrets: api.ReflectAll} // as the virtual node made by hand has it
+	})
 	a.becomes(api.Active)
 	w.granted(t, w.rome, w.milan, "3")
 	made(true)
