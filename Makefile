@@ -5,8 +5,10 @@ CRDGEN = $(GO) tool -modfile=tools/go.mod controller-gen
 VALE = $(GO) tool -modfile=tools/go.mod vale
 LINT = $(GO) tool -modfile=tools/lint/go.mod golangci-lint
 
-# The pattern of a quantity in a CRD allows exponents that take hours to read: two digits are enough.
-SHORT_EXPONENTS = sed -i 's/(\[eE\](\\+|-)?((\[0-9\]+(\\.\[0-9\]\*)?)|(\\.\[0-9\]+)))/([eE](\\+|-)?[0-9]{1,2})/'
+# An amount in a CRD has the pattern and the length of api/quantity.go (test/arch: TestAmountsOfCRDs). The
+# pattern of controller-gen allows exponents that take hours to read.
+SHORT_AMOUNTS = sed -i -e 's/(\[eE\](\\+|-)?((\[0-9\]+(\\.\[0-9\]\*)?)|(\\.\[0-9\]+)))/([eE](\\+|-)?[0-9]{1,2})/' \
+  -e 's/^\( *\)pattern: .*\[KMGTPE\]i.*/\1maxLength: 32\n&/'
 
 .DEFAULT_GOAL := help
 .PHONY: help
@@ -84,7 +86,7 @@ bench: ## Measure the figures of docs/performance.md, into a table and bench.jso
 .PHONY: generate
 generate: ## Generate what is generated: deep copies, CRDs, OpenAPI, the reference of the commands
 	$(CRDGEN) object paths=./api crd output:crd:dir=config/crd
-	@$(SHORT_EXPONENTS) config/crd/bourse.dev_*.yaml
+	@$(SHORT_AMOUNTS) config/crd/bourse.dev_*.yaml
 	$(GO) test ./internal/liqo/posture -run TestAmountsAreThoseOfTheCRDs -update >/dev/null
 	@cp config/liqo/policies.yaml internal/liqo/posture/policies.yaml
 	$(GO) test ./internal/server -run TestOpenAPI -update >/dev/null
@@ -95,7 +97,7 @@ generate: ## Generate what is generated: deep copies, CRDs, OpenAPI, the referen
 check: ## Fail when something generated is stale (OpenAPI and the reference have tests), or a linter finds something
 	@tmp=$$(mktemp -d) && trap 'rm -rf '$$tmp EXIT && \
 	$(CRDGEN) object output:object:dir=$$tmp crd output:crd:dir=$$tmp paths=./api && \
-	$(SHORT_EXPONENTS) $$tmp/*.yaml && \
+	$(SHORT_AMOUNTS) $$tmp/*.yaml && \
 	for f in $$tmp/*; do \
 	  case $$f in *.yaml) have=config/crd;; *) have=api;; esac; \
 	  cmp $$f $$have/$$(basename $$f) || { echo "generated files are stale: run make generate and commit"; exit 1; }; \

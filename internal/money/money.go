@@ -227,13 +227,24 @@ func anniversary(t time.Time, months int) time.Time {
 	return first.AddDate(0, 0, min(t.Day(), last)-1)
 }
 
-// Text formats an amount for users, rounded half up to the currency's minor unit: "12.50".
+// mostDigits is how many digits after the point a text has at most. Prices have as many.
+const mostDigits = 9
+
+// Text formats an amount for users, rounded half up to the currency's minor unit: "12.50". Less than half
+// of that unit gets as many digits as it needs, because no debt is 0: "0.003".
 func Text(amount *big.Rat, code string) string {
 	digits := 2
 	if unit, err := currency.ParseISO(code); err == nil {
 		digits, _ = currency.Standard.Rounding(unit)
 	}
-	return amount.FloatString(digits)
+	text := amount.FloatString(digits)
+	for amount.Sign() != 0 && !strings.ContainsAny(text, "123456789") {
+		if digits++; digits > mostDigits { // less than the smallest price
+			return strings.TrimSuffix(text, "0") + "1"
+		}
+		text = amount.FloatString(digits)
+	}
+	return text
 }
 
 // shortPeriods lists abbreviations of periods.

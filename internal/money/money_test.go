@@ -50,7 +50,7 @@ func TestCost(t *testing.T) {
 		{"366", "EUR", api.PeriodYear, 1, "2027-03-01T00:00:00Z", "2027-03-02T00:00:00Z", "1.00"},
 		{"100", "JPY", api.PeriodHour, 1, "2026-11-21T10:00:00Z", "2026-11-21T10:20:00Z", "33"},
 		{"1", "KWD", api.PeriodHour, 1, "2026-11-21T10:00:00Z", "2026-11-21T10:20:00Z", "0.333"},
-		{"0.000000001", "EUR", api.PeriodYear, 1, "2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z", "0.00"},
+		{"0.000000001", "EUR", api.PeriodYear, 1, "2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z", "0.000000001"},
 	} {
 		p := price(t, c.amount, c.currency, c.period)
 		got := money.Text(p.Cost(c.units, at(c.from), at(c.until).Sub(at(c.from))), c.currency)
@@ -92,6 +92,22 @@ func TestText(t *testing.T) {
 	for amount, want := range map[string]string{"3": "3 JPY/day", "1500": "1500 JPY/day", "0.5": "0.5 JPY/day"} {
 		if got := price(t, amount, "JPY", api.PeriodDay).Text(); got != want {
 			t.Errorf("%s is written %s, want %s", amount, got, want)
+		}
+	}
+}
+
+// A debt is never shown as 0.
+func TestTextOfLittle(t *testing.T) {
+	for _, c := range []struct {
+		nanos, parts   int64
+		currency, want string
+	}{
+		{0, 1, "EUR", "0.00"}, {5_000_000, 1, "EUR", "0.01"}, {4_999_999, 1, "EUR", "0.005"}, {3_000_000, 1, "EUR", "0.003"},
+		{-3_000_000, 1, "EUR", "-0.003"}, {400_000_000, 1, "JPY", "0.4"}, {0, 1, "JPY", "0"}, {600_000_000, 1, "JPY", "1"},
+		{1, 1, "EUR", "0.000000001"}, {1, 1_000_000, "EUR", "0.000000001"}, {-1, 1_000_000, "EUR", "-0.000000001"},
+	} {
+		if got := money.Text(big.NewRat(c.nanos, c.parts*1_000_000_000), c.currency); got != c.want {
+			t.Errorf("%d/%d nano %s is written %s, want %s", c.nanos, c.parts, c.currency, got, c.want)
 		}
 	}
 }

@@ -22,13 +22,13 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
-	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/config"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo/posture"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // DefaultImage is the image that config/agent names.
@@ -91,7 +91,7 @@ func (i Installation) Objects() []client.Object {
 
 // decode reads a manifest of this repository.
 func decode(manifest []byte, into client.Object) {
-	if err := yaml.UnmarshalStrict(manifest, into); err != nil {
+	if err := payload.ReadYAML(manifest, into); err != nil {
 		panic(err) // a mistake in config/agent, which a test finds
 	}
 }

@@ -2,6 +2,7 @@ package distributedcatalog_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -177,6 +178,9 @@ func TestHostileCallsOfTheBroker(t *testing.T) {
 			400, "resources.ram", nil},
 		{"an exponent that takes for ever", b.oslo.HTTP, "POST", "/offer/offer1",
 			strings.Replace(readmeOffer, `"ram": "1Gi"`, `"ram": "1e-999999999"`, 1), 400, "resources.ram", nil},
+		{"a document that nobody signed, with an amount that takes for ever", b.oslo.HTTP, "POST", "/offer/offer1",
+			strings.Replace(readmeOffer, "{", `{"document":"e30.`+base64.RawURLEncoding.EncodeToString(
+				[]byte(`{"offer":{"plans":[{"resources":{"cpu":"1e-999999999"}}]}}`))+`.x",`, 1), 400, "signed document", nil},
 		{"a price that takes for ever", b.oslo.HTTP, "POST", "/offer/offer1",
 			strings.Replace(readmeOffer, `"planCost": 0`, `"planCost": 1e999999999`, 1), 400, "planCost", nil},
 		{"a negative price", b.oslo.HTTP, "POST", "/offer/offer1",

@@ -1,6 +1,7 @@
 package kubeapi
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 
@@ -12,18 +13,31 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
+
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // decode reads a request's body as an object of this type: JSON or YAML, and
 // protobuf too where the type is built in.
 func (t *table) decode(body []byte) (*unstructured.Unstructured, error) {
-	if len(body) == 0 || !t.typed() {
-		object, err := content(body)
-		if err != nil {
-			return nil, err
-		}
-		return t.normal(&unstructured.Unstructured{Object: object})
+	if t.typed() && bytes.HasPrefix(body, protobufPrefix) {
+		return t.protobuf(body)
 	}
+	object, err := content(body)
+	if err != nil {
+		return nil, err
+	}
+	u := &unstructured.Unstructured{Object: object}
+	if t.typed() && u.GetKind() == "" && u.GetAPIVersion() == "" {
+		u.SetGroupVersionKind(t.gvk())
+	}
+	return t.normal(u)
+}
+
+// protobufPrefix begins each object in protobuf.
+var protobufPrefix = []byte("k8s\x00")
+
+func (t *table) protobuf(body []byte) (*unstructured.Unstructured, error) {
 	gvk := t.gvk()
 	typed, got, err := scheme.Codecs.UniversalDeserializer().Decode(body, &gvk, nil)
 	if err != nil {
@@ -88,7 +102,10 @@ func (t *table) expect(u *unstructured.Unstructured) error {
 
 // reshape passes content through form, a pointer to an empty struct.
 func reshape(content *map[string]any, form any) error {
-	err := runtime.DefaultUnstructuredConverter.FromUnstructured(*content, form)
+	data, err := payload.Marshal(*content)
+	if err == nil {
+		err = payload.Unmarshal(data, form)
+	}
 	if err == nil {
 		*content, err = runtime.DefaultUnstructuredConverter.ToUnstructured(form)
 	}
