@@ -5,5 +5,5 @@ package api
 // match, or that has more than [QuantityLength] characters.
 const QuantityPattern = `^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`
 
-// QuantityLength is how many characters an amount may have. No amount that Kubernetes writes has more.
+// QuantityLength is how many characters an amount may have: 19 digits, nine decimals, sign and suffix fit.
 const QuantityLength = 32
