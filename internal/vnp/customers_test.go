@@ -22,7 +22,7 @@ func TestCustomersMoveFirst(t *testing.T) {
 	}
 	p := planner(t, hub)
 	at := seen(nil, used(ready("milan", 8)))
-	at.Fits = &api.Fits{Clusters: []api.Fit{fit("oslo", 8, 8)}}
+	at.Answer = answers(fit("oslo", 8, 8))
 	check(t, p.Plan(at), []string{"Create oslo 8"}, WaitsForReservations)
 	at = seen(nil, used(ready("milan", 8)), Provider{Name: "oslo", State: Asked, Since: noon, Reserved: amounts(8, 8)})
 	check(t, p.Plan(at), nil, WaitsForReservations)

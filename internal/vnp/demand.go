@@ -1,4 +1,4 @@
-// Package vnp plans the virtual nodes of a VirtualNodePool. It is pure: no I/O, no clock. Start at
+// Package vnp plans the virtual nodes of a VirtualNodePool. It has no I/O and no clock of its own. Start at
 // [Planner.Plan]: from the pods of the pool's namespaces, its providers and what the broker says
 // that fits, it returns the next steps. A planner remembers only what makes it patient.
 package vnp
@@ -31,10 +31,8 @@ const (
 	Spread     = "Spread"
 	TooLarge   = "TooLarge"
 	DidNotHelp = "DidNotHelp"
+	Nominated  = "Nominated"
 )
-
-// maxShapes is the largest number of shapes of pods for which the pool grows at once.
-const maxShapes = 8
 
 // Shape is what pods request, and how many of them there are.
 type Shape struct {
@@ -46,6 +44,11 @@ type Shape struct {
 type pod struct {
 	*corev1.Pod
 	requests market.Amounts
+	shape    string // the same for pods that request the same
+}
+
+func (r *round) newPod(one *corev1.Pod, requests market.Amounts) pod {
+	return pod{one, requests, fmt.Sprint(requests)}
 }
 
 // countPods counts what the pods on each node request, and sorts the Pending ones into those that
@@ -61,31 +64,34 @@ func (r *round) countPods() {
 		}
 	}
 	seen := map[string]market.Amounts{} // by node, of the pool's namespaces
-	failed := map[types.UID]bool{}      // of the pods that are still there
+	failed := map[types.UID]mark{}      // of the pods that are still there
 	for _, one := range r.o.Pods {
 		if one.DeletionTimestamp != nil || kubeobject.HasEnded(one.Status.Phase) {
 			continue
 		}
 		requests, node := r.requests(one), one.Spec.NodeName
 		if node != "" {
-			if ours[node] && kubeobject.ControllerKind(one) != "DaemonSet" {
+			if ours[node] {
 				seen[node] = seen[node].Plus(requests)
 				r.Used[node] = r.Used[node].Max(seen[node])
-				r.on[node] = append(r.on[node], pod{one, requests})
+				if kubeobject.ControllerKind(one) == "DaemonSet" { // it ends with the node, and moves nowhere
+					r.daemons[node] = r.daemons[node].Plus(requests)
+				} else {
+					r.on[node] = append(r.on[node], r.newPod(one, requests))
+				}
 			}
 			continue
 		}
 		since, waits := unschedulable(one)
-		if !waits || one.Status.NominatedNodeName != "" {
+		if !waits {
 			continue
 		}
 		reason, message := r.check(one, since)
-		if failed[one.UID] = r.failed[one.UID]; reason == "" && failed[one.UID] {
-			reason, message = DidNotHelp, unhelped
-			r.unhelped = append(r.unhelped, pod{one, requests})
+		if mark, marked := r.failed[one.UID]; marked {
+			failed[one.UID] = mark
 		}
 		if reason == "" {
-			r.count = append(r.count, pod{one, requests})
+			r.count = append(r.count, r.newPod(one, requests))
 			continue
 		}
 		if because[reason] == nil {
@@ -97,7 +103,6 @@ func (r *round) countPods() {
 	for _, b := range because {
 		r.Not = append(r.Not, *b)
 	}
-	slices.SortFunc(r.Not, func(a, b api.UncountedPods) int { return cmp.Compare(a.Reason, b.Reason) })
 	r.sortBySize(r.count)
 }
 
@@ -152,6 +157,9 @@ func (r *round) check(one *corev1.Pod, since time.Time) (reason, message string)
 	if at := since.Add(r.pendingFor); r.o.Now.Before(at) {
 		r.LookAgain(at)
 		return NotYet, fmt.Sprintf("it counts once it is Unschedulable for %s", r.pendingFor)
+	}
+	if node := one.Status.NominatedNodeName; r.o.Nodes[node] {
+		return Nominated, "the scheduler makes room for it at node " + node
 	}
 	if r.o.Refuses != nil {
 		if why := r.o.Refuses(one); why != "" {

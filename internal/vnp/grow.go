@@ -72,6 +72,7 @@ func (r *round) demandPods() []pod {
 // grow plans more for the pods that have no room, and for min. It asks the broker first what fits.
 func (r *round) grow() {
 	r.waiting = r.place(r.demandPods(), func(one *Provider) bool { return one.State == Ready || one.State == Asked })
+	r.placed = r.sumPlaced()
 	rest := r.waiting
 	least := r.min.Beyond(r.Reserved)
 	if len(rest) == 0 && len(least) == 0 {
@@ -98,99 +99,13 @@ func (r *round) grow() {
 		r.limit(BrokerUnavailable, "no broker answers")
 		return
 	}
-	wanted := fitting
-	ask := func(halved int) {
-		if fitting = wanted[:(len(wanted)+1<<halved-1)>>halved]; halved > 0 {
-			least = nil
-		}
-		size := sum(fitting).Max(least).Max(part(r.Reserved, 1, 10<<halved)).Min(left)
-		r.Ask = &Ask{Size: positive(size), Pods: shapesOf(fitting), MaxPrice: r.priceOf(r.budgetLeft(nil)), Halved: halved}
-	}
-	if ask(r.o.Halved); r.o.Fits == nil {
-		return
-	}
-	shapes, before := r.Ask.Pods, len(r.Steps)
-	r.Ask = nil
-	for _, fit := range r.order() {
-		r.growAt(fit, shapes, &fitting, &least, &left)
-	}
-	if len(r.Steps) == before {
-		if r.budgetLeft(nil) > 0 && len(fitting) > 1 {
-			ask(r.o.Halved + 1)
-			return
-		}
-		if r.budget > 0 && r.budgetLeft(nil) <= 0 {
-			r.limit(LimitedByMaxPrice, "all of maxPrice is spent")
-		}
-		if r.o.TooFar && len(r.o.Fits.Clusters) == 0 {
-			r.limit(TooFar, "the providers that have room are farther than maxLatency")
-		}
-		if len(fitting) == 0 {
-			r.limit(NoCandidate, "no provider has room for what is missing of min")
-		}
-		r.limit(NoCandidate, "no provider has room for %d more pods", len(fitting))
-	}
+	r.search(fitting, least, left)
 }
 
-// growAt plans more at one provider: what pods take that have no room yet, or what is missing of min.
-func (r *round) growAt(fit *api.Fit, shapes []Shape, pods *[]pod, least, left *market.Amounts) {
-	has := r.find(fit.Cluster)
-	could, err := market.ParseCapacity("fits", fit.Resources)
-	if err != nil || len(*pods) == 0 && len(*least) == 0 {
-		return
-	}
-	if has == nil && r.inUse() >= r.atMost {
-		r.limit(LimitedByAtMost, "it may use %d providers at once (providers.atMost)", r.atMost)
-		return
-	}
-	creates := slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Verb == Create })
-	if has == nil && creates || r.budget > 0 && r.grows() {
-		return // one at a time
-	}
-	head := could.Min(*left)
-	var reserved market.Amounts
-	if has != nil {
-		reserved = has.Reserved
-	}
-	if most := part(r.max, 1, r.spread).Minus(reserved); r.spread > 1 {
-		if !most.Fits(smallest(*pods)) {
-			r.limit(LimitedBySpread, "%s may get no more than 1/%d of max (providers.spread)", fit.Cluster, r.spread)
-		}
-		head = head.Min(most)
-	}
-	at := has
-	if at == nil {
-		at = r.newAt(r.o.Architectures[fit.Cluster])
-	}
-	var size market.Amounts
-	room := map[int]int64{}
-	rest := slices.DeleteFunc(slices.Clone(*pods), func(one pod) bool {
-		i := slices.IndexFunc(shapes, func(s Shape) bool { return s.Requests.Equal(one.requests) })
-		if i < 0 || i >= len(fit.Pods) || room[i] >= fit.Pods[i] ||
-			!r.mayRun(one.Pod, at) || !head.Fits(size.Plus(one.requests)) {
-			return false
-		}
-		size, room[i] = size.Plus(one.requests), room[i]+1
-		return true
-	})
-	taken := len(rest) < len(*pods)
-	size = size.Max(least.Min(head))
-	if !taken && len(positive(size)) == 0 {
-		return
-	}
-	size = positive(size.Max(part(r.Reserved, 1, 10).Min(head).Only(size)))
-	step := Step{Verb: Create, Provider: fit.Cluster, Size: size, MaxPrice: r.priceOf(r.budgetLeft(has))}
-	if has != nil {
-		step.Verb, step.Size = Resize, reserved.Plus(size)
-	}
-	r.do(step)
-	*pods, *least, *left = rest, least.Beyond(size), left.Minus(size)
-}
-
-// order returns the clusters of the broker's answer that may serve the pool: those in use first.
-func (r *round) order() (fits []*api.Fit) {
-	for i := range r.o.Fits.Clusters {
-		fit := &r.o.Fits.Clusters[i]
+// order returns the clusters of a broker's answer that may serve the pool: those in use first.
+func (r *round) order(clusters []api.Fit) (fits []*api.Fit) {
+	for i := range clusters {
+		fit := &clusters[i]
 		has := r.find(fit.Cluster)
 		usable := has == nil || has.State == Ready && has.Wish == nil && !slices.ContainsFunc(r.on[has.Node],
 			func(p pod) bool { return r.unplaced(p.Pod) })
@@ -226,11 +141,6 @@ func (r *round) inUse() (n int) {
 	return n
 }
 
-// grows reports whether the plan already grows.
-func (r *round) grows() bool {
-	return slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Verb == Create || s.Verb == Resize })
-}
-
 // budgetLeft is what the providers that stay leave of maxPrice, without the cost of one. It may be
 // negative.
 func (r *round) budgetLeft(without *Provider) int64 {
@@ -241,19 +151,6 @@ func (r *round) budgetLeft(without *Provider) int64 {
 		}
 	}
 	return left
-}
-
-// shapesOf returns what pods request, the largest first: at most maxShapes.
-func shapesOf(pods []pod) (shapes []Shape) {
-	for _, one := range pods {
-		i := slices.IndexFunc(shapes, func(s Shape) bool { return s.Requests.Equal(one.requests) })
-		if i >= 0 {
-			shapes[i].Count++
-		} else if len(shapes) < maxShapes {
-			shapes = append(shapes, Shape{one.requests, 1})
-		}
-	}
-	return shapes
 }
 
 // positive keeps what is more than 0.

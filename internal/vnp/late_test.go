@@ -22,11 +22,8 @@ func TestProvidersThatAreNeverReady(t *testing.T) {
 	over := 0
 	for minute := range 60 {
 		w.Now = w.Now.Add(time.Minute)
+		w.Answer = w.answer
 		plan := w.Plan(w.Observation)
-		for o := w.Observation; plan.Ask != nil; {
-			o.Fits, o.Halved = w.answer(plan.Ask), plan.Ask.Halved
-			plan = w.Plan(o)
-		}
 		for _, s := range plan.Steps {
 			w.do(s, plan)
 		}
@@ -48,12 +45,8 @@ func TestALateProviderBesideAPodWithoutRoom(t *testing.T) {
 	late := ready("milan", 2)
 	late.State, late.Labels, late.Since = Asked, nil, noon.Add(-time.Hour)
 	o := seen([]*corev1.Pod{pending("web", 2, on("node-oslo")), pending("huge", 12)}, late, ready("oslo", 2))
-	o.Fits = nil
-	p := planner(t, spec(20))
-	plan := p.Plan(o)
-	for ; plan.Ask != nil; plan = p.Plan(o) {
-		o.Fits, o.Halved = &api.Fits{}, plan.Ask.Halved
-	}
+	o.Answer = answers()
+	plan := planner(t, spec(20)).Plan(o)
 	check(t, plan, []string{"Release milan"}, NoCandidate)
 }
 
@@ -64,7 +57,7 @@ func TestALateProviderThatIsNotAdmitted(t *testing.T) {
 	late := ready("milan", 2)
 	late.State, late.Labels, late.Since = Asked, nil, noon.Add(-time.Hour)
 	o := seen([]*corev1.Pod{pending("web", 2)}, late)
-	o.Fits = &api.Fits{}
+	o.Answer = answers()
 	check(t, planner(t, s).Plan(o), []string{"Release milan"}, NoCandidate)
 }
 
@@ -75,6 +68,6 @@ func TestALateProviderServesMin(t *testing.T) {
 	late := ready("milan", 2)
 	late.State, late.Labels, late.Since = Asked, nil, noon.Add(-time.Hour)
 	o := seen(nil, late)
-	o.Fits = &api.Fits{}
+	o.Answer = answers()
 	check(t, planner(t, s).Plan(o), nil, NoCandidate)
 }

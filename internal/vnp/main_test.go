@@ -100,6 +100,11 @@ func fit(name string, cpu, each int64, shapes ...int64) api.Fit {
 	return f
 }
 
+// answers returns a broker that answers the same each time.
+func answers(fits ...api.Fit) func(Ask) Answer {
+	return func(Ask) Answer { return Answer{Fits: &api.Fits{Clusters: fits}} }
+}
+
 // steps writes a plan's steps as text: "Create milan 4".
 func steps(p *Plan) (out []string) {
 	for _, s := range p.Steps {

@@ -69,22 +69,18 @@ type Observation struct {
 	Node *corev1.Node
 	// Refuses returns why providers would refuse a pod, empty if they accept it. Nil: they accept all.
 	Refuses func(*corev1.Pod) string
-	// Architectures are those of clusters in Fits that have one, by cluster.
-	Architectures map[string]string
 	// Volumes are the nodes of the bound claims, by NAMESPACE/NAME.
 	Volumes map[string]string
-	// TooFar says that the answer lacks clusters that are farther than maxLatency.
-	TooFar bool
 	// Avoid are providers that cannot serve the pool now.
 	Avoid []string
 	// Reached says that a broker answers.
 	Reached bool
 	// DeadAfter is how long a virtual node may be NotReady before its provider is dead. Default 3 min.
 	DeadAfter time.Duration
-	// Fits is the broker's answer to the Ask of the plan before. Nil: it was not asked, or gave none.
-	// Halved is that of the Ask.
-	Fits   *api.Fits
-	Halved int
+	// Nodes are the nodes that exist, of those for which pods are nominated.
+	Nodes map[string]bool
+	// Answer returns what the broker answers to an Ask. Nil: the broker is not asked.
+	Answer func(Ask) Answer
 }
 
 // Verb is what a step does with a provider.
@@ -118,11 +114,26 @@ type Step struct {
 // Ask is what to ask the broker: how much of a size fits where.
 type Ask struct {
 	Size market.Amounts
-	Pods []Shape
+	Pods []Shape // at most 8
 	// MaxPrice is the most that all of it may cost. Nil: it must be free.
 	MaxPrice *api.Price
-	// Halved is how many times the number of pods was halved, because no provider gives more for the price.
-	Halved int
+	// Without are clusters that an answer to this ask named, and that do not help.
+	Without []string
+}
+
+// Answer is a broker's answer to an Ask.
+type Answer struct {
+	// Fits says what fits where. Nil: the broker did not answer.
+	Fits *api.Fits
+	// Named are the clusters that the broker named, More says that there are others.
+	Named []string
+	More  bool
+	// TooFar says that Fits lacks clusters that are farther than maxLatency.
+	TooFar bool
+	// Architectures are those of clusters in Fits that have one, by cluster.
+	Architectures map[string]string
+	// Why says why there is no answer, or what came closest. It may be empty.
+	Why string
 }
 
 // Plan says what to do next, and why not more.
@@ -130,8 +141,8 @@ type Plan struct {
 	Steps []Step
 	// Evict are pods that never ran where they are bound, and would run elsewhere.
 	Evict []*corev1.Pod
-	// Ask is set if more is needed. Make the plan again with the answer.
-	Ask *Ask
+	// Asks are what the broker was asked for this plan, in order.
+	Asks []Ask
 	// Demand is what the pods that count request, and min. Used is what pods request by node.
 	Demand, Reserved market.Amounts
 	Used             map[string]market.Amounts

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -36,13 +37,13 @@ func (r *round) moves(one *corev1.Pod) bool {
 
 // moveUnplaced plans the eviction of pods that their provider cannot place and for which another virtual
 // node has room. They never ran.
-func (r *round) moveUnplaced(rest []pod) {
+func (r *round) moveUnplaced(waits map[types.UID]bool) {
 	for _, one := range r.providers {
 		if at := r.moved[one.Node].Add(movesEvery); r.o.Now.Before(at) {
 			continue
 		}
 		for _, p := range r.on[one.Node] {
-			if !r.moves(p.Pod) || isIn(rest, p) {
+			if !r.moves(p.Pod) || waits[p.UID] {
 				continue
 			}
 			r.Evict = append(r.Evict, p.Pod)

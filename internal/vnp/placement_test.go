@@ -25,11 +25,11 @@ func TestVolumesHoldPods(t *testing.T) {
 	o := seen([]*corev1.Pod{pending("db", 4, claims("data"))}, ready("milan", 1), ready("oslo", 8))
 	o.Volumes = map[string]string{"team/data": "node-milan"}
 	p := planner(t, spec(100))
-	o.Fits = &api.Fits{Clusters: []api.Fit{fit("bern", 50, 50, 4)}}
+	o.Answer = answers(fit("bern", 50, 50, 4))
 	if plan := p.Plan(o); plan.Limited != NoCandidate {
 		t.Errorf("room elsewhere: %q, %s", steps(plan), plan.Limited)
 	}
-	o.Fits = &api.Fits{Clusters: []api.Fit{fit("bern", 50, 50, 4), fit("milan", 50, 50, 4)}}
+	o.Answer = answers(fit("bern", 50, 50, 4), fit("milan", 50, 50, 4))
 	check(t, p.Plan(o), []string{"Resize milan 5"}, "")
 	o.Volumes["team/data"] = "at-home"
 	if plan := p.Plan(o); plan.Counted != 0 || plan.Not[0].Reason != NotAllowed {
@@ -61,18 +61,18 @@ func TestPodsThatAProviderCannotPlace(t *testing.T) {
 	bare := func(p *corev1.Pod) { stuck(p); p.OwnerReferences = nil }
 	p, o := planner(t, spec(100)), seen([]*corev1.Pod{pending("a", 3, stuck), pending("b", 3, bare)}, ready("milan", 8))
 	o.Now = noon.Add(-31 * time.Second)
-	if plan := p.Plan(o); plan.Ask != nil || !plan.Again.Equal(noon.Add(-30*time.Second)) {
+	if plan := p.Plan(o); len(plan.Asks) > 0 || !plan.Again.Equal(noon.Add(-30*time.Second)) {
 		t.Fatalf("before 30 s: %+v", plan)
 	}
 	o.Now = noon
-	o.Fits = &api.Fits{Clusters: []api.Fit{fit("milan", 50, 50, 3), fit("oslo", 50, 50, 3)}}
+	o.Answer = answers(fit("milan", 50, 50, 3), fit("oslo", 50, 50, 3))
 	plan := p.Plan(o)
 	if check(t, plan, []string{"Create oslo 3"}, ""); len(plan.Evict) > 0 {
 		t.Errorf("it moves %v before there is room", plan.Evict)
 	}
-	o.Fits, o.Providers = nil, append(o.Providers, ready("oslo", 3))
+	o.Answer, o.Providers = nil, append(o.Providers, ready("oslo", 3))
 	plan = p.Plan(o)
-	if names := len(plan.Evict); names != 1 || plan.Evict[0].Name != "a" || plan.Ask != nil {
+	if names := len(plan.Evict); names != 1 || plan.Evict[0].Name != "a" || len(plan.Asks) > 0 {
 		t.Errorf("it moves %d pods: %+v", names, plan)
 	}
 	if plan := p.Plan(o); len(plan.Evict) > 0 {
@@ -88,7 +88,7 @@ func TestDrift(t *testing.T) {
 		s, milan := spec(100), ready("milan", 4)
 		s.Replace, milan.Drifted, milan.Unmet = replace, true, true
 		o := seen(several(4, 1, on("node-milan")), milan)
-		o.Fits = &api.Fits{Clusters: []api.Fit{fit("oslo", 50, 50, 1)}}
+		o.Answer = answers(fit("oslo", 50, 50, 1))
 		p := planner(t, s)
 		plan := p.Plan(o)
 		if check(t, plan, nil, ""); !slices.Equal(plan.Drifted, []string{"milan"}) {
@@ -104,7 +104,7 @@ func TestDrift(t *testing.T) {
 		if plan := p.Plan(o); !slices.Contains(steps(plan), "Extend milan") || !plan.Steps[0].Until.Equal(o.Now.Add(6*time.Hour)) {
 			t.Errorf("it ends under the pods: %q", steps(plan))
 		}
-		o.Fits, o.Now, o.Providers = nil, noon.Add(12*time.Hour), append(o.Providers, ready("oslo", 4))
+		o.Answer, o.Now, o.Providers = nil, noon.Add(12*time.Hour), append(o.Providers, ready("oslo", 4))
 		check(t, p.Plan(o), []string{"Extend oslo", "Release milan"}, "")
 	}
 }
@@ -115,12 +115,12 @@ func TestDisabled(t *testing.T) {
 	milan := ready("milan", 4)
 	milan.Disabled = true
 	o := seen(several(4, 1, on("node-milan")), milan)
-	o.Fits = &api.Fits{Clusters: []api.Fit{fit("oslo", 50, 50, 1)}}
+	o.Answer = answers(fit("oslo", 50, 50, 1))
 	p := planner(t, spec(100))
 	check(t, p.Plan(o), nil, "")
 	o.Now = noon.Add(12 * time.Hour)
 	check(t, p.Plan(o), []string{"Create oslo 4"}, WaitsForReservations)
-	o.Fits, o.Providers = nil, append(o.Providers, ready("oslo", 4))
+	o.Answer, o.Providers = nil, append(o.Providers, ready("oslo", 4))
 	check(t, p.Plan(o), []string{"Extend oslo", "Release milan"}, "")
 }
 
@@ -134,8 +134,10 @@ func TestArchitectures(t *testing.T) {
 	for architecture, want := range map[string][]string{"arm64": {"Create oslo 4"}, "amd64": {"Create milan 4"}, "riscv64": nil} {
 		o := seen([]*corev1.Pod{pending("a", 4, wants(architecture))})
 		o.Node.Labels = map[string]string{corev1.LabelArchStable: "amd64"}
-		o.Architectures = map[string]string{"milan": "amd64", "oslo": "arm64"}
-		o.Fits = &api.Fits{Clusters: []api.Fit{fit("milan", 50, 50, 4), fit("oslo", 50, 50, 4)}}
+		fits := &api.Fits{Clusters: []api.Fit{fit("milan", 50, 50, 4), fit("oslo", 50, 50, 4)}}
+		o.Answer = func(Ask) Answer {
+			return Answer{Fits: fits, Architectures: map[string]string{"milan": "amd64", "oslo": "arm64"}}
+		}
 		p := planner(t, spec(100)).Plan(o)
 		if got := steps(p); !slices.Equal(got, want) || (p.Counted == 0) != (want == nil) {
 			t.Errorf("%s: %q, %+v", architecture, got, p.Not)

@@ -27,7 +27,7 @@ type Planner struct {
 	spread            int64
 	spec              *api.VirtualNodePoolSpec
 
-	failed map[types.UID]bool   // pods that growth did not help
+	failed map[types.UID]mark   // pods that growth did not help
 	room   map[string]roomSince // by node
 	moved  map[string]time.Time // when pods were last moved off a node that did not place them
 	excess time.Time            // since when more than needed is reserved; zero: it is not
@@ -54,7 +54,7 @@ const (
 
 // New returns a planner for a spec. Errors: Invalid, with the field.
 func New(spec *api.VirtualNodePoolSpec) (*Planner, error) {
-	p := &Planner{spec: spec, failed: map[types.UID]bool{}, room: map[string]roomSince{}, moved: map[string]time.Time{}}
+	p := &Planner{spec: spec, failed: map[types.UID]mark{}, room: map[string]roomSince{}, moved: map[string]time.Time{}}
 	return p, p.Update(spec)
 }
 
@@ -98,24 +98,19 @@ func durationOr(d *metav1.Duration, otherwise time.Duration) time.Duration {
 
 // Plan returns the next steps. It changes nothing but what the planner remembers.
 func (p *Planner) Plan(o Observation) *Plan {
-	r := &round{Planner: p, o: &o, Plan: &Plan{Used: map[string]market.Amounts{}}, on: map[string][]pod{}}
+	r := &round{Planner: p, o: &o, Plan: &Plan{Used: map[string]market.Amounts{}}, on: map[string][]pod{},
+		daemons: map[string]market.Amounts{}}
 	r.markLeaving()
 	r.Plan.Providers = r.providers
 	r.countPods()
 	r.dropUnhelped()
 	r.Counted = len(r.count)
 	for _, one := range r.providers {
-		r.Demand = r.Demand.Plus(r.Used[one.Node])
-		for _, p := range r.on[one.Node] {
-			if one.stays() && r.moves(p.Pod) { // it needs room elsewhere, and until then takes some here
-				r.Demand = r.Demand.Plus(p.requests)
-			}
-		}
 		if one.stays() {
 			r.Reserved = r.Reserved.Plus(one.Reserved)
 		}
 	}
-	r.Demand = r.Demand.Plus(sum(r.count)).Max(p.min)
+	r.Demand = r.usedWithout("").Plus(sum(r.count)).Max(p.min)
 	if p.spec.Demand == api.DemandFixed {
 		r.Demand, r.count = p.min, nil
 	}
@@ -138,9 +133,13 @@ type round struct {
 	o         *Observation
 	providers []Provider       // by name, with those that must be replaced marked so
 	count     []pod            // Pending pods that count, largest first
-	unhelped  []pod            // Pending pods that growth did not help
 	waiting   []pod            // pods for which no virtual node has room, also none that was asked for
-	on        map[string][]pod // pods by node
+	placed    market.Amounts   // what those of count request that are not among waiting
+	on        map[string][]pod // pods by node, without those of DaemonSets
+	// daemons are what pods of DaemonSets request, by node. Their provider counts them as any other pod.
+	daemons map[string]market.Amounts
+	answer  Answer // the broker's last one
+	silent  bool   // the broker does not answer
 }
 
 // limit records the first reason for which demand is not met.
@@ -158,6 +157,50 @@ func sum(pods []pod) (all market.Amounts) {
 		all = all.Plus(one.requests)
 	}
 	return all
+}
+
+// usedWithout returns what runs on the virtual nodes, without what would end with one of them: its DaemonSets' pods.
+func (r *round) usedWithout(node string) (used market.Amounts) {
+	for _, one := range r.providers {
+		if used = used.Plus(r.Used[one.Node]); one.Node == node {
+			used = used.Minus(r.daemons[node])
+		}
+		for _, p := range r.on[one.Node] {
+			if one.stays() && r.moves(p.Pod) { // it needs room elsewhere, and until then takes some here
+				used = used.Plus(p.requests)
+			}
+		}
+	}
+	return used
+}
+
+// neededWithout returns what must be reserved once a node is gone: empty if none goes. Pods for which no node
+// has room do not keep what is reserved: it does not help them.
+func (r *round) neededWithout(node string) market.Amounts {
+	if r.spec.Demand == api.DemandFixed {
+		return r.min
+	}
+	return r.usedWithout(node).Plus(r.placed).Max(r.min)
+}
+
+// sumPlaced returns what the Pending pods request that have room.
+func (r *round) sumPlaced() (all market.Amounts) {
+	waits := idsOf(r.waiting)
+	for _, one := range r.count {
+		if !waits[one.UID] {
+			all = all.Plus(one.requests)
+		}
+	}
+	return all
+}
+
+// idsOf returns the set of pods.
+func idsOf(pods []pod) map[types.UID]bool {
+	ids := make(map[types.UID]bool, len(pods))
+	for _, one := range pods {
+		ids[one.UID] = true
+	}
+	return ids
 }
 
 // stays reports whether a provider counts for the size of the pool.

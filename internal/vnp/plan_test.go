@@ -84,14 +84,14 @@ func TestGrows(t *testing.T) {
 			}
 			p := planner(t, s)
 			first := p.Plan(c.seen)
-			if first.Ask != nil && c.fits == nil {
-				t.Errorf("it asks for %v", first.Ask)
+			if len(first.Asks) > 0 && c.fits == nil {
+				t.Errorf("it asks for %v", first.Asks)
 			}
 			if c.fits == nil {
 				check(t, first, c.want, c.limited)
 				return
 			}
-			c.seen.Fits = &api.Fits{Clusters: c.fits}
+			c.seen.Answer = answers(c.fits...)
 			check(t, p.Plan(c.seen), c.want, c.limited)
 		})
 	}
@@ -155,7 +155,7 @@ func TestGrowthThatDidNotHelp(t *testing.T) {
 		t.Fatalf("after a minute: %+v", plan)
 	}
 	o.Providers[0].Reserved = amounts(1, 1) // it shrank: the pod still does not count
-	if plan := p.Plan(o); plan.Counted != 0 || plan.Ask != nil {
+	if plan := p.Plan(o); plan.Counted != 0 || len(plan.Asks) > 0 {
 		t.Fatalf("after it shrank: %+v", plan)
 	}
 	o.Providers = append(o.Providers, ready("oslo", 1))
@@ -173,16 +173,16 @@ func TestStaysWithinMaxPrice(t *testing.T) {
 	milan.Cost = 1_500_000_000
 	o := seen(append(several(8, 1), pending("on", 4, on("node-milan"))), milan)
 	half := api.Price{Amount: "0.5", Currency: "EUR", Period: api.PeriodHour}
-	if ask := p.Plan(o).Ask; ask == nil || *ask.MaxPrice != half {
-		t.Fatalf("it asks %+v", ask)
+	if asks := p.Plan(o).Asks; len(asks) != 1 || *asks[0].MaxPrice != half {
+		t.Fatalf("it asks %+v", asks)
 	}
-	o.Fits = &api.Fits{Clusters: []api.Fit{fit("milan", 4, 4, 1), fit("oslo", 8, 8, 1)}}
+	o.Answer = answers(fit("milan", 4, 4, 1), fit("oslo", 8, 8, 1))
 	plan := p.Plan(o)
 	check(t, plan, []string{"Resize milan 8"}, "")
 	if plan.Steps[0].MaxPrice.Amount != "2" {
 		t.Errorf("it may cost %+v", plan.Steps[0].MaxPrice)
 	}
-	o.Providers[0].Cost, o.Fits = 2_000_000_000, &api.Fits{}
+	o.Providers[0].Cost, o.Answer = 2_000_000_000, answers()
 	check(t, p.Plan(o), nil, LimitedByMaxPrice)
 }
 
@@ -219,7 +219,7 @@ func TestAShrinkingProviderIsNotRestored(t *testing.T) {
 	o := seen([]*corev1.Pod{pending("a", 2, on("node-milan")), pending("waits", 1)}, milan)
 	check(t, p.Plan(o), nil, WaitsForReservations)
 	o.Providers[0].Changing = false // it was refused
-	o.Fits = &api.Fits{}
+	o.Answer = answers()
 	check(t, p.Plan(o), []string{"Restore milan"}, NoCandidate)
 }
 
@@ -250,15 +250,15 @@ func TestLasts(t *testing.T) {
 	}
 	o.Now, o.Reached = noon.Add(22*time.Hour), false
 	if plan := p.Plan(o); !slices.Equal(steps(plan), []string{"Extend milan"}) ||
-		len(plan.NotExtended) != 1 || plan.Ask != nil {
+		len(plan.NotExtended) != 1 || len(plan.Asks) > 0 {
 		t.Errorf("the broker is away: %+v", plan)
 	}
 	o.Reached = true
-	if plan := p.Plan(o); plan.Ask != nil {
+	if plan := p.Plan(o); len(plan.Asks) > 0 {
 		t.Errorf("the broker is back: %+v", plan)
 	}
 	o.Now = o.Now.Add(6 * time.Minute)
-	if plan := p.Plan(o); plan.Ask == nil || !plan.Ask.Size.Equal(amounts(4, 4)) {
+	if plan := p.Plan(o); len(plan.Asks) == 0 || !plan.Asks[0].Size.Equal(amounts(4, 4)) {
 		t.Errorf("it is not extended: %+v", plan)
 	}
 }
@@ -283,7 +283,7 @@ func TestReservesAgain(t *testing.T) {
 	o.Now = noon.Add(17 * time.Hour)
 	check(t, p.Plan(o), nil, "") // it is replaced from a quarter on
 	o.Now = noon.Add(18 * time.Hour)
-	if plan := p.Plan(o); plan.Ask == nil || slices.Contains(steps(plan), "Renew milan 4") {
+	if plan := p.Plan(o); len(plan.Asks) == 0 || slices.Contains(steps(plan), "Renew milan 4") {
 		t.Errorf("with a quarter left: %+v", plan)
 	}
 }
@@ -315,7 +315,7 @@ func TestLeavesBesideAPodWithoutRoom(t *testing.T) {
 	s := spec(20)
 	s.Providers.Only = []string{"oslo"}
 	o := seen([]*corev1.Pod{pending("web", 1, on("node-milan")), pending("huge", 12)}, ready("milan", 4), ready("oslo", 4))
-	o.Fits = &api.Fits{}
+	o.Answer = answers()
 	p := planner(t, s)
 	check(t, p.Plan(o), []string{"Release milan"}, NoCandidate)
 	o.Pods = append(o.Pods, pending("large", 4)) // it takes the room
@@ -329,13 +329,13 @@ func TestReplaces(t *testing.T) {
 	milan.State, milan.Since = NotReady, noon.Add(-4*time.Minute)
 	pods := several(8, 1, on("node-milan"))
 	o := seen(pods, milan, ready("oslo", 1), ready("bern", 1))
-	o.Fits = &api.Fits{Clusters: []api.Fit{fit("milan", 50, 50, 1), fit("rome", 50, 50, 1)}}
+	o.Answer = answers(fit("milan", 50, 50, 1), fit("rome", 50, 50, 1))
 	plan := p.Plan(o) // max counts without the dead one
 	if got := steps(plan); !slices.Equal(got, []string{"Create rome 6"}) {
 		t.Fatalf("%q, %s: %s", got, plan.Limited, plan.Message)
 	}
 	asked := Provider{Name: "rome", State: Asked, Since: noon, Reserved: amounts(6, 6)}
-	o.Fits, o.Providers = nil, append(o.Providers, asked)
+	o.Answer, o.Providers = nil, append(o.Providers, asked)
 	check(t, p.Plan(o), nil, WaitsForReservations)
 	o.Providers[3] = ready("rome", 6)
 	check(t, p.Plan(o), []string{"Clear milan"}, "")
@@ -374,7 +374,7 @@ func TestCutOff(t *testing.T) {
 	oslo.State, oslo.Since = NotReady, noon.Add(-time.Hour)
 	pods := append(several(8, 1, on("node-milan")), several(8, 3)...)
 	plan := planner(t, spec(100)).Plan(seen(pods, milan, oslo, bern))
-	if !plan.AllNotReady || len(plan.Steps) > 0 || plan.Ask != nil {
+	if !plan.AllNotReady || len(plan.Steps) > 0 || len(plan.Asks) > 0 {
 		t.Errorf("most are not Ready: %+v", plan)
 	}
 	o := seen(pods, milan)
@@ -383,7 +383,7 @@ func TestCutOff(t *testing.T) {
 		t.Errorf("the only one, and the broker: %+v", plan)
 	}
 	o.Reached = true
-	if plan := planner(t, spec(100)).Plan(o); plan.AllNotReady || plan.Ask == nil {
+	if plan := planner(t, spec(100)).Plan(o); plan.AllNotReady || len(plan.Asks) == 0 {
 		t.Errorf("the only one: %+v", plan)
 	}
 }

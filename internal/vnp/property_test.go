@@ -89,14 +89,14 @@ func TestAnyHistory(t *testing.T) {
 	})
 }
 
-// A pod that growth does not help causes one growth.
-func TestAStubbornPodCausesOneGrowth(t *testing.T) {
+// A pod that growth does not help causes growth again more and more rarely: what keeps it may have passed.
+func TestAStubbornPodCausesLittleGrowth(t *testing.T) {
 	w := newWorld(t, spec(100), map[string]int64{"milan": 50, "oslo": 50})
 	w.Pods, w.stubborn = several(3, 2), map[string]bool{"p-00-2": true, "p-01-2": true, "p-02-2": true}
 	for range 24 * 60 {
 		w.step(time.Minute)
 	}
-	if w.grown != 1 || len(w.Providers) != 0 {
+	if w.grown < 2 || w.grown > 7 || len(w.Providers) != 0 {
 		t.Errorf("it grew %d times, and has %d providers", w.grown, len(w.Providers))
 	}
 }

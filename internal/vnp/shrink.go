@@ -17,7 +17,8 @@ import (
 // are Ready. A provider that holds volumes stays until an admin gives them up.
 func (r *round) replace() {
 	rest := r.place(r.demandPods(), func(one *Provider) bool { return one.State == Ready })
-	r.moveUnplaced(rest)
+	waits := idsOf(rest)
+	r.moveUnplaced(waits)
 	var late []Provider // that are kept
 	for _, one := range r.providers {
 		if one.stays() {
@@ -27,7 +28,7 @@ func (r *round) replace() {
 			r.VolumesKeep = append(r.VolumesKeep, one.Name)
 			continue
 		}
-		if slices.ContainsFunc(r.on[one.Node], func(p pod) bool { return isIn(rest, p) }) || r.customersWait(&one) {
+		if slices.ContainsFunc(r.on[one.Node], func(p pod) bool { return waits[p.UID] }) || r.customersWait(&one) {
 			r.limit(WaitsForReservations, "the pods at %s wait for room elsewhere", one.Name)
 			continue
 		}
@@ -62,11 +63,6 @@ func (r *round) hasLeft(late []Provider) bool {
 		size, cost = size.Plus(one.Reserved), cost+one.Cost
 	}
 	return r.max.Fits(size) && r.inUse()+len(late) <= r.atMost && r.budgetLeft(nil) >= cost
-}
-
-// isIn reports whether a pod is among pods.
-func isIn(pods []pod, one pod) bool {
-	return slices.ContainsFunc(pods, func(p pod) bool { return p.UID == one.UID })
 }
 
 // customersWait reports whether a hub's customers run at a provider, and the virtual nodes that are Ready
@@ -112,14 +108,14 @@ func (r *round) clear(dead *Provider) {
 // without pods and volumes leaves, else one becomes smaller, in two steps. First its virtual node
 // becomes smaller; once what runs there fits, the reservation does.
 func (r *round) shrink() {
-	busy := !r.o.Reached || r.Ask != nil || slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Verb != Extend })
+	busy := !r.o.Reached || slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Verb != Extend })
 	for _, one := range r.providers {
 		switch {
 		case one.Wish == nil || !one.stays():
 			busy = busy || one.Changing || !one.stays() || one.State == NotReady
 			continue
 		case one.Changing: // pods that were bound to more room would be evicted once the provider agrees
-		case !one.Wish.Fits(r.Used[one.Node]) || (r.Ask != nil || r.Limited != "") && r.hasRoom(&one) ||
+		case !one.Wish.Fits(r.Used[one.Node]) || r.Limited != "" && r.hasRoom(&one) ||
 			one.State != Ready || one.Paused:
 			r.do(Step{Verb: Restore, Provider: one.Name})
 		case one.Lowered && r.o.Reached:
@@ -130,9 +126,9 @@ func (r *round) shrink() {
 	}
 	// A provider that came back, or an edit, may have brought it beyond its bounds.
 	beyond := !r.max.Fits(r.Reserved) || r.inUse() > r.atMost || r.budgetLeft(nil) < 0
-	excess := beyond
+	excess, needed := beyond, r.neededWithout("")
 	for _, has := range r.Reserved {
-		excess = excess || has.Value/5*4 > r.Demand.Of(has.Resource)
+		excess = excess || has.Value/5*4 > needed.Of(has.Resource)
 	}
 	if !excess {
 		r.excess = time.Time{}
@@ -164,7 +160,7 @@ func (r *round) releaseIdle() bool {
 	var idle []Provider
 	for _, one := range r.providers {
 		if one.State == Ready && len(r.on[one.Node]) == 0 && len(one.Claims) == 0 &&
-			r.Reserved.Minus(one.Reserved).Fits(r.Demand) {
+			r.Reserved.Minus(one.Reserved).Fits(r.neededWithout(one.Node)) {
 			idle = append(idle, one)
 		}
 	}
@@ -183,7 +179,7 @@ func (r *round) releaseIdle() bool {
 func (r *round) lowerOne() {
 	var best Step
 	var most market.Amounts
-	over := r.Reserved.Beyond(r.Demand)
+	over := r.Reserved.Beyond(r.neededWithout(""))
 	for _, one := range r.providers {
 		if one.State != Ready || one.Paused {
 			continue

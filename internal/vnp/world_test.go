@@ -20,6 +20,7 @@ type world struct {
 	price    map[string]int64 // of a CPU for an hour
 	stubborn map[string]bool  // pods that the scheduler never places
 	left     map[string]bool  // providers that were replaced, or about to be, and may have come back
+	nodeSize int64            // CPUs of a provider's nodes; 0: one node has all
 	made     int
 	changes  int // of reservations
 	grown    int
@@ -53,13 +54,10 @@ func (w *world) step(d time.Duration) *Plan {
 	}
 	w.Providers = slices.DeleteFunc(w.Providers, func(p Provider) bool { return w.Now.After(p.Until) })
 	w.schedule()
+	w.Answer = w.answer
 	plan := w.Plan(w.Observation)
-	for o := w.Observation; plan.Ask != nil; {
-		o.Fits, o.Halved = w.answer(plan.Ask), plan.Ask.Halved
-		plan = w.Plan(o)
-		if again := w.Plan(o); !slices.Equal(steps(again), steps(plan)) {
-			w.fail("it plans %q, and then %q", steps(plan), steps(again))
-		}
+	if again := w.Plan(w.Observation); !slices.Equal(steps(again), steps(plan)) {
+		w.fail("it plans %q, and then %q", steps(plan), steps(again))
 	}
 	for _, s := range plan.Steps {
 		if plan.AllNotReady && s.Verb != Extend {
@@ -89,7 +87,7 @@ func (w *world) schedule() {
 }
 
 // answer is the broker's.
-func (w *world) answer(a *Ask) *api.Fits {
+func (w *world) answer(a Ask) Answer {
 	out := &api.Fits{}
 	for _, name := range []string{"bern", "milan", "oslo", "rome"} {
 		cpu := min(w.capacity[name], a.Size.Of("cpu")/1000)
@@ -97,13 +95,20 @@ func (w *world) answer(a *Ask) *api.Fits {
 		if price > 0 && (a.MaxPrice == nil || price*cpu > nanos(a.MaxPrice)) || cpu == 0 || a.Size.Of("memory") == 0 {
 			continue
 		}
-		f := api.Fit{Cluster: name, Resources: resources(cpu, cpu)}
+		if a.Size.Of("nvidia.com/gpu") > 0 { // nobody has any
+			continue
+		}
+		f, each := api.Fit{Cluster: name, Resources: resources(cpu, cpu)}, cpu
+		if w.nodeSize > 0 {
+			each = w.nodeSize
+		}
 		for _, s := range a.Pods {
-			f.Pods = append(f.Pods, cpu*1000/max(s.Requests.Of("cpu"), 1))
+			needs := max(s.Requests.Of("cpu"), 1)
+			f.Pods = append(f.Pods, min(cpu*1000/needs, (w.capacity[name]/each)*(each*1000/needs)))
 		}
 		out.Clusters = append(out.Clusters, f)
 	}
-	return out
+	return Answer{Fits: out}
 }
 
 // nanos is a price for an hour.

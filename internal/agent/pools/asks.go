@@ -10,6 +10,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/trust"
 	"github.com/bourse-dev/bourse/internal/vnp"
 )
 
@@ -20,6 +21,8 @@ const (
 	// An ask that led to nothing is repeated once a broker says that there is more, or after forgetAfter. It is
 	// repeated after firstAsk at the earliest, and each time after twice as long, up to askEvery.
 	firstAsk, askEvery, forgetAfter = time.Second, 10 * time.Second, 5 * time.Minute
+	// maxAnswers is how many answers are kept.
+	maxAnswers = 256
 )
 
 // Brokers are those that this cluster joined.
@@ -90,16 +93,7 @@ type answers struct {
 	since time.Time
 	wait  time.Duration // until it may ask again, if a broker says that there is more, or did not answer
 	none  bool          // one was not answered
-	by    map[string]answer
-}
-
-type answer struct {
-	fits   *api.Fits
-	miss   *api.Miss         // the cluster that came closest
-	tooFar bool              // clusters are left out
-	mixed  []string          // these, because of their architectures
-	of     map[string]string // the architectures of the others
-	err    error
+	by    map[string]vnp.Answer
 }
 
 // renew forgets answers that may be others now. It returns when to try that again.
@@ -114,52 +108,17 @@ func (a *answers) renew(grown int64, now time.Time) (again time.Time) {
 		}
 		wait = min(2*wait, askEvery)
 	}
-	*a = answers{grown: grown, since: now, wait: wait, by: map[string]answer{}}
+	*a = answers{grown: grown, since: now, wait: wait, by: map[string]vnp.Answer{}}
 	return time.Time{}
 }
 
 // plan lets the planner plan, and asks the broker as often as it needs.
 func (c *Controller) plan(ctx context.Context, pool *api.VirtualNodePool, m *memory, children *children) *vnp.Plan {
-	o := children.seen
-	again := m.answers.renew(c.options.Brokers.Grown(), o.Now)
-	plan := m.planner.Plan(o)
-	var last answer
-	for plan.Ask != nil {
-		q := api.EvaluationCreate{Request: c.request(pool), Fitting: api.Fitting{Fits: maxFits}}
-		q.Request.Resources, q.Request.MaxPrice = plan.Ask.Size.Resources(), plan.Ask.MaxPrice
-		q.Request.Exclude = excluded(pool, &o)
-		if only := pool.Spec.Providers.Only; len(only) > 1 && len(only) <= maxStickTo {
-			q.Request.StickTo = only
-		}
-		for _, shape := range plan.Ask.Pods {
-			q.Fitting.Pods = append(q.Fitting.Pods, shape.Requests.Resources())
-		}
-		key, _ := json.Marshal(q) // quantities have no text that fails
-		known, is := m.answers.by[string(key)]
-		if !is {
-			found, err := c.options.Brokers.FitAt(ctx, pool.Spec.Template.Broker, q)
-			known = answer{fits: found.Fits, miss: found.Decision.NearestMiss, err: err}
-			known.of, known.mixed = c.dropMixed(ctx, pool, m, found.Fits, &o)
-			known.tooFar = c.dropFar(ctx, pool, found.Fits, children)
-			m.answers.by[string(key)] = known
-		}
-		if known.fits == nil {
-			plan.Limited, plan.Message = vnp.BrokerUnavailable, "the broker does not say what fits"
-			if known.err != nil {
-				plan.Message += ": " + known.err.Error()
-			}
-			plan.Ask, m.answers.none, again = nil, true, m.answers.since.Add(m.answers.wait)
-			break
-		}
-		o.TooFar, o.Fits, o.Halved, last = known.tooFar, known.fits, plan.Ask.Halved, known
-		o.Architectures = known.of
-		plan = m.planner.Plan(o)
-	}
-	if plan.Limited == vnp.NoCandidate && len(last.mixed) > 0 {
-		plan.Message += fmt.Sprintf("; %s has several architectures: to use it, name architectures in template.where",
-			strings.Join(last.mixed, ", "))
-	} else if miss := last.miss; plan.Limited == vnp.NoCandidate && miss != nil {
-		plan.Message += fmt.Sprintf("; nearest miss: %s, by %s: %s", miss.Cluster, miss.Filter, miss.Message)
+	again := m.answers.renew(c.options.Brokers.Grown(), children.seen.Now)
+	children.seen.Answer = func(ask vnp.Ask) vnp.Answer { return c.answer(ctx, pool, m, children, ask) }
+	plan := m.planner.Plan(children.seen)
+	if plan.Limited == vnp.BrokerUnavailable && m.answers.none {
+		again = m.answers.since.Add(m.answers.wait)
 	}
 	if plan.Limited != "" && len(children.full) > 0 {
 		plan.Message += "; " + strings.Join(children.full, "; ")
@@ -173,9 +132,69 @@ func (c *Controller) plan(ctx context.Context, pool *api.VirtualNodePool, m *mem
 	return plan
 }
 
-func excluded(pool *api.VirtualNodePool, o *vnp.Observation) []string {
-	out := slices.Concat(pool.Spec.Providers.Exclude, o.Avoid)
+// answer returns the broker's answer to an ask, or that to the same ask before.
+func (c *Controller) answer(ctx context.Context, pool *api.VirtualNodePool, m *memory, children *children,
+	ask vnp.Ask) vnp.Answer {
+	q := api.EvaluationCreate{Request: c.request(pool), Fitting: api.Fitting{Fits: maxFits}}
+	q.Request.Resources, q.Request.MaxPrice = ask.Size.Resources(), ask.MaxPrice
+	q.Request.Exclude = excluded(pool, &children.seen, ask.Without)
+	if only := pool.Spec.Providers.Only; len(only) > 1 && len(only) <= maxStickTo {
+		q.Request.StickTo = only
+	}
+	for _, shape := range ask.Pods {
+		q.Fitting.Pods = append(q.Fitting.Pods, shape.Requests.Resources())
+	}
+	key, _ := json.Marshal(q) // quantities have no text that fails
+	known, is := m.answers.by[string(key)]
+	if !is {
+		known = c.askBroker(ctx, pool, m, children, q)
+		if len(m.answers.by) >= maxAnswers {
+			clear(m.answers.by)
+		}
+		m.answers.by[string(key)] = known
+	}
+	m.answers.none = m.answers.none || known.Fits == nil
+	return known
+}
+
+// askBroker asks the broker what fits where, and leaves out clusters that cannot serve the pool.
+func (c *Controller) askBroker(ctx context.Context, pool *api.VirtualNodePool, m *memory, children *children,
+	q api.EvaluationCreate) (out vnp.Answer) {
+	found, err := c.options.Brokers.FitAt(ctx, pool.Spec.Template.Broker, q)
+	if out.Fits = found.Fits; found.Fits == nil {
+		if err != nil {
+			out.Why = trust.Text(err.Error())
+		}
+		return out
+	}
+	for _, fit := range found.Fits.Clusters {
+		out.Named = append(out.Named, fit.Cluster)
+	}
+	out.More = found.Fits.Qualified > len(out.Named) && len(out.Named) > 0 &&
+		!slices.ContainsFunc(out.Named, func(name string) bool { return slices.Contains(q.Request.Exclude, name) })
+	var mixed []string
+	out.Architectures, mixed = c.dropMixed(ctx, pool, m, found.Fits, &children.seen)
+	out.TooFar = c.dropFar(ctx, pool, found.Fits, children)
+	if miss := found.Decision.NearestMiss; len(mixed) > 0 {
+		out.Why = trust.Text(strings.Join(mixed, ", ")) +
+			" has several architectures: to use it, name architectures in template.where"
+	} else if miss != nil {
+		out.Why = trust.Text(fmt.Sprintf("nearest miss: %s, by %s: %s", miss.Cluster, miss.Filter, miss.Message))
+	}
+	return out
+}
+
+// excluded returns the clusters that an answer is to leave out: first those that an answer named, as others of the
+// list may not be there.
+func excluded(pool *api.VirtualNodePool, o *vnp.Observation, named []string) []string {
+	others := slices.Concat(pool.Spec.Providers.Exclude, o.Avoid)
+	slices.Sort(others)
+	var out []string
+	for _, name := range slices.Concat(named, others) {
+		if len(out) < maxExcluded && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
 	slices.Sort(out)
-	out = slices.Compact(out)
-	return out[:min(len(out), maxExcluded)]
+	return out
 }

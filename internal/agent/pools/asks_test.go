@@ -29,13 +29,13 @@ func TestAsksAgainOnceThereIsMore(t *testing.T) {
 			t.Errorf("%s: it asks %d times", why, len(d.asked))
 		}
 	}
-	looks(0, 1, "at first")
+	looks(0, 2, "at first") // for all, and for one
 	looks(time.Minute, 0, "nothing is new")
 	d.grown++
-	looks(0, 1, "there is more")
+	looks(0, 2, "there is more")
 	d.grown++
 	looks(time.Second, 0, "there is more again, soon after")
-	looks(10*time.Second, 1, "10 s later")
+	looks(10*time.Second, 2, "10 s later")
 	d.fits = []api.Fit{{Cluster: "milan", Resources: resources("50")}}
 	d.grown++
 	looks(10*time.Second, 1, "there is enough")
@@ -97,5 +97,23 @@ func TestLooksAgainWhenAReservationEnds(t *testing.T) {
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// With more providers to avoid than a request excludes, clusters behind those that an answer names are found.
+func TestMoreProvidersToAvoidThanARequestExcludes(t *testing.T) {
+	d := newDesk(t)
+	pool := d.pool("burst")
+	d.pods(2, "2")
+	var exclude []string
+	for i := range 71 { // the broker names the last ones first
+		d.fits = append([]api.Fit{{Cluster: fmt.Sprintf("p-%02d", i), Resources: resources("50")}}, d.fits...)
+		exclude = append(exclude, fmt.Sprintf("p-%02d", i))
+	}
+	d.fits = append(d.fits, api.Fit{Cluster: "rome-2", Resources: resources("50")})
+	d.edit(pool, func(s *api.VirtualNodePoolSpec) { s.Providers.Exclude = exclude })
+	d.look("burst")
+	if got := d.requests(); len(got) != 1 || got[0].Spec.Target != "rome-2" {
+		t.Errorf("it reserves %+v", got)
 	}
 }

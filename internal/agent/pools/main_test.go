@@ -89,6 +89,12 @@ func (d *desk) FitAt(_ context.Context, _ string, q api.EvaluationCreate) (api.E
 	}
 	out := &api.Fits{}
 	for _, fit := range d.fits {
+		if slices.Contains(q.Request.Exclude, fit.Cluster) {
+			continue
+		}
+		if out.Qualified++; len(out.Clusters) == int(q.Fits) {
+			continue
+		}
 		for range q.Pods {
 			fit.Pods = append(fit.Pods, 100)
 		}

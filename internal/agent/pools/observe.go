@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/vnp"
@@ -20,14 +21,15 @@ import (
 
 // children are the requests of a pool, with what was observed.
 type children struct {
-	seen     vnp.Observation
-	requests map[string]*child // by provider
-	beside   map[string]*child // by provider, another request there: one of the two succeeds the other
-	taken    []string          // namespaces that an older pool has
-	full     []string          // which providers map no more of the namespaces, and why
-	words    map[string]string // by provider, the digest of its volumes
-	uptime   map[string]*int64 // by provider, in parts per million
-	claims   []offload.Claim   // that are bound
+	seen       vnp.Observation
+	requests   map[string]*child // by provider
+	beside     map[string]*child // by provider, another request there: one of the two succeeds the other
+	namespaces []string          // of the pool, that no older one has
+	taken      []string          // namespaces that an older pool has
+	full       []string          // which providers map no more of the namespaces, and why
+	words      map[string]string // by provider, the digest of its volumes
+	uptime     map[string]*int64 // by provider, in parts per million
+	claims     []offload.Claim   // that are bound
 }
 
 // child is a request of a pool.
@@ -43,12 +45,12 @@ type child struct {
 func (c *Controller) observe(ctx context.Context, pool *api.VirtualNodePool, m *memory) (*children, error) {
 	out := &children{requests: map[string]*child{}, beside: map[string]*child{}, words: map[string]string{}}
 	out.seen = vnp.Observation{Now: c.options.Clock.Now(), Reached: c.options.Brokers.Reached(), Refuses: offload.Refused,
-		DeadAfter: c.options.DeadAfter, Volumes: map[string]string{}}
+		DeadAfter: c.options.DeadAfter, Volumes: map[string]string{}, Nodes: map[string]bool{}}
 	namespaces, err := c.namespaces(ctx, pool, out)
 	if err != nil {
 		return nil, err
 	}
-	out.seen.Node = offload.PoolNode(pool.Name, namespaces)
+	out.namespaces, out.seen.Node = namespaces, offload.PoolNode(pool.Name, namespaces)
 	// Before the Ledger: the first read waits for a list of each namespace, and a request may be bound meanwhile.
 	if err := c.readPods(ctx, pool, namespaces, out); err != nil {
 		return nil, err
@@ -185,6 +187,9 @@ func (c *Controller) readPods(ctx context.Context,
 		}
 		for i := range list.Items {
 			out.seen.Pods = append(out.seen.Pods, &list.Items[i])
+			if err := c.findNominated(ctx, list.Items[i].Status.NominatedNodeName, out); err != nil {
+				return err
+			}
 		}
 		claims, err := offload.BoundClaims(ctx, in, "", []string{name})
 		if err != nil {
@@ -198,6 +203,16 @@ func (c *Controller) readPods(ctx context.Context,
 	return nil
 }
 
+// findNominated notes whether the node exists that a pod is nominated for.
+func (c *Controller) findNominated(ctx context.Context, node string, out *children) error {
+	if _, known := out.seen.Nodes[node]; known || node == "" {
+		return nil
+	}
+	err := c.options.Client.Get(ctx, client.ObjectKey{Name: node}, &corev1.Node{})
+	out.seen.Nodes[node] = err == nil
+	return client.IgnoreNotFound(err)
+}
+
 // readCustomers reads what a hub's customers use of a virtual node, and their pods there if it is not Ready.
 func (c *Controller) readCustomers(ctx context.Context,
 	p *vnp.Provider, namespaces []string, out *children) (err error) {
@@ -207,7 +222,8 @@ func (c *Controller) readCustomers(ctx context.Context,
 	var list corev1.PodList
 	err = c.options.Reader.List(ctx, &list, client.MatchingFields{"spec.nodeName": p.Node})
 	for i := range list.Items {
-		if one := &list.Items[i]; !slices.Contains(namespaces, one.Namespace) {
+		if one := &list.Items[i]; !slices.Contains(namespaces, one.Namespace) &&
+			kubeobject.ControllerKind(one) != "DaemonSet" {
 			out.seen.Pods = append(out.seen.Pods, one)
 		}
 	}

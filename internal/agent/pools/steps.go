@@ -145,7 +145,8 @@ func (c *Controller) do(ctx context.Context, pool *api.VirtualNodePool, all *chi
 		return c.create(ctx, pool, step, one)
 	case vnp.Resize:
 		if one.node != nil && one.record != nil && one.record.Size.Fits(step.Size) { // it becomes smaller
-			if fits, err := c.evictor.Fits(ctx, one.node.Name, step.Size.Resources()); err != nil || !fits {
+			if fits, err := c.evictor.Fits(ctx, one.node.Name, step.Size.Resources(),
+				all.namespaces); err != nil || !fits {
 				return err
 			}
 		}

@@ -46,21 +46,30 @@ func (e *Evictor) Fit(ctx context.Context, node string, keep api.Resources,
 
 const budgetDelays = "; a PodDisruptionBudget delays some"
 
-// Fits reports whether the pods of a virtual node fit into a size.
-func (e *Evictor) Fits(ctx context.Context, node string, size api.Resources) (bool, error) {
-	excess, err := e.findExcess(ctx, node, size, nil)
-	return len(excess) == 0, err
+// Fits reports whether the pods of a virtual node fit into a size. The provider counts pods of DaemonSets, too, in
+// namespaces that are offloaded; it never gets the others.
+func (e *Evictor) Fits(ctx context.Context, node string, size api.Resources, offloaded []string) (bool, error) {
+	pods, err := e.list(ctx, node)
+	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool {
+		return kubeobject.HasEnded(p.Status.Phase) ||
+			kubeobject.ControllerKind(&p) == "DaemonSet" && !slices.Contains(offloaded, p.Namespace)
+	})
+	return err == nil && len(liqo.Excess(runningOf(pods, nil), size)) == 0, err
 }
 
 func (e *Evictor) findExcess(ctx context.Context, node string, keep api.Resources,
 	leaving []string) ([]liqo.Running, error) {
 	pods, err := e.Remaining(ctx, node)
-	var running []liqo.Running
+	return liqo.Excess(runningOf(pods, leaving), keep), err
+}
+
+// runningOf returns pods as liqo.Excess takes them. Those of the leaving namespaces go first.
+func runningOf(pods []corev1.Pod, leaving []string) (running []liqo.Running) {
 	for _, p := range pods {
 		running = append(running, liqo.Running{ObjectMeta: p.ObjectMeta,
 			Spec: &p.Spec, First: slices.Contains(leaving, p.Namespace)})
 	}
-	return liqo.Excess(running, keep), err
+	return running
 }
 
 // Empty evicts the remaining pods of a virtual node for which leaves returns true. force deletes them

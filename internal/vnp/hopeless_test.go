@@ -1,0 +1,229 @@
+package vnp
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+const gpu = "nvidia.com/gpu"
+
+// running counts the pods with a prefix that run.
+func (w *world) running(prefix string) (n int) {
+	for _, p := range w.Pods {
+		if p.Spec.NodeName != "" && p.Labels["kind"] == prefix {
+			n++
+		}
+	}
+	return n
+}
+
+// add makes Pending pods of a kind.
+func (w *world) add(kind string, n int, cpu int64, change ...func(*corev1.Pod)) {
+	for range n {
+		w.made++
+		one := pending(fmt.Sprintf("%s-%d", kind, w.made), cpu, change...)
+		one.Labels = map[string]string{"kind": kind}
+		one.Status.Conditions[0].LastTransitionTime = metav1.NewTime(w.Now)
+		w.Pods = append(w.Pods, one)
+	}
+}
+
+func wantsGPU(p *corev1.Pod) {
+	p.Spec.Containers[0].Resources.Requests[gpu] = *resource.NewQuantity(1, resource.DecimalSI)
+}
+
+func ofDaemonSet(p *corev1.Pod) {
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "log", UID: "log", Controller: ptr.To(true)}}
+}
+
+// Pods that cannot be served change nothing for others, whatever they are and whenever they come.
+func TestAPodThatCannotBeServedChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := spec(100)
+		s.Max[gpu] = *resource.NewQuantity(8, resource.DecimalSI)
+		priced := rapid.Bool().Draw(t, "priced")
+		w := newWorld(t, s, map[string]int64{"milan": 60, "oslo": 60})
+		w.nodeSize = 10
+		if priced {
+			s.MaxPrice = &api.Price{Amount: "30", Currency: "EUR", Period: api.PeriodHour}
+			w.Planner = planner(t, s)
+			w.price["milan"], w.price["oslo"] = 1_000_000_000, 1_000_000_000
+		} else {
+			w.Planner = planner(t, s)
+		}
+		hopeless := map[string]func(){
+			"large": func() { // no node is so large
+				for i := range rapid.Int64Range(1, 12).Draw(t, "sizes") {
+					w.add("large", 1, 11+i)
+				}
+			},
+			"dear": func() { w.add("dear", 1, 40) }, // if it is priced, and else too large
+			"gpu": func() {
+				w.add("gpu", rapid.IntRange(1, 9).Draw(t, "n"), rapid.Int64Range(1, 2).Draw(t, "cpu"), wantsGPU)
+			},
+			"arm": func() {
+				w.add("arm", 1, rapid.Int64Range(1, 5).Draw(t, "cpu"), func(p *corev1.Pod) {
+					p.Spec.NodeSelector = map[string]string{corev1.LabelArchStable: "arm64"}
+				})
+				w.stubborn[w.Pods[len(w.Pods)-1].Name] = true
+			},
+			"stubborn": func() {
+				w.add("stubborn", 1, rapid.Int64Range(1, 3).Draw(t, "cpu"))
+				w.stubborn[w.Pods[len(w.Pods)-1].Name] = true
+			},
+			"daemons": func() {
+				w.add("daemons", 1, 1, ofDaemonSet, func(p *corev1.Pod) {
+					p.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "at-home"}
+				})
+				w.stubborn[w.Pods[len(w.Pods)-1].Name] = true
+			},
+		}
+		served := 0
+		for range rapid.IntRange(1, 4).Draw(t, "events") {
+			for _, kind := range []string{"arm", "daemons", "dear", "gpu", "large", "stubborn"} {
+				if rapid.IntRange(0, 2).Draw(t, kind) == 0 {
+					hopeless[kind]()
+				}
+			}
+			if n := rapid.IntRange(0, 4).Draw(t, "small"); served+n <= 12 {
+				served += n
+				w.add("small", n, 1)
+			}
+			for range rapid.IntRange(1, 5).Draw(t, "minutes") {
+				w.step(time.Minute)
+			}
+		}
+		for range 30 {
+			w.step(2 * time.Minute)
+		}
+		if got := w.running("small"); got != served {
+			plan := w.step(time.Minute)
+			t.Fatalf("%d of %d small pods run; providers %+v, limited %s: %s", got, served, w.Providers, plan.Limited, plan.Message)
+		}
+	})
+}
+
+// A pod that growth did not help counts again once other pods fill the node that had room for it.
+func TestAPodThatIsHelpedTooLate(t *testing.T) {
+	w := newWorld(t, spec(100), map[string]int64{"milan": 95})
+	w.Providers = []Provider{ready("milan", 5)}
+	w.Pods = []*corev1.Pod{pending("web", 1, on("node-milan"))}
+	w.add("late", 1, 3)
+	late := w.Pods[1]
+	w.stubborn[late.Name] = true // its claim is missing
+	for range 3 {
+		w.step(time.Minute)
+	}
+	if plan := w.step(time.Second); len(plan.Not) != 1 || plan.Not[0].Reason != DidNotHelp {
+		t.Fatalf("beside room it counts: %+v", plan.Not)
+	}
+	w.Pods = append(w.Pods, pending("other", 4, on("node-milan")))
+	w.stubborn[late.Name] = false
+	for range 10 {
+		w.step(time.Minute)
+	}
+	if late.Spec.NodeName == "" {
+		t.Errorf("it waits beside a full node: %+v", w.Providers)
+	}
+}
+
+// Pods of a DaemonSet count at the provider, and so in the plan. They cause no growth, and keep no node.
+func TestPodsOfADaemonSet(t *testing.T) {
+	p := planner(t, spec(100))
+	daemon := pending("log", 6, ofDaemonSet, on("node-milan"))
+	o := seen([]*corev1.Pod{daemon, pending("web", 4, on("node-milan"))}, ready("milan", 16))
+	p.Plan(o)
+	o.Now = noon.Add(time.Hour)
+	check(t, p.Plan(o), []string{"Lower milan 10"}, "")
+
+	full := seen([]*corev1.Pod{daemon, pending("web", 4, on("node-milan")), pending("waits", 5)}, ready("milan", 10))
+	full.Now = noon.Add(2 * time.Hour)
+	if plan := planner(t, spec(100)).Plan(full); plan.Counted != 1 || len(plan.Asks) != 1 {
+		t.Errorf("beside a full node %d count: %+v", plan.Counted, plan.Not)
+	}
+
+	idle := seen([]*corev1.Pod{daemon}, ready("milan", 16))
+	p = planner(t, spec(100))
+	p.Plan(idle)
+	idle.Now = noon.Add(time.Hour)
+	check(t, p.Plan(idle), []string{"Release milan"}, "")
+	if plan := planner(t, spec(100)).Plan(seen([]*corev1.Pod{daemon}, ready("milan", 6))); len(plan.Asks) > 0 {
+		t.Errorf("it asks for more: %+v", plan.Asks)
+	}
+}
+
+// A pod is nominated for a node that is gone: it waits for a node like any other.
+func TestNominatedPods(t *testing.T) {
+	nominated := func(node string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Status.NominatedNodeName = node }
+	}
+	o := seen([]*corev1.Pod{pending("a", 1, nominated("gone")), pending("b", 1, nominated("here"))})
+	o.Nodes = map[string]bool{"gone": false, "here": true}
+	plan := planner(t, spec(100)).Plan(o)
+	if plan.Counted != 1 || len(plan.Not) != 1 || plan.Not[0].Reason != Nominated || plan.Not[0].Example != "team/b" {
+		t.Errorf("%d count, and not %+v", plan.Counted, plan.Not)
+	}
+}
+
+// A plan for thousands of pods of different sizes asks the broker, and looks at each pod, a bounded number of times.
+func TestWorkOfThousandsOfPods(t *testing.T) {
+	const n = 1000
+	looks, asks := 0, 0
+	o := seen(nil, ready("milan", 1))
+	for i := range n {
+		o.Pods = append(o.Pods, pending(fmt.Sprint("p-", i), 2, func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests["cpu"] = *resource.NewMilliQuantity(int64(2000+i), resource.DecimalSI)
+		}))
+	}
+	o.Refuses = func(*corev1.Pod) string { looks++; return "" }
+	o.Answer = func(Ask) Answer { asks++; return Answer{Fits: &api.Fits{}} }
+	if plan := planner(t, spec(100_000)).Plan(o); looks != n || asks > maxAsks || plan.Again.IsZero() {
+		t.Errorf("it looks at %d of %d pods, asks %d times, and looks again at %s", looks, n, asks, plan.Again)
+	}
+	tried := map[string]bool{}
+	o.Pods = o.Pods[:40]
+	o.Answer = func(a Ask) Answer {
+		if len(a.Pods) == 1 {
+			tried[fmt.Sprint(a.Size)] = true
+		}
+		return Answer{Fits: &api.Fits{}}
+	}
+	p := planner(t, spec(100_000))
+	for i := range 40 {
+		o.Now = noon.Add(time.Duration(i) * time.Second)
+		p.Plan(o)
+	}
+	if len(tried) != 40 {
+		t.Errorf("%d of 40 sizes get their turn", len(tried))
+	}
+}
+
+// Clusters that an answer names, and that may not serve the pool, hide no others.
+func TestMoreClustersThanAnAnswerNames(t *testing.T) {
+	o := seen(several(2, 1))
+	for i := range 80 {
+		o.Avoid = append(o.Avoid, fmt.Sprintf("avoid-%02d", i))
+	}
+	o.Answer = func(a Ask) (out Answer) {
+		out.Fits = &api.Fits{}
+		for _, name := range slices.Concat(o.Avoid[60:], []string{"milan"}) {
+			if len(out.Named) < 8 && !slices.Contains(a.Without, name) {
+				out.Named = append(out.Named, name)
+				out.Fits.Clusters = append(out.Fits.Clusters, fit(name, 50, 50, 1))
+			}
+		}
+		out.More = len(a.Without) < 16
+		return out
+	}
+	check(t, planner(t, spec(100)).Plan(o), []string{"Create milan 2"}, "")
+}
