@@ -26,7 +26,8 @@ func TestWhoHasAllSecretsCopied(t *testing.T) {
 	}
 	for _, o := range []kube.Object{
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "requester"}, Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{api.Group}, Resources: []string{"resourcerequests"}, Verbs: []string{"create", "get", "patch", "update"}}}},
+			APIGroups: []string{api.Group}, Resources: []string{"resourcerequests"},
+			Verbs: []string{"create", "get", "patch", "update"}}}},
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "secrets"}, Rules: []rbacv1.PolicyRule{{
 			APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"list"}}}},
 	} {
@@ -54,7 +55,8 @@ func TestWhoHasAllSecretsCopied(t *testing.T) {
 		others, all = append(others, own), append(all, fmt.Sprint("n", i))
 	}
 	w.eventually(t, "the policy is in force", func() error {
-		if err := tenants.Create(t.Context(), request("probe", api.ReflectAll, mapped), kube.DryRunAll); !isRefusal(err, "list secrets") {
+		err := tenants.Create(t.Context(), request("probe", api.ReflectAll, mapped), kube.DryRunAll)
+		if !isRefusal(err, "list secrets") {
 			return fmt.Errorf("it says %w", err)
 		}
 		return nil

@@ -83,8 +83,10 @@ func TestAVirtualNodeThatOthersMade(t *testing.T) {
 		want []string
 	}{
 		"with Liqo's defaults": {nil, nil},
-		"strict":               {[]string{"--secret-reflection-workers=1", "--secret-reflection-type=AllowList"}, []string{"bank"}},
-		"without any Secret":   {[]string{"--secret-reflection-workers=0", "--secret-reflection-type=DenyList"}, []string{"bank"}},
+		"strict": {[]string{"--secret-reflection-workers=1",
+			"--secret-reflection-type=AllowList"}, []string{"bank"}},
+		"without any Secret": {[]string{"--secret-reflection-workers=0",
+			"--secret-reflection-type=DenyList"}, []string{"bank"}},
 		"strict, then lax": {[]string{"--secret-reflection-type=AllowList",
 			"--secret-reflection-type=DenyList"}, nil},
 	} {

@@ -139,7 +139,8 @@ func MostLocal(so, one api.OffloadStrategy) api.OffloadStrategy {
 
 // OtherStrategy says which of the namespaces are offloaded by another strategy than a request asks for: Liqo does
 // not let it change. It is empty if none is.
-func (n *Namespaces) OtherStrategy(ctx context.Context, namespaces []string, asked api.OffloadStrategy) (string, error) {
+func (n *Namespaces) OtherStrategy(ctx context.Context, namespaces []string,
+	asked api.OffloadStrategy) (string, error) {
 	asked = cmp.Or(asked, api.OffloadLocalAndRemote)
 	var text strings.Builder
 	for _, name := range namespaces {
@@ -149,7 +150,8 @@ func (n *Namespaces) OtherStrategy(ctx context.Context, namespaces []string, ask
 			return "", err
 		}
 		if is := cmp.Or(api.OffloadStrategy(o.Spec.PodOffloadingStrategy), asked); err == nil && is != asked {
-			fmt.Fprintf(&text, "; the strategy of %s is %s, not %s, as another request or its admin offloaded it so", name, is, asked)
+			fmt.Fprintf(&text, "; the strategy of %s is %s, not %s, as another request or its admin offloaded it so",
+				name, is, asked)
 		}
 	}
 	return text.String(), nil
