@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/vnp"
@@ -201,33 +200,6 @@ func (c *Controller) readPods(ctx context.Context,
 		}
 	}
 	return nil
-}
-
-// findNominated notes whether the node exists that a pod is nominated for.
-func (c *Controller) findNominated(ctx context.Context, node string, out *children) error {
-	if _, known := out.seen.Nodes[node]; known || node == "" {
-		return nil
-	}
-	err := c.options.Client.Get(ctx, client.ObjectKey{Name: node}, &corev1.Node{})
-	out.seen.Nodes[node] = err == nil
-	return client.IgnoreNotFound(err)
-}
-
-// readCustomers reads what a hub's customers use of a virtual node, and their pods there if it is not Ready.
-func (c *Controller) readCustomers(ctx context.Context,
-	p *vnp.Provider, namespaces []string, out *children) (err error) {
-	if p.Used, err = market.ParseCapacity("used", c.options.Pods.UsedOn(p.Node)); err != nil || p.State == vnp.Ready {
-		return err
-	}
-	var list corev1.PodList
-	err = c.options.Reader.List(ctx, &list, client.MatchingFields{"spec.nodeName": p.Node})
-	for i := range list.Items {
-		if one := &list.Items[i]; !slices.Contains(namespaces, one.Namespace) &&
-			kubeobject.ControllerKind(one) != "DaemonSet" {
-			out.seen.Pods = append(out.seen.Pods, one)
-		}
-	}
-	return err
 }
 
 // provider returns what the planner needs to know of a request's provider.
