@@ -100,15 +100,18 @@ func TestLooksAgainWhenAReservationEnds(t *testing.T) {
 	}
 }
 
-// With more providers to avoid than a request excludes, clusters behind those that an answer names are found.
+// With more providers to avoid than a request excludes, those that an answer names are excluded first: others may
+// not be there.
 func TestMoreProvidersToAvoidThanARequestExcludes(t *testing.T) {
 	d := newDesk(t)
 	pool := d.pool("burst")
 	d.pods(2, "2")
 	var exclude []string
-	for i := range 71 { // the broker names the last ones first
-		d.fits = append([]api.Fit{{Cluster: fmt.Sprintf("p-%02d", i), Resources: resources("50")}}, d.fits...)
-		exclude = append(exclude, fmt.Sprintf("p-%02d", i))
+	for i := range 100 {
+		name := fmt.Sprintf("p-%02d", i)
+		if exclude = append(exclude, name); i >= 70 {
+			d.fits = append(d.fits, api.Fit{Cluster: name, Resources: resources("50")})
+		}
 	}
 	d.fits = append(d.fits, api.Fit{Cluster: "rome-2", Resources: resources("50")})
 	d.edit(pool, func(s *api.VirtualNodePoolSpec) { s.Providers.Exclude = exclude })
