@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -71,6 +72,7 @@ func New(o Options) *Controller { return &Controller{Options: o} }
 func (r *Controller) Control(m ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(m).Named("resourcerequest").For(&api.ResourceRequest{}).
 		Owns(&api.ReservationInstruction{}). // whether its namespaces are offloaded
+		WithOptions(controller.Options{NewQueue: r.newQueue}).
 		WatchesRawSource(r.Changed).Complete(r)
 }
 
