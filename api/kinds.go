@@ -49,6 +49,9 @@ const (
 	// NodeNotReady is the reason for which an Active ResourceRequest is not Ready: no pod runs on
 	// its virtual node.
 	NodeNotReady = "NodeNotReady"
+	// Changing is the reason for which a ResourceRequest is not UpToDate while its provider is asked to
+	// accept the change.
+	Changing = "Changing"
 )
 
 // ResourceRequest asks for resources of another cluster. Deleting it releases them.
@@ -60,9 +63,11 @@ const (
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.status.provider`
 // +kubebuilder:printcolumn:name="Reservation",type=string,JSONPath=`.status.reservation`
-// +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.spec.resources.cpu`
-// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.resources.memory`
-// +kubebuilder:printcolumn:name="GPU",type=string,JSONPath=`.spec.resources.nvidia\.com/gpu`
+// +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.status.resources.cpu`
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.resources.memory`
+// +kubebuilder:printcolumn:name="GPU",type=string,JSONPath=`.status.resources.nvidia\.com/gpu`
+// +kubebuilder:printcolumn:name="Asked CPU",type=string,JSONPath=`.spec.resources.cpu`,priority=1
+// +kubebuilder:printcolumn:name="Asked memory",type=string,JSONPath=`.spec.resources.memory`,priority=1
 // +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.status.until`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
@@ -111,11 +116,14 @@ type ResourceRequestStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// State is the state of the reservation, Reservation its ID at the broker (`bourse why ID`).
-	State       State        `json:"state,omitempty"`
-	Reservation string       `json:"reservation,omitempty"`
-	Provider    string       `json:"provider,omitempty"`
-	Until       *metav1.Time `json:"until,omitempty"`
-	Message     string       `json:"message,omitempty"`
+	State       State  `json:"state,omitempty"`
+	Reservation string `json:"reservation,omitempty"`
+	Provider    string `json:"provider,omitempty"`
+	// Resources is the size in force, which both clusters signed. Absent: none is in force yet, or no
+	// longer. The size that is asked for is in the spec; the condition UpToDate compares the two.
+	Resources Resources    `json:"resources,omitempty"`
+	Until     *metav1.Time `json:"until,omitempty"`
+	Message   string       `json:"message,omitempty"`
 }
 
 // Instruction is what an agent must carry out for one reservation.

@@ -3218,6 +3218,13 @@ func (in *ResourceRequestStatus) DeepCopyInto(out *ResourceRequestStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Resources != nil {
+		in, out := &in.Resources, &out.Resources
+		*out = make(Resources, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val.DeepCopy()
+		}
+	}
 	if in.Until != nil {
 		in, out := &in.Until, &out.Until
 		*out = (*in).DeepCopy()

@@ -181,7 +181,7 @@ func answered(generation uint64) func(client.RequestStatus) bool {
 			return true
 		}
 		said := upToDate(r)
-		return uint64(said.ObservedGeneration) >= generation && said.Reason != "Changing"
+		return uint64(said.ObservedGeneration) >= generation && said.Reason != api.Changing
 	}
 }
 

@@ -177,7 +177,7 @@ func (sh *shell) statusCommand() *cobra.Command {
 				c, s, err = sh.ownStatus(cmd.Context())
 			}
 			if err == nil {
-				err = sh.warnOfNodes(cmd.Context(), c)
+				err = sh.warnOfUnready(cmd.Context(), c)
 			}
 			if err != nil {
 				return err

@@ -31,7 +31,7 @@ func (sh *shell) contractsCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, items, self, err := sh.listContracts(cmd)
 			if err == nil {
-				err = sh.warnOfNodes(cmd.Context(), c)
+				err = sh.warnOfUnready(cmd.Context(), c)
 			}
 			if err != nil {
 				return err

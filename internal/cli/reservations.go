@@ -55,7 +55,7 @@ func (sh *shell) reservationsCommand() *cobra.Command {
 			}
 			self, err := c.Status(ctx)
 			if err == nil {
-				err = sh.warnOfNodes(ctx, c)
+				err = sh.warnOfUnready(ctx, c)
 			}
 			if err != nil {
 				return err
@@ -68,13 +68,13 @@ func (sh *shell) reservationsCommand() *cobra.Command {
 	return sh.watchable(cmd)
 }
 
-// warnOfNodes names, above a list, the Active reservations that run no pod because their virtual
-// node is not Ready.
-func (sh *shell) warnOfNodes(ctx context.Context, c *client.Client) error {
+// warnOfUnready names, above a list, the bound reservations that new pods cannot use.
+func (sh *shell) warnOfUnready(ctx context.Context, c *client.Client) error {
 	items, err := c.Requests(ctx)
 	for _, r := range items {
 		s := r.Payload.Status
-		if conditionOf(s.Conditions, api.ConditionReady).Reason == api.NodeNotReady {
+		bound := s.State == api.Reserved || s.State == api.Active
+		if bound && conditionOf(s.Conditions, api.ConditionReady).Status == metav1.ConditionFalse {
 			fmt.Fprintf(sh.progress, "reservation %s (%s) on %s is NOT READY: %s\n", s.Reservation, r.ID, s.Provider, s.Message)
 		}
 	}

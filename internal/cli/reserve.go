@@ -152,7 +152,7 @@ func (w *wish) done(r client.RequestStatus) bool {
 	return r.Payload.Status.State != api.Releasing
 }
 
-// follow prints each step of a request until done.
+// follow prints each step of a request until done. Of a request that is bound already it prints only what changes.
 func (sh *shell) follow(ctx context.Context, c *client.Client,
 	made client.RequestStatus, done func(client.RequestStatus) bool) (client.RequestStatus, error) {
 	namespace, name, _ := strings.Cut(made.ID, "/")
@@ -164,17 +164,20 @@ func (sh *shell) follow(ctx context.Context, c *client.Client,
 		told[of] = now
 		fmt.Fprintf(sh.progress, "  %s\n", now)
 	}
-	now := made
+	now, first := made, made.Payload.Status.State == api.Reserved || made.Payload.Status.State == api.Active
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(context.Context) (bool, error) {
 		read, err := c.Request(ctx, namespace, name)
 		if err != nil {
 			return false, err
 		}
 		now = read
-		for _, of := range steps {
-			tell(of, describeStep(meta.FindStatusCondition(now.Payload.Steps, of)))
+		for _, step := range describeSteps(now) {
+			if first {
+				told[step[0]] = step[1]
+			}
+			tell(step[0], step[1])
 		}
-		tell("", now.Payload.Status.Message)
+		first = false
 		return done(now), nil
 	})
 	if ctx.Err() != nil && err != nil {
@@ -187,6 +190,19 @@ func (sh *shell) follow(ctx context.Context, c *client.Client,
 
 // steps are the conditions on the way from Reserved to running pods.
 var steps = []string{api.ConditionPeered, api.ConditionGranted, api.ConditionNodeReady, api.ConditionOffloaded}
+
+// describeSteps returns what follow prints of a request, in order: its steps, its state and its change, each as
+// the condition and a text.
+func describeSteps(r client.RequestStatus) (all [][2]string) {
+	for _, of := range steps {
+		all = append(all, [2]string{of, describeStep(meta.FindStatusCondition(r.Payload.Steps, of))})
+	}
+	all = append(all, [2]string{"", r.Payload.Status.Message})
+	if change := upToDate(r); change.Reason == api.Changing {
+		all = append(all, [2]string{api.ConditionUpToDate, change.Message})
+	}
+	return all
+}
 
 // stuckAt returns the step that a request has not reached, or its state.
 func stuckAt(r client.RequestStatus) string {

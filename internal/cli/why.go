@@ -152,7 +152,10 @@ func describeRequest(r client.RequestStatus) [][]string {
 	if p := request.Purchase; p != nil {
 		rows = append(rows, []string{"buys", fmt.Sprintf("%d of %s/%s/%s", max(p.Units, 1), p.Seller, p.Offer, p.Plan)})
 	} else {
-		rows = append(rows, []string{"resources", sizes(request.Resources)})
+		rows = append(rows, []string{"asks for", sizes(request.Resources)})
+	}
+	if len(status.Resources) > 0 {
+		rows = append(rows, []string{"in force", sizes(status.Resources)})
 	}
 	if status.Until != nil {
 		rows = append(rows, []string{"until", status.Until.UTC().Format(time.RFC3339)})

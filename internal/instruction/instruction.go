@@ -37,14 +37,18 @@ var reservation = Part{
 	Manager: "bourse-agent", State: true, Conditions: []string{api.ConditionReady, api.ConditionAwaitsApproval},
 }
 
-// Show writes into the status of an instruction how far its reservation is, if it changed. status is that of
-// object; afterwards it has this part alone. Errors: the API server's.
+// Show writes into the status of an instruction how far its reservation is, if it changed. Once the reservation
+// is over, it clears the parts that say how it was carried out: nothing of them is true any more. status is
+// that of object; afterwards it has one part alone. Errors: the API server's.
 func Show(ctx context.Context, c client.Client, object client.Object, status *api.InstructionStatus,
 	r *market.Reservation) error {
-	next := api.InstructionStatus{State: r.State, Reason: r.Reason}
+	read, next := *status.DeepCopy(), api.InstructionStatus{State: r.State, Reason: r.Reason}
 	ready := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: string(r.State)}
 	if r.State == api.Reserved || r.State == api.Active {
 		ready.Status = metav1.ConditionTrue
+	}
+	if r.State.Over() {
+		ready.Message = "the reservation is over, and nothing of it is carried out any more"
 	}
 	next.Conditions = append(next.Conditions, ready)
 	awaits := metav1.Condition{Type: api.ConditionAwaitsApproval, Status: metav1.ConditionFalse, Reason: string(r.State)}
@@ -56,5 +60,8 @@ func Show(ctx context.Context, c client.Client, object client.Object, status *ap
 	if awaits.Message != "" || meta.FindStatusCondition(status.Conditions, awaits.Type) != nil {
 		next.Conditions = append(next.Conditions, awaits)
 	}
-	return reservation.Write(ctx, c, object, status, next)
+	if err := reservation.Write(ctx, c, object, status, next); err != nil || !r.State.Over() {
+		return err
+	}
+	return clearCarriedOut(ctx, c, object, status, read)
 }

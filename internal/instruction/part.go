@@ -24,6 +24,31 @@ type Part struct {
 	State, Use bool
 }
 
+// The parts of a ReservationInstruction's status that say how a bound reservation is carried out. Each is
+// written at another time, and always as a whole.
+var (
+	// SlicePart says how far the slice and its virtual node are, and what they have.
+	SlicePart = Part{Manager: "bourse-slice", Use: true, Conditions: []string{
+		api.ConditionPeered, api.ConditionGranted, api.ConditionNodeReady, api.ConditionSuspended,
+	}}
+	NetworkPart = Part{Manager: "bourse-network", Conditions: []string{api.ConditionNetworkReady}}
+	OffloadPart = Part{Manager: "bourse-offload", Conditions: []string{api.ConditionOffloaded}}
+	PodsPart    = Part{Manager: "bourse-pods", Conditions: []string{api.ConditionPodsComply, api.ConditionReflected}}
+)
+
+// clearCarriedOut empties what a status, as it was read, says of how a reservation was carried out. status is that of
+// object. Errors: the API server's.
+func clearCarriedOut(ctx context.Context, c client.Client, object client.Object, status *api.InstructionStatus,
+	read api.InstructionStatus) error {
+	for _, part := range []Part{SlicePart, NetworkPart, OffloadPart, PodsPart} {
+		*status = *read.DeepCopy()
+		if err := part.Write(ctx, c, object, status, api.InstructionStatus{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // of returns what a status has of the part.
 func (p Part) of(status *api.InstructionStatus) (own api.InstructionStatus) {
 	if p.State {

@@ -75,6 +75,16 @@ func TestParts(t *testing.T) {
 		!meta.IsStatusConditionTrue(s.Conditions, api.ConditionReady) {
 		t.Errorf("without the suspension it is %+v", s)
 	}
+	write(api.InstructionStatus{})
+	read()
+	used = instruction.SlicePart
+	write(api.InstructionStatus{Granted: one, Used: one, SharedBy: 1, Conditions: []metav1.Condition{suspended}})
+	read()
+	show(api.Released)
+	if s := read(); s.State != api.Released || s.Granted != nil || s.Used != nil || s.SharedBy != 0 ||
+		len(s.Conditions) != 1 || s.Conditions[0].Type != api.ConditionReady || s.Conditions[0].Message == "" {
+		t.Errorf("what is over still says how it is carried out: %+v", s)
+	}
 	if err := c.Delete(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}

@@ -13,15 +13,10 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// The parts of an instruction's status. Each is written at another time, and always as a whole.
+// The parts of an instruction's status that borrowing writes.
 var (
-	slicePart = instruction.Part{Manager: "bourse-slice", Use: true, Conditions: []string{
-		api.ConditionPeered, api.ConditionGranted, api.ConditionNodeReady, api.ConditionSuspended,
-	}}
-	networkPart = instruction.Part{Manager: "bourse-network", Conditions: []string{api.ConditionNetworkReady}}
-	offloadPart = instruction.Part{Manager: "bourse-offload", Conditions: []string{api.ConditionOffloaded}}
-	podsPart    = instruction.Part{Manager: "bourse-pods",
-		Conditions: []string{api.ConditionPodsComply, api.ConditionReflected}}
+	slicePart, networkPart = instruction.SlicePart, instruction.NetworkPart
+	offloadPart, podsPart  = instruction.OffloadPart, instruction.PodsPart
 )
 
 // condition makes one.

@@ -71,8 +71,15 @@ func TestAnEditedRequest(t *testing.T) {
 	if r := d.ours(); r.Size.Of("cpu") != 2000 || r.Changing() == nil {
 		t.Errorf("nobody accepted it yet: %+v", r)
 	}
+	if o.Status.Resources.Cpu().String() != "2" || strings.Contains(o.Status.Message, "asked to accept") {
+		t.Errorf("it shows a change that is not in force: %+v", o.Status)
+	}
 	d.hears(deal.Changed(""))
 	o, result = d.reconcile()
+	d.told("Normal Changed it is cpu=6 ")
+	if o.Status.Resources.Cpu().String() != "6" {
+		t.Errorf("in force is %v", o.Status.Resources)
+	}
 	if r := d.ours(); r.Size.Of("cpu") != 6000 || r.Generation != 2 ||
 		r.Change != nil || asAsked(o) != "" || result.RequeueAfter < 20*time.Hour { // only to warn of the end
 		t.Errorf("it is %+v, and shows %+v", r, o.Status)
@@ -92,6 +99,10 @@ func TestAnEditThatIsRefused(t *testing.T) {
 	d.wasAsked("Confirm r-1")
 	d.hears(deal.Unchanged(api.ReasonPolicy))
 	o, result := d.reconcile()
+	d.told("Warning Reserved")
+	if o.Status.Resources.Cpu().String() != "2" {
+		t.Errorf("in force is %v", o.Status.Resources)
+	}
 	if asAsked(o) != string(api.ReasonPolicy) || result.RequeueAfter <= 0 || result.RequeueAfter > market.RetryTime {
 		t.Errorf("it is %+v, again in %s", o.Status, result.RequeueAfter)
 	}

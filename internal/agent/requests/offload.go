@@ -48,9 +48,9 @@ func (r *Controller) CheckOffload(ctx context.Context, namespace string, o *api.
 	return nil
 }
 
-// findUnused returns why pods of a bound request cannot run at the provider, as a reason and a
-// message: its virtual node is no longer Ready, or its namespaces are not offloaded. Both are empty
-// if they can, or if nothing is known yet.
+// findUnused returns why new pods of a bound request cannot run at the provider, as a reason and a
+// message: the provider suspended this cluster, its virtual node is no longer Ready, or its namespaces
+// are not offloaded. Both are empty if they can, or if nothing is known yet.
 func (r *Controller) findUnused(
 	ctx context.Context, object *api.ResourceRequest, parts []*market.Reservation,
 ) (reason, message string, err error) {
@@ -59,6 +59,10 @@ func (r *Controller) findUnused(
 		err := r.Get(ctx, client.ObjectKey{Namespace: object.Namespace, Name: part.ID}, &i)
 		if client.IgnoreNotFound(err) != nil {
 			return "", "", kubeobject.Error(err)
+		}
+		if c := meta.FindStatusCondition(i.Status.Conditions, api.ConditionSuspended); c != nil &&
+			c.Status == metav1.ConditionTrue {
+			return c.Reason, part.Provider + " gives nothing more: " + c.Message, nil
 		}
 		node := meta.FindStatusCondition(i.Status.Conditions, api.ConditionNodeReady)
 		if part.State == api.Active && node != nil && node.Status == metav1.ConditionFalse {

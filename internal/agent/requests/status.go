@@ -4,9 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -26,12 +30,14 @@ func (r *Controller) showState(
 	ours := mergeParts(parts)
 	status := object.Status.DeepCopy()
 	status.State, status.Reservation, status.Provider = ours.State, ours.ID, ours.Provider
-	status.Until, status.Message = nil, describe(ours)
+	status.Until, status.Resources, status.Message = nil, sizeInForce(parts).Resources(), describe(ours)
+	kind := corev1.EventTypeNormal
 	if ours.Bound() {
 		asAsked := upToDateCondition(ours, WishOf(object), cannot)
 		asAsked.ObservedGeneration = object.Generation
 		meta.SetStatusCondition(&status.Conditions, asAsked)
-		if asAsked.Status == metav1.ConditionFalse {
+		if asAsked.Status == metav1.ConditionFalse && asAsked.Reason != api.Changing {
+			kind = corev1.EventTypeWarning
 			status.Message += "; " + asAsked.Message
 		}
 		if l := r.Market.View().Listing(ours.Provider); l != nil && l.Member != nil && l.Member.Legacy {
@@ -45,7 +51,6 @@ func (r *Controller) showState(
 	bound := metav1.Condition{
 		Type: api.ConditionReserved, Status: metav1.ConditionFalse, Reason: reason, ObservedGeneration: object.Generation,
 	}
-	kind := corev1.EventTypeNormal
 	if ours.State.Over() && ours.State != api.Released || endedByOthers(ours) {
 		kind = corev1.EventTypeWarning
 	}
@@ -96,6 +101,16 @@ func (r *Controller) showState(
 	return nil
 }
 
+// sizeInForce returns the sum of the parts that both clusters signed and that are not over.
+func sizeInForce(parts []*market.Reservation) (sum market.Amounts) {
+	for _, part := range parts {
+		if part.Bound() || part.State == api.Releasing && part.Acceptance != "" {
+			sum = sum.Plus(part.Size)
+		}
+	}
+	return sum
+}
+
 // upToDateCondition returns the condition that says whether a bound reservation is what its request
 // asks for now.
 func upToDateCondition(ours *market.Reservation, w Wish, cannot error) metav1.Condition {
@@ -106,7 +121,7 @@ func upToDateCondition(ours *market.Reservation, w Wish, cannot error) metav1.Co
 	}
 	switch change := ours.Change; {
 	case ours.Changing() != nil:
-		c.Reason, c.Message = "Changing", ours.Provider+" is asked to accept the change"
+		c.Reason, c.Message = api.Changing, ours.Provider+" is asked to accept the change"
 	case cannot != nil:
 		c.Reason, c.Message = string(api.CodeOf(cannot)), "it cannot change: "+trust.Text(cannot.Error())
 	case sameChange(want, ours.AsIs()):
@@ -117,7 +132,7 @@ func upToDateCondition(ours *market.Reservation, w Wish, cannot error) metav1.Co
 			c.Message += ": " + api.WithoutCode(change.Message)
 		}
 	default:
-		c.Reason, c.Message = "Changing", "the agent is about to ask for the change"
+		c.Reason, c.Message = api.Changing, "the agent is about to ask for the change"
 	}
 	return c
 }
@@ -194,7 +209,7 @@ func describeEarlyEnd(r *market.Reservation) string {
 	return s + "; its pods are Pending again"
 }
 
-// writeStatus writes a status, and an Event if its state or message is new.
+// writeStatus writes a status, and an Event if its state or message is new, or if a change is in force.
 func (r *Controller) writeStatus(
 	ctx context.Context, object *api.ResourceRequest, status api.ResourceRequestStatus, kind, reason string,
 ) error {
@@ -202,9 +217,33 @@ func (r *Controller) writeStatus(
 	if err := kubeobject.ShowStatus(ctx, r.Client, object, &object.Status, status); err != nil {
 		return err
 	}
-	if before.State != status.State || before.Message != status.Message {
-		r.Events.Eventf(object, nil, kind, reason, "Reserve", "%.1000s", status.Message) // the API server takes 1024 bytes
+	message := status.Message
+	changed := hasChanged(before, status)
+	if changed {
+		reason, message = "Changed", "it is "+describeSize(status)+"; "+message
+	}
+	if changed || before.State != status.State || before.Message != status.Message {
+		r.Events.Eventf(object, nil, kind, reason, "Reserve", "%.1000s", message) // the API server takes 1024 bytes
 	}
 	r.showVolumesEvent(object, before)
 	return nil
+}
+
+// hasChanged reports whether a bound reservation got another size or end.
+func hasChanged(before, now api.ResourceRequestStatus) bool {
+	if len(before.Resources) == 0 || len(now.Resources) == 0 || before.Until == nil || now.Until == nil {
+		return false
+	}
+	return !equality.Semantic.DeepEqual(before.Resources, now.Resources) ||
+		before.Until.Before(now.Until) // an earlier end has an Event of its own, or is a change of size
+}
+
+// describeSize returns the size and the end of a bound reservation: "cpu=8 memory=16Gi until 2026-12-24T18:00:00Z".
+func describeSize(s api.ResourceRequestStatus) string {
+	var amounts []string
+	for _, name := range slices.Sorted(maps.Keys(s.Resources)) {
+		amount := s.Resources[name]
+		amounts = append(amounts, string(name)+"="+amount.String())
+	}
+	return strings.Join(amounts, " ") + " until " + s.Until.UTC().Format(time.RFC3339)
 }

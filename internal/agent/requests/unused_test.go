@@ -50,26 +50,30 @@ func TestARequestThatNoPodCanUse(t *testing.T) {
 	d.reconcile()
 	d.told("Held", "Normal Reserved")
 	for _, step := range []struct {
-		status               metav1.ConditionStatus
+		kind                 string
+		status, ready        metav1.ConditionStatus
 		reason, event, state string
 	}{
-		{metav1.ConditionFalse, "NotOffloaded", "Warning Reserved", "; not offloaded: namespace web is closed"},
-		{metav1.ConditionTrue, "Reserved", "Normal Reserved", ""},
+		{api.ConditionOffloaded, metav1.ConditionFalse, metav1.ConditionFalse, "NotOffloaded", "Warning Reserved", "; not offloaded: namespace web is closed"},
+		{api.ConditionOffloaded, metav1.ConditionTrue, metav1.ConditionTrue, "Reserved", "Normal Reserved", ""},
+		{api.ConditionSuspended, metav1.ConditionTrue, metav1.ConditionFalse, "Liqo", "Warning Reserved",
+			"; milan gives nothing more: namespace web is closed"},
+		{api.ConditionSuspended, metav1.ConditionFalse, metav1.ConditionTrue, "Reserved", "Normal Reserved", ""},
 	} {
 		var i api.ReservationInstruction
 		if err := d.Get(t.Context(), types.NamespacedName{Namespace: "default", Name: "r-1"}, &i); err != nil {
 			t.Fatal(err)
 		}
-		meta.SetStatusCondition(&i.Status.Conditions, metav1.Condition{Type: api.ConditionOffloaded,
+		meta.SetStatusCondition(&i.Status.Conditions, metav1.Condition{Type: step.kind,
 			Status: step.status, Reason: "Liqo", Message: "namespace web is closed"})
 		if err := d.Status().Update(t.Context(), &i); err != nil {
 			t.Fatal(err)
 		}
 		o, _ := d.reconcile()
 		ready := meta.FindStatusCondition(o.Status.Conditions, api.ConditionReady)
-		if ready.Status != step.status || ready.Reason != step.reason ||
+		if ready.Status != step.ready || ready.Reason != step.reason ||
 			!strings.HasSuffix(ready.Message, step.state) || !d.reserved(o) {
-			t.Errorf("with Offloaded %s it is %+v", step.status, o.Status)
+			t.Errorf("with %s %s it is %+v", step.kind, step.status, o.Status)
 		}
 		d.told(step.event)
 	}

@@ -54,6 +54,12 @@ func NotReflected(
 			continue
 		}
 		seen[o] = true
+		if gone, err := isGone(ctx, r, e.InvolvedObject); err != nil || gone {
+			if err != nil {
+				return nil, nil, err
+			}
+			continue
+		}
 		later, err := of(reflected, fields.Set{"involvedObject.uid": string(e.InvolvedObject.UID)})
 		if err != nil {
 			return nil, nil, err
@@ -74,6 +80,19 @@ func NotReflected(
 	}
 	slices.Sort(leftOut)
 	return fails, leftOut, err
+}
+
+// isGone reports whether the object of an Event was deleted. It knows this of pods alone: the agent may read no
+// other objects of users.
+func isGone(ctx context.Context, r client.Reader, of corev1.ObjectReference) (bool, error) {
+	if of.Kind != "Pod" {
+		return false, nil
+	}
+	var pods corev1.PodList
+	err := r.List(ctx, &pods, client.InNamespace(of.Namespace), client.MatchingFields{"metadata.name": of.Name})
+	return err == nil && !slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool {
+		return of.UID == "" || p.UID == of.UID
+	}), err
 }
 
 // lastSeen returns when an Event was last seen.

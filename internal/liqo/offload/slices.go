@@ -131,8 +131,11 @@ func (s *Slices) standing(ctx context.Context, slice *authv1beta1.ResourceSlice,
 		if c.Type == corev1.NodeReady {
 			out.stands = c.Status == corev1.ConditionTrue
 			out.Ready = out.Granted && c.Status == corev1.ConditionTrue && covers(node.Status.Allocatable, want)
-			if !out.Ready {
+			switch {
+			case !out.stands:
 				out.Message = "the virtual node is not Ready: " + c.Message
+			case !out.Ready && out.Granted:
+				out.Message = "the virtual node does not have all of the reserved amounts yet"
 			}
 		}
 	}
