@@ -163,15 +163,27 @@ func checkHoldTimes(t api.Reservation, offer *market.Offer, card *api.Card, now 
 	return nil
 }
 
+// mostPassedOver is how many providers one ask passes over at most. The next ask continues.
+const mostPassedOver = 64
+
 // passOver makes the broker hold on the next best provider, if this cluster cannot use the present
 // one, and asks again. It returns any other cause, and each one after something was signed,
-// unchanged.
+// unchanged. Errors: BadSignature if the broker names a provider again that was passed over.
 func (b *Borrower) passOver(ctx context.Context, theirs *transport.Reservation, w Wish, cause error) error {
 	reason, known := refusals[api.CodeOf(cause)]
 	if !known || theirs.Payload.Assignment != "" {
 		return cause
 	}
 	t := theirs.Payload
+	at := [2]string{theirs.ID, t.Provider}
+	switch {
+	case slices.Contains(w.passed, at):
+		return api.Errorf(api.CodeBadSignature, "the broker answers again with provider %.63s, which was passed over", t.Provider).
+			Fix("nothing was signed; ask the broker's operator")
+	case len(w.passed) == mostPassedOver:
+		return cause // the caller tries again
+	}
+	w.passed = append(w.passed, at)
 	b.Log.Info("passed over", "reservation", theirs.ID, "provider", t.Provider, "reason", reason, "cause", cause)
 	w.part, w.remember = nil, false
 	refusal := api.Refusal{Generation: t.Generation, Reason: reason, Message: trust.Text(cause.Error())}

@@ -1,6 +1,7 @@
 package requests_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
@@ -79,6 +81,45 @@ func TestALyingBrokerAnswersSomethingElse(t *testing.T) {
 			b.holds("", "")
 		})
 	}
+}
+
+// An answer with more parts than the request may have, each of which it would read.
+func TestALyingBrokerNamesManyParts(t *testing.T) {
+	for name, split := range map[string]int32{"not split": 0, "in two": 2} {
+		b, shown := parts(t)
+		b.wish.Request.Split = split
+		for range 1000 {
+			shown["r-1"].Payload.Group = append(shown["r-1"].Payload.Group, "r-3")
+		}
+		b.broker.OnReservation = func() (transport.Reservation, error) {
+			t.Errorf("%s: a part is read", name)
+			return transport.Reservation{}, api.Errorf(api.CodeNotFound, "no such part")
+		}
+		b.refusesToAsk(api.CodeBadSignature)
+		b.holds("", "")
+	}
+}
+
+// A provider that was passed over is named again, each time.
+func TestALyingBrokerNamesAProviderAgain(t *testing.T) {
+	b := newBorrower(t)
+	b.restart(func(o *requests.BorrowerOptions) {
+		o.Reach = func(context.Context, *api.Card, api.Request) error {
+			return api.Errorf(api.CodeUnreachable, "not from here")
+		}
+	})
+	refused := 0
+	b.broker.OnRefuse = func(string, api.Refusal) (transport.Reservation, error) {
+		if refused++; refused > 1 {
+			t.Fatal("it is passed over again")
+		}
+		return *b.deal().Shown(), nil
+	}
+	b.offers(b.deal().Shown)
+	if err := b.Ask(t.Context(), *b.wish); api.CodeOf(err) != api.CodeBadSignature {
+		t.Errorf("%v", err)
+	}
+	b.holds("", "")
 }
 
 func later(t metav1.Time, by time.Duration) metav1.Time { return transporttest.Seconds(t.Add(by)) }

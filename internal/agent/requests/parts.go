@@ -15,6 +15,9 @@ import (
 // elsewhere, or all fail. Errors: BadSignature if the parts together are not what was asked; else
 // as for one reservation.
 func (b *Borrower) askParts(ctx context.Context, first *transport.Reservation, w Wish) error {
+	if err := checkPartCount(len(first.Payload.Group), w.Request); err != nil {
+		return err // before anything is read: the broker chooses how many it names
+	}
 	parts := make([]*transport.Reservation, len(first.Payload.Group))
 	for i, id := range first.Payload.Group {
 		if err := market.ValidCluster("id", id); err != nil {
@@ -48,24 +51,31 @@ func (b *Borrower) askParts(ctx context.Context, first *transport.Reservation, w
 	return nil
 }
 
+// wrongParts returns the error of parts that are no valid answer.
+func wrongParts(what string) error {
+	return api.Errorf(api.CodeBadSignature, "the broker answers with parts %s", what).
+		Fix("nothing was signed; ask the broker's operator")
+}
+
+// checkPartCount returns why a request may not have that many parts, nil if it may.
+func checkPartCount(count int, r api.Request) error {
+	if count < 2 || count > int(r.Split) {
+		return wrongParts("in another number")
+	}
+	return nil
+}
+
 // checkParts returns why parts are no valid answer to a request that may be split, nil if they are.
 func checkParts(parts []*transport.Reservation, ids []string, r api.Request) error {
-	wrong := func(what string) error {
-		return api.Errorf(api.CodeBadSignature, "the broker answers with parts %s", what).
-			Fix("nothing was signed; ask the broker's operator")
-	}
-	if len(parts) < 2 || len(parts) > int(r.Split) {
-		return wrong("in another number")
-	}
 	var sum market.Amounts
 	on := map[string]bool{}
 	for i, p := range parts {
 		t := p.Payload
 		if p.ID != ids[i] || slices.Index(ids, p.ID) != i || !slices.Equal(t.Group, ids) {
-			return wrong("of something else")
+			return wrongParts("of something else")
 		}
 		if t.State.Counts() && on[t.Provider] {
-			return wrong("on one provider")
+			return wrongParts("on one provider")
 		}
 		on[t.Provider] = true
 		size, err := market.ParseRequest("resources", t.Resources)
@@ -75,7 +85,7 @@ func checkParts(parts []*transport.Reservation, ids []string, r api.Request) err
 		sum = sum.Plus(size)
 	}
 	if asked, err := market.ParseRequest("resources", r.Resources); err != nil || !sum.Equal(asked) {
-		return wrong("that are not, together, what was asked")
+		return wrongParts("that are not, together, what was asked")
 	}
 	return nil
 }

@@ -25,6 +25,8 @@ type Wish struct {
 	// record, and sign nothing yet.
 	part     api.Resources
 	remember bool
+	// passed are the reservations and providers that this cluster passed over while it asked.
+	passed [][2]string
 }
 
 // WishOf returns what an object asks for.
