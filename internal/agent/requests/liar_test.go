@@ -2,6 +2,7 @@ package requests_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -118,6 +119,34 @@ func TestALyingBrokerNamesAProviderAgain(t *testing.T) {
 	b.offers(b.deal().Shown)
 	if err := b.Ask(t.Context(), *b.wish); api.CodeOf(err) != api.CodeBadSignature {
 		t.Errorf("%v", err)
+	}
+	b.holds("", "")
+}
+
+// A new provider is named each time, none of which this cluster can use. One ask ends, and the next continues.
+func TestALyingBrokerNamesProvidersWithoutEnd(t *testing.T) {
+	b := newBorrower(t)
+	b.restart(func(o *requests.BorrowerOptions) {
+		o.Reach = func(context.Context, *api.Card, api.Request) error {
+			return api.Errorf(api.CodeUnreachable, "not from here")
+		}
+	})
+	refused := 0
+	b.broker.OnRefuse = func(string, api.Refusal) (transport.Reservation, error) {
+		if refused++; refused > 1000 {
+			t.Fatal("one ask does not end")
+		}
+		return transport.Reservation{}, nil
+	}
+	b.offers(func() *transport.Reservation {
+		provider := transporttest.NewParty(t, fmt.Sprint("milan-", refused))
+		return transporttest.NewDeal(b.rome, provider, "r-1", "2", b.now()).Shown()
+	})
+	for range 2 {
+		before := refused
+		if err := b.Ask(t.Context(), *b.wish); api.CodeOf(err) != api.CodeUnreachable || refused-before != 64 {
+			t.Errorf("%v, after %d providers", err, refused-before)
+		}
 	}
 	b.holds("", "")
 }
