@@ -125,8 +125,9 @@ type ProposalCreate struct {
 // +kubebuilder:object:generate=false
 type KnownProposal struct {
 	Proposal Proposal `json:"proposal"`
-	// Document is the proposal as its buyer signed it.
+	// Document is the proposal as its buyer signed it, and Digest is that of the document.
 	Document string `json:"document"`
+	Digest   string `json:"digest,omitempty"`
 	// Answer is the name of the offer with which the seller answered. Empty: it has not.
 	Answer string `json:"answer,omitempty"`
 	// Countered says that this offer has other terms than were proposed.
@@ -141,6 +142,9 @@ type KnownProposal struct {
 // +kubebuilder:object:generate=false
 type ProposalAnswer struct {
 	ProposalTerms
+	// Digest is that of the proposal as you saw it. If the proposal is another one, nothing changes. Empty: the
+	// ID is enough.
+	Digest string `json:"digest,omitempty" maxLength:"128"`
 	// Decline makes no offer, and takes back the one that was made. Message is why; the buyer reads it.
 	Decline bool `json:"decline,omitempty"`
 }

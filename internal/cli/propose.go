@@ -83,6 +83,7 @@ func (sh *shell) showProposals(items []proposal) error {
 		{"ANSWER", false, answerText},
 		{"EXPIRES IN", true, func(p proposal) string { return until(p.Payload.Proposal.Expires) }},
 		{"MESSAGE", true, func(p proposal) string { return p.Payload.Proposal.Message }},
+		{"DIGEST", true, func(p proposal) string { return p.Payload.Digest }},
 	})
 }
 
@@ -115,7 +116,7 @@ func (sh *shell) declineCommand() *cobra.Command {
 	cmd := sh.answerCommand(&cobra.Command{
 		Use: "decline PROPOSAL", Short: "Decline a buyer's proposal, or take back the offer that answers it",
 		Long:    "The buyer reads it in bourse proposals. You can still accept or counter the proposal until it expires.",
-		Example: "  bourse decline p-3f9a11c02b7d4e55 --reason 'no GPU is free in May'",
+		Example: "  bourse decline p-3f9a11c02b7d4e55d1c06b8871f2a9e4360bc5d7 --reason 'no GPU is free'",
 	}, func(string) (api.ProposalAnswer, error) { return a, nil })
 	cmd.Flags().StringVar(&a.Message, "reason", "", "reason that the buyer reads, at most 256 characters")
 	return cmd
@@ -126,7 +127,7 @@ func (sh *shell) counterCommand() *cobra.Command {
 	cmd := sh.answerCommand(&cobra.Command{
 		Use: "counter PROPOSAL", Short: "Answer a buyer's proposal with other terms, in an offer that only that buyer sees",
 		Long:    "As bourse accept, with the terms that you name. Terms that you do not name stay as proposed.",
-		Example: "  bourse counter p-3f9a11c02b7d4e55 --price 0.09EUR/hour",
+		Example: "  bourse counter p-3f9a11c02b7d4e55d1c06b8871f2a9e4360bc5d7 --price 0.09EUR/hour",
 	}, func(id string) (api.ProposalAnswer, error) {
 		if t == (api.ProposalTerms{}) {
 			return api.ProposalAnswer{}, api.Errorf(api.CodeInvalid, "the command names no other terms").
@@ -142,11 +143,15 @@ func (sh *shell) counterCommand() *cobra.Command {
 func (sh *shell) answerCommand(cmd *cobra.Command, read func(id string) (api.ProposalAnswer, error)) *cobra.Command {
 	cmd.GroupID, cmd.Args = "use", cobra.ExactArgs(1)
 	cmd.ValidArgsFunction = sh.complete(sh.agentClient, proposalNames)
+	var digest string
+	cmd.Flags().StringVar(&digest, "digest", "",
+		"digest of the proposal that you saw; another one under this ID is refused")
 	cmd.RunE = sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
 		answer, err := read(args[0])
 		if err != nil {
 			return err
 		}
+		answer.Digest = digest
 		p, err := c.AnswerProposal(ctx, args[0], answer)
 		if err != nil {
 			return err

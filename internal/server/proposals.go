@@ -84,7 +84,7 @@ func Proposals(buyer *market.Member, now market.Time) (out []api.Envelope[api.Kn
 
 // ProposalOf returns a proposal of a Ledger, which was verified before it was kept.
 func ProposalOf(p *market.Proposal) api.Envelope[api.KnownProposal] {
-	out := api.KnownProposal{Document: p.Document, Answer: p.Answer, Countered: p.Countered,
+	out := api.KnownProposal{Document: p.Document, Digest: clusterkey.Digest(p.Document).String(), Answer: p.Answer, Countered: p.Countered,
 		Declined: p.Declined, Reason: p.Reason}
 	_ = trust.Claimed(p.Document, &out.Proposal)
 	return api.Envelope[api.KnownProposal]{ID: p.ID, Payload: out}

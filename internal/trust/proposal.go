@@ -51,8 +51,13 @@ func CheckTerms(t *api.ProposalTerms) error {
 	return showable("message", t.Message, maxMessage)
 }
 
-// ProposalID returns the ID of a proposal, which is also the name of the offer that answers it.
+// idBytes is how much of a digest is in the ID of a proposal. A buyer chooses what it signs, so that of a
+// shorter part it could find two proposals with one ID: one to show, and one to be accepted.
+const idBytes = 20
+
+// ProposalID returns the ID of a proposal, which is also the name of the offer that answers it. A Ledger
+// can have proposals with shorter IDs, of earlier versions, for at most a week.
 func ProposalID(document string) string {
 	digest := clusterkey.Digest(document)
-	return "p-" + hex.EncodeToString(digest[:8])
+	return "p-" + hex.EncodeToString(digest[:idBytes])
 }

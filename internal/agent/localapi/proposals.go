@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server"
@@ -60,6 +61,7 @@ func (c *Cluster) Proposals(ctx context.Context) (all []proposal, err error) {
 			continue
 		}
 		theirs.ID, theirs.Payload.Proposal = trust.ProposalID(theirs.Payload.Document), *signed
+		theirs.Payload.Digest = clusterkey.Digest(theirs.Payload.Document).String()
 		theirs.Payload.Reason = trust.Text(theirs.Payload.Reason)
 		all = append(all, theirs)
 	}
@@ -72,8 +74,8 @@ func (c *Cluster) Proposals(ctx context.Context) (all []proposal, err error) {
 }
 
 // AnswerProposal puts an offer on sale that only the buyer of a proposal sees: its plan with the proposed terms,
-// or with those that a names. Or it declines. Errors: NotFound; Conflict if two buyers' proposals have the ID;
-// Invalid.
+// or with those that a names. Or it declines. Errors: NotFound; Conflict if two buyers' proposals have the ID, or
+// if it is another proposal than a names; Invalid.
 func (c *Cluster) AnswerProposal(ctx context.Context, id string, a api.ProposalAnswer) (proposal, error) {
 	if err := trust.CheckTerms(&a.ProposalTerms); err != nil {
 		return proposal{}, err
@@ -100,6 +102,9 @@ func (c *Cluster) AnswerProposal(ctx context.Context, id string, a api.ProposalA
 	case len(buyers) > 1:
 		return proposal{}, api.Errorf(api.CodeConflict, "%d clusters sent a proposal %s", len(buyers), id).
 			Fix("make an offer for one of them: bourse offer create NAME --to CLUSTER")
+	case a.Digest != "" && a.Digest != clusterkey.Digest(kept.Document).String():
+		return proposal{}, api.Errorf(api.CodeConflict, "proposal %s is another document than the one with digest %.128q",
+			id, a.Digest).At("digest").Fix("read it again, and name its digest: bourse proposals -o wide")
 	case a.Decline:
 		return c.decline(ctx, buyers[0], id, a.Message)
 	case base == nil || base.Signed.Offer.Plan(asked.Plan) == nil:
