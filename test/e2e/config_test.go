@@ -104,6 +104,9 @@ func TestConfigApplies(t *testing.T) {
 			}
 		}
 	}
+	for _, patch := range []string{"mutating.yaml", "validating.yaml"} { // of Liqo's webhooks: test/policies applies them
+		must(files.ReadFile(filepath.Join(root, "liqo-webhook", patch)))(t)
+	}
 	for _, file := range all {
 		if !files.seen[file] {
 			t.Errorf("%s is in no kustomization: list it there, or apply it in this test", file)
