@@ -45,7 +45,7 @@ func TestEndlessAmounts(t *testing.T) {
 	} {
 		for _, amount := range amounts {
 			body := fmt.Sprintf(c.body, amount)
-			slow := time.AfterFunc(5*time.Second, func() { panic(fmt.Sprintf("%s takes more than 5 s: %s", name, body)) })
+			slow := time.AfterFunc(time.Minute, func() { panic(fmt.Sprintf("%s takes more than a minute: %s", name, body)) })
 			err := c.call(answers(t, 200, body))
 			slow.Stop()
 			if api.CodeOf(err) != api.CodeUnavailable || !strings.Contains(fmt.Sprint(err), "cpu") {

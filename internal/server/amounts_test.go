@@ -77,7 +77,7 @@ func send(t *testing.T, caller *http.Client, method, url string, body []byte) {
 		t.Fatal(err)
 	}
 	call.Header.Set("Content-Type", "application/json")
-	slow := time.AfterFunc(5*time.Second, func() { panic(fmt.Sprintf("%s %s takes more than 5 s: %s", method, url, body)) })
+	slow := time.AfterFunc(time.Minute, func() { panic(fmt.Sprintf("%s %s takes more than a minute: %s", method, url, body)) })
 	answer, err := caller.Do(call)
 	slow.Stop()
 	if err != nil {
