@@ -15,7 +15,7 @@ func TestEndlessAmountsOfAnObject(t *testing.T) {
 	for _, amount := range []any{"1e-999999999", "2E6000000000", "1" + string(make([]byte, 100))} {
 		u.Object["status"] = map[string]any{"cluster": map[string]any{"pools": map[string]any{
 			"general": map[string]any{"capacity": map[string]any{"cpu": amount}}}}}
-		slow := time.AfterFunc(5*time.Second, func() { panic("an object takes more than 5 s to read") })
+		slow := time.AfterFunc(time.Minute, func() { panic("an object takes more than a minute to read") })
 		err := kubernetes.Part(u, "status", &kubernetes.Status{})
 		slow.Stop()
 		if wrong, ok := errors.AsType[*api.Error](err); !ok || wrong.Field != "cluster.pools.general.capacity.cpu" {
