@@ -17,7 +17,7 @@ const repeatAfter = 10 * time.Second
 
 // Send sends what a peering has to say: at once if it is new or answers a new message, and else again after
 // a while. role is the peer's, received the message that p answers: a newer one may have come since. An open
-// peering only answers, unless its network is not up yet.
+// peering only answers, unless p says to repeat.
 // Errors: the relay's; those of trust.Key.
 func (m *Messenger) Send(ctx context.Context, peer string, role api.PeeringRole, received *api.Handshake,
 	p peering.Progress) error {
@@ -46,7 +46,7 @@ func (m *Messenger) Send(ctx context.Context, peer string, role api.PeeringRole,
 }
 
 // wasSent reports whether a message need not be sent, because it was sent before. About a network the consumer
-// asks and the provider answers.
+// asks. The provider answers each message, and repeats the answer when it heard nothing for a while.
 func (m *Messenger) wasSent(name string, role api.PeeringRole, digest string, received *api.Handshake,
 	p peering.Progress) bool {
 	m.mu.Lock()
@@ -60,7 +60,7 @@ func (m *Messenger) wasSent(name string, role api.PeeringRole, digest string, re
 	case asks:
 		return !p.Repeat || recent
 	}
-	return before.answers == received && (p.Open || recent)
+	return before.answers == received && (p.Open && !p.Repeat || recent)
 }
 
 // sign returns the message to a peer, signed.

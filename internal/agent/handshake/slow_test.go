@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -40,4 +41,32 @@ func TestAMessageThatComesDuringAnAnswer(t *testing.T) {
 			t.Errorf("after message %d it has %d answers, %v", i+1, broker.sent, err)
 		}
 	}
+}
+
+// A provider whose answer may be lost repeats it after a while, also in an open peering, and stops when the consumer
+// has acted.
+func TestAnAnswerThatIsLost(t *testing.T) {
+	ledger := exchangetest.Open(t, nil, exchange.Options{Self: "milan"})
+	milan, rome := transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "rome")
+	if _, err := ledger.Do(t.Context(), market.Pin{Cluster: "rome", Key: rome.Key.Public().String()}); err != nil {
+		t.Fatal(err)
+	}
+	broker, now := &counting{}, clocktesting.NewFakePassiveClock(time.Now())
+	m := New(Options{Clock: now, Cluster: "milan", Key: milan.Key, Market: ledger, Relay: broker,
+		Log: slog.New(slog.DiscardHandler)})
+	p := peering.Progress{Open: true, Repeat: true, Session: "s",
+		Say: &api.HandshakeContent{Identity: &api.HandshakeIdentity{}}}
+	sends := func(want int, when string) {
+		t.Helper()
+		if err := m.Send(t.Context(), "rome", api.RoleConsumer, nil, p); err != nil || broker.sent != want {
+			t.Errorf("%s: sent %d times, want %d, %v", when, broker.sent, want, err)
+		}
+	}
+	sends(1, "at first")
+	sends(1, "at once")
+	now.SetTime(now.Now().Add(repeatAfter))
+	sends(2, "after a while")
+	now.SetTime(now.Now().Add(repeatAfter))
+	p.Repeat = false
+	sends(2, "after the consumer has acted")
 }

@@ -31,7 +31,7 @@ type Progress struct {
 	Step string
 	// Say is the message to send, repeatedly, until the other side moves on. Nil: nothing to send.
 	Say *api.HandshakeContent
-	// Repeat: send the message repeatedly although the peering is open.
+	// Repeat: send the message repeatedly although the peering is open. The other side has not acted on it yet.
 	Repeat bool
 	// Through: consumers reach the provider's API server through the network between the two
 	// clusters, so the network must exist first.

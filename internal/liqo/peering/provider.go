@@ -105,7 +105,16 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 		Challenge: challenge, Namespace: tenant.Status.TenantNamespace, CA: a.CA, Certificate: a.SignedCRT,
 		APIServer: a.APIServer, ProxyURL: ptr.Deref(a.ProxyURL, ""), Sealed: sealed,
 	}}
-	return out, nil
+	out.Repeat, err = p.awaitsSlice(ctx, namespace)
+	return out, err
+}
+
+// awaitsSlice reports whether the consumer has no ResourceSlice here. It may have lost the message with the
+// Identity: its agent restarted, or the broker did. Such a consumer knows nothing that it could ask.
+func (p *Provider) awaitsSlice(ctx context.Context, namespace string) (bool, error) {
+	var list authv1beta1.ResourceSliceList
+	err := p.List(ctx, &list, client.InNamespace(namespace), client.Limit(1))
+	return len(list.Items) == 0, err
 }
 
 // ByHand reports whether an admin, not Bourse, made the peering with a consumer.

@@ -37,7 +37,7 @@ func newAPI(t *testing.T) client.Client {
 			Kind: kind, Resource: resource, Namespaced: true, Status: true}
 	}
 	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{kind(authv1beta1.TenantKind, "tenants"),
-		kind(authv1beta1.IdentityKind, "identities")}})
+		kind(authv1beta1.IdentityKind, "identities"), kind(authv1beta1.ResourceSliceKind, "resourceslices")}})
 	c, err := client.New(k.Config(), client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
