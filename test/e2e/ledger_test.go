@@ -42,21 +42,37 @@ func TestAgentThatWasAwayEndsWhatEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		ended := make(chan error, 1)
-		go func() { ended <- x.Run(ctx) }()
-		m, err := market.Measure(api.Measurement{
-			Sequence: api.Sequence{Incarnation: time.Now().Add(ahead).UnixMilli(), Number: 1}, Terms: &api.Terms{},
-			Pools: map[string]api.Pool{api.GeneralPool: {Capacity: cpu("1k"), Allocatable: cpu("1k"), Shared: cpu("1k")}},
-		})
-		if err == nil {
-			err = x.Observe(t.Context(), "milan", m, true)
+		var running errgroup.Group
+		running.Go(func() error { return x.Run(ctx) })
+		incarnation := time.Now().Add(ahead).UnixMilli()
+		measure := func(number int64) error {
+			m, err := market.Measure(api.Measurement{
+				Sequence: api.Sequence{Incarnation: incarnation, Number: number}, Terms: &api.Terms{},
+				Pools: map[string]api.Pool{api.GeneralPool: {Capacity: cpu("1k"), Allocatable: cpu("1k"), Shared: cpu("1k")}},
+			})
+			if err != nil {
+				return err
+			}
+			return x.Observe(ctx, "milan", m, true)
 		}
-		if err != nil {
+		if err := measure(1); err != nil {
 			t.Fatal(err)
 		}
+		running.Go(func() error { // as an agent does: a measurement counts for one lease
+			for number := int64(2); ; number++ {
+				select {
+				case <-ctx.Done():
+					return nil
+				case <-time.After(market.Lease / 9):
+				}
+				if err := measure(number); err != nil && ctx.Err() == nil {
+					return err
+				}
+			}
+		})
 		return x, func() {
 			cancel()
-			if err := <-ended; err != nil {
+			if err := running.Wait(); err != nil {
 				t.Error(err)
 			}
 		}

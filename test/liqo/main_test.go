@@ -196,7 +196,7 @@ func member(name, region string) *federation.Member {
 
 // patience is how long anything may take on a machine that is busy with other things: an end
 // without the other side, which is waited for twice as long as --peering-abandon says, too.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // eventually asks until there is no error any more.
 func eventually(t *testing.T, what string, ask func(ctx context.Context) error) {

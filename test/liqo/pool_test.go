@@ -167,8 +167,10 @@ func (w *world) offers(t *testing.T, provider string, cpus map[string]string) {
 			return fmt.Errorf("it has %d pools", len(c.Payload.Pools))
 		}
 		for name, cpu := range cpus {
-			if got := c.Payload.Pools[name].Shared[corev1.ResourceCPU]; got.String() != cpu {
-				return fmt.Errorf("%s has %s", name, got.String())
+			pool := c.Payload.Pools[name]
+			shared, usable := pool.Shared[corev1.ResourceCPU], pool.Allocatable[corev1.ResourceCPU]
+			if shared.String() != cpu || usable.Cmp(shared) < 0 {
+				return fmt.Errorf("%s shares %s of %s", name, shared.String(), usable.String())
 			}
 		}
 		return nil
