@@ -54,9 +54,9 @@ test-plain: ## ... those that the detector makes slow and cannot find fault with
 	@$(GOTEST) -timeout 20m ./internal/market ./internal/match & pure=$$!; \
 	$(GOTEST) -timeout 20m -run '^($(LEFT_OUT))$$' $(sort $(dir $(UNRACED))); others=$$?; \
 	wait $$pure && exit $$others
-test-clusters: ## ... those on real API servers, and with the real Liqo on four federations
-	@echo "== tests on real API servers, and with the real Liqo on four federations side by side" >&2
-	@$(GOTEST) -p 2 -parallel 4 -timeout 60m ./test/liqo ./test/e2e ./test/policies ./test/lab/...
+test-clusters: ## ... those on real API servers, and with the real Liqo on two federations
+	@echo "== tests on real API servers, and with the real Liqo on two federations side by side" >&2
+	@$(GOTEST) -p 2 -parallel 2 -timeout 60m ./test/liqo ./test/e2e ./test/policies ./test/lab/...
 test-network: ## ... those of packets, between clusters in an emulated machine
 	@echo "== packets between two clusters, by Liqo's real gateways" >&2
 	@$(GOTEST) -timeout 20m ./test/network
