@@ -32,8 +32,10 @@ type OfferSpec struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Description string `json:"description,omitempty"`
-	// Labels are free. Buyers can search for them.
+	// Labels are free. Buyers can search for them. Names and values have at most 256 printable
+	// characters.
 	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(name, size(name) <= 256 && size(self[name]) <= 256)",message="the name and the value of a label have at most 256 characters each"
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 	// ValidFrom and ValidUntil bound the time of a purchase. A contract may last longer. Default: no bound.

@@ -65,8 +65,10 @@ type Request struct {
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	Where string `json:"where,omitempty"`
-	// Properties must each be equal to the provider's label of that name.
+	// Properties must each be equal to the provider's label of that name. Names and values have at
+	// most 316 printable characters.
 	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(name, size(name) <= 316 && size(self[name]) <= 316)",message="the name and the value of a property have at most 316 characters each"
 	// +optional
 	Properties map[string]string `json:"properties,omitempty"`
 	// Target, if set, is the only provider to consider.

@@ -38,8 +38,10 @@ type Sharing struct {
 	// +kubebuilder:validation:MaxLength=259
 	// +optional
 	ResourcePlugin string `json:"resourcePlugin,omitempty"`
-	// Labels appear on the card. Requests match them with `properties`.
+	// Labels appear on the card. Requests match them with `properties`. Names and values have at
+	// most 256 printable characters.
 	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(name, size(name) <= 256 && size(self[name]) <= 256)",message="the name and the value of a label have at most 256 characters each"
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 	// Pools are the kinds of capacity that the cluster shares. Each has its own nodes, and its own

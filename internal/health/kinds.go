@@ -153,6 +153,18 @@ var (
 		"No SharingPolicy is in force.",
 		"The cluster can borrow, but it shares nothing.",
 		"To lend, create a SharingPolicy: `docs/objects/sharingpolicy.yaml`."}
+	PolicyInvalid = Kind{"SharingPolicyInvalid", bad,
+		"The SharingPolicy is not valid.",
+		"The cluster shares nothing. Its reservations stay to their end.",
+		"Mend the field that the message names."}
+	AdvertisementRefused = Kind{"AdvertisementRefused", bad,
+		"A broker refuses the card or the advertisement of this cluster.",
+		"The others see there what the broker took last, until that is too old. Nothing new is sold there then.",
+		"Mend the field that the message names. If it is none of the SharingPolicy, the broker may be older than the agent."}
+	OfferRefused = Kind{"OfferRefused", warn,
+		"An Offer is not on sale as written, or a broker refuses it.",
+		"Buyers see its version before, or none.",
+		"Mend the field that the message names: `bourse offer edit`."}
 	Overcommitted = Kind{"Overcommitted", warn,
 		"The reservations of this cluster add up to more than the cluster shares.",
 		"The cluster gets no new reservations. Existing reservations stay.",
@@ -259,7 +271,8 @@ var Kinds = []Kind{
 	NodeNotReady, NotReflected, ReflectsMore, NamespacesFull, VolumesAtStake, ServiceNamedLikeAPod,
 	PoolInvalid, DemandLimited, NotExtended, AllNotReady, VolumesKeep, NamespaceTaken,
 	PoliciesMissing, ClusterIDCollides, ConsumersCrowded,
-	SecretOfLiqo, APIServerProxy, NothingShared, Overcommitted, NotCovered,
+	SecretOfLiqo, APIServerProxy, NothingShared, PolicyInvalid, AdvertisementRefused, OfferRefused,
+	Overcommitted, NotCovered,
 	HubIDTooLong, SoldBelowCost, FieldIgnored, UnknownBroker,
 	KeyChanged, KeyUnconfirmed, VersionSkew, MixedPeering, PlainConsumerRefused, LegacyAccounting, PeeringStuck,
 	BrokerUnreachable, WithoutBroker, GoesOn, CertificateExpiring,

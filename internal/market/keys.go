@@ -20,7 +20,7 @@ type PutCard struct {
 }
 
 func (c PutCard) decide(s *State, now Time) (Outcome, error) {
-	if err := validCard(c.Card); err != nil {
+	if err := validCard(&c.Card); err != nil {
 		return Outcome{}, err
 	}
 	m := s.members[c.Card.Cluster]

@@ -110,7 +110,7 @@ func (s *Server) putCard(ctx context.Context, in *struct {
 	if card.Cluster != in.Cluster {
 		return nil, api.Invalid("document.cluster", "the card is of %.80q", card.Cluster).Fix("sign a card of %s", in.Cluster)
 	}
-	if err := trust.Presentable(&card); err != nil {
+	if err := market.CheckShown(&card); err != nil {
 		return nil, under("document", err)
 	}
 	s.limits.chargeWork(CallerOf(ctx), perCard)

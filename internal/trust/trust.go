@@ -99,7 +99,7 @@ func Open(signed string) (*api.Card, clusterkey.PublicKey, error) {
 	if err := clusterkey.Verify(signed, api.DocumentCard, key, &card); err != nil {
 		return nil, key, api.Errorf(api.CodeBadSignature, "card: %s", err)
 	}
-	if err := Presentable(&card); err != nil {
+	if err := market.CheckShown(&card); err != nil {
 		return nil, key, api.Errorf(api.CodeBadSignature, "card: %s", err)
 	}
 	return &card, key, nil

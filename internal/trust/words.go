@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // maxText bounds the kept texts of other clusters, in bytes.
@@ -48,24 +47,4 @@ func Reason(r api.Reason) api.Reason {
 		return r
 	}
 	return ""
-}
-
-// Presentable returns an error if a card holds text that cannot be shown. The market bounds its size.
-// Errors: Invalid with the field.
-func Presentable(c *api.Card) error {
-	if err := market.ValidCluster("cluster", c.Cluster); err != nil {
-		return err
-	}
-	p := &c.Properties
-	words := slices.Concat(p.Zones, p.Architectures, p.GPUs, p.StorageClasses,
-		[]string{p.Region, p.Kubernetes, p.Liqo, p.Connector})
-	for label, value := range p.Labels {
-		words = append(words, label, value)
-	}
-	for _, word := range words {
-		if Text(word) != word {
-			return api.Invalid("properties", "%.80q cannot be shown", word).Fix("use printable characters")
-		}
-	}
-	return nil
 }

@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"crypto/x509"
-	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -59,8 +58,8 @@ func (c MainBroker) Find(context.Context) (found []api.Problem, _ error) {
 	cause, last := connection.Err, connection.Last
 	if cause != nil && !c.Membership.IsDisabled() {
 		remedy := "check that the broker runs at " + c.Membership.URL()
-		if e, ok := errors.AsType[*api.Error](cause); ok && e.Remedy != "" {
-			remedy = e.Remedy
+		if own := remedyOf(cause); own != "" {
+			remedy = own
 		}
 		found = append(found, health.BrokerUnreachable.Of("broker "+c.Membership.URL(),
 			remedy, "%s; last heard %s", cause, ago(c.Clock, last)))

@@ -3,8 +3,14 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"errors"
+	"maps"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/sharing"
@@ -23,15 +29,28 @@ type Sharing struct {
 		Sharing() *api.Sharing
 		// UnknownBrokers returns the brokers that it names and that this cluster has not joined.
 		UnknownBrokers() []string
+		// Invalid returns why the newest SharingPolicy is not in force, nil if it is or there is none.
+		Invalid() error
+		// Refusals returns what brokers refuse of what this cluster shows.
+		Refusals() sharing.Refusals
 	}
 }
 
 // Find looks.
 func (c Sharing) Find(ctx context.Context) (found []api.Problem, _ error) {
+	refusals := c.Policy.Refusals()
+	for _, name := range slices.Sorted(maps.Keys(refusals)) {
+		found = append(found, health.AdvertisementRefused.Of("broker "+name,
+			cmp.Or(remedyOf(refusals[name]), "mend what the message names"), "%s", refusals[name]))
+	}
 	policy := c.Policy.Sharing()
+	if err := c.Policy.Invalid(); err != nil {
+		return append(found, health.PolicyInvalid.Of("SharingPolicy default",
+			cmp.Or(remedyOf(err), "mend the field that the message names"), "%s", err)), nil
+	}
 	if policy == nil {
-		return []api.Problem{health.NothingShared.Of("", "to lend, create one: docs/objects/sharingpolicy.yaml",
-			"no SharingPolicy named default is in force")}, nil
+		return append(found, health.NothingShared.Of("", "to lend, create one: docs/objects/sharingpolicy.yaml",
+			"no SharingPolicy named default is in force")), nil
 	}
 	for _, f := range sharing.IgnoredFields(policy) {
 		found = append(found, health.FieldIgnored.Of("SharingPolicy "+f.Path, f.Remedy, "the field has no effect"))
@@ -61,6 +80,40 @@ func (c Sharing) Find(ctx context.Context) (found []api.Problem, _ error) {
 		} else {
 			found = append(found, health.Overcommitted.Of("pool "+p.Name,
 				"share more in the SharingPolicy, or wait until reservations end", "available: %s", belowZero(p.Available)))
+		}
+	}
+	return found, nil
+}
+
+// remedyOf returns the remedy of an error, empty if it names none.
+func remedyOf(err error) string {
+	if e, ok := errors.AsType[*api.Error](err); ok {
+		return e.Remedy
+	}
+	return ""
+}
+
+// Offers looks whether the Offers of this cluster are on sale as written.
+type Offers struct {
+	client.Client
+	Namespace string
+}
+
+// Find returns a problem for each Offer with a field that is not valid, or that a broker refuses.
+func (c Offers) Find(ctx context.Context) (found []api.Problem, _ error) {
+	var offers api.OfferList
+	if err := c.List(ctx, &offers, client.InNamespace(c.Namespace)); err != nil {
+		return nil, err
+	}
+	for _, o := range offers.Items {
+		ready := meta.FindStatusCondition(o.Status.Conditions, api.ConditionReady)
+		if ready == nil || ready.Status != metav1.ConditionFalse {
+			continue
+		}
+		switch api.Code(ready.Reason) {
+		case api.CodeInvalid, api.CodeTooLarge, api.CodeConflict, api.CodeForbidden, api.CodeBadSignature,
+			api.CodeKeyChanged, api.CodeCapReached, api.CodeLedgerFull:
+			found = append(found, health.OfferRefused.Of("Offer "+o.Name, "bourse offer edit "+o.Name, "%s", ready.Message))
 		}
 	}
 	return found, nil

@@ -1,6 +1,7 @@
 package sharing
 
 import (
+	"cmp"
 	"context"
 	"hash/fnv"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/inventory"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -57,6 +59,7 @@ type Schedule struct {
 type Advertiser struct {
 	options Options
 	object  advertisement
+	refused refusals
 
 	mu       sync.Mutex
 	sequence api.Sequence
@@ -166,25 +169,35 @@ func (a *Advertiser) publish(ctx context.Context, m measured) error {
 	if err != nil {
 		return err
 	}
-	return transport.CallAll(a.options.Outlets(), func(o transport.Outlet) error {
+	outlets := a.options.Outlets()
+	err = transport.CallAll(outlets, func(o transport.Outlet) error {
 		ctx, cancel := context.WithTimeout(ctx, brokerTimeout)
 		defer cancel()
 		return a.send(ctx, o, card, m.reportTo(&o))
 	})
+	names := make([]string, len(outlets))
+	for i, o := range outlets {
+		names[i] = route.BrokerName(o.Via)
+	}
+	a.options.Policy.setRefusals(a.refused.keepOnly(names))
+	return err
 }
 
-// send sends a card and a measurement to one broker.
-func (a *Advertiser) send(ctx context.Context, b transport.Broker, card string, m api.Measurement) error {
+// send sends a card and a measurement to one broker. A card that it refuses does not keep the measurement back: its
+// terms hide what is hidden, and its amounts bound what is sold.
+func (a *Advertiser) send(ctx context.Context, o transport.Outlet, card string, m api.Measurement) error {
+	var ofCard error
 	if card != "" {
-		if err := b.PutCard(ctx, card); err != nil && api.CodeOf(err) != api.CodeConflict {
-			return err
+		if err := o.PutCard(ctx, card); api.CodeOf(err) != api.CodeConflict {
+			ofCard = err
 		}
 	}
-	err := b.Advertise(ctx, m)
+	err := o.Advertise(ctx, m)
 	if api.CodeOf(err) == api.CodeStaleAdvertisement {
-		a.advanceIncarnation(ctx, b)
+		a.advanceIncarnation(ctx, o)
 	}
-	return err
+	a.refused.note(o.Via, ofCard, err)
+	return cmp.Or(ofCard, err)
 }
 
 // advanceIncarnation begins an incarnation later than the one that a broker knows. That one is of an agent

@@ -36,7 +36,9 @@ type lender struct {
 	rome, milan *transporttest.Party
 	market      *exchange.Exchange
 	onCluster   func(id string) (api.Envelope[api.Cluster], error)
-	client      client.Client // of a cluster with one SharingPolicy, which shares all
+	onCard      func(signed string) error // nil takes all
+	client      client.Client             // of a cluster with one SharingPolicy, which shares all
+	policy      *sharing.Policy           // of the newest advertiser
 }
 
 func newLender(t *testing.T) *lender {
@@ -90,7 +92,7 @@ func (l *lender) advertises(take func(api.Measurement) error) <-chan api.Measure
 	}
 	sent := make(chan api.Measurement, 1000)
 	// An advertiser that runs already keeps the answers that it has.
-	broker := &transporttest.Broker{OnCluster: l.onCluster, OnAdvertise: func(m api.Measurement) error {
+	broker := &transporttest.Broker{OnCluster: l.onCluster, OnPutCard: l.onCard, OnAdvertise: func(m api.Measurement) error {
 		sent <- m
 		return take(m)
 	}}
@@ -107,6 +109,7 @@ func (l *lender) advertises(take func(api.Measurement) error) <-chan api.Measure
 		Card:    sharing.CardOptions{Cluster: l.milan.ID, Key: l.milan.Key, Rotations: l.milan.Rotations},
 		Outlets: func() []transport.Outlet { return []transport.Outlet{{Broker: broker, Knows: knowsAll}} },
 	})
+	l.policy = policy
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	all.Go(func() { _ = i.Run(ctx) })

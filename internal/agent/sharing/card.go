@@ -35,10 +35,7 @@ func (o *CardOptions) newCard(properties api.Properties, sharing *api.Sharing) a
 		Endorsement: o.Endorsement, Rotations: o.Rotations,
 	}
 	if sharing != nil {
-		card.Properties.Labels, card.ApproveWithin = sharing.Labels, sharing.ApproveWithin
-		if card.MaxNamespaces = api.DefaultNamespaces; sharing.Namespaces != nil && sharing.Namespaces.Max > 0 {
-			card.MaxNamespaces = sharing.Namespaces.Max
-		}
+		card = showPolicy(card, sharing)
 	}
 	if sharing.Hub() != nil { // those of the hub's own nodes say nothing about its providers
 		card.Properties.Aggregator, card.Properties.StorageClasses, card.Properties.Kubernetes = true, nil, ""
@@ -46,6 +43,15 @@ func (o *CardOptions) newCard(properties api.Properties, sharing *api.Sharing) a
 	card.Properties.Connector = o.Connector
 	if o.Liqo != nil {
 		o.Liqo(&card.Properties, sharing)
+	}
+	return card
+}
+
+// showPolicy returns a card with what a SharingPolicy says on it.
+func showPolicy(card api.Card, s *api.Sharing) api.Card {
+	card.Properties.Labels, card.ApproveWithin = s.Labels, s.ApproveWithin
+	if card.MaxNamespaces = api.DefaultNamespaces; s.Namespaces != nil && s.Namespaces.Max > 0 {
+		card.MaxNamespaces = s.Namespaces.Max
 	}
 	return card
 }

@@ -21,8 +21,10 @@ import (
 	"github.com/bourse-dev/bourse/internal/match"
 )
 
-// policyName is the name of the only SharingPolicy that counts.
+// policyName is the name of the only SharingPolicy that counts, and policyKey its key.
 const policyName = "default"
+
+var policyKey = client.ObjectKey{Name: policyName}
 
 // PolicyOptions say where the SharingPolicy is.
 type PolicyOptions struct {
@@ -43,13 +45,19 @@ type Policy struct {
 	// brokers are those at which the newest policy shows what is shared, also if it is not in force;
 	// unknown are those of them that this cluster has not joined.
 	brokers, unknown atomic.Pointer[[]string]
-	changed          chan struct{} // to advertise again
+	// refused is what brokers refuse of what it shows, and invalid why the newest policy is not in force.
+	refused atomic.Pointer[Refusals]
+	invalid atomic.Pointer[error]
+	again   kubeobject.Trigger // to show what brokers refuse
+	changed chan struct{}      // to advertise again
 }
 
 // NewPolicy returns a Policy that shares nothing yet: see Load.
 func NewPolicy(o PolicyOptions) *Policy {
 	p := &Policy{options: o, changed: make(chan struct{}, 1)}
 	p.setBrokers(nil, nil)
+	p.refused.Store(new(Refusals))
+	p.invalid.Store(new(error))
 	return p
 }
 
@@ -63,6 +71,19 @@ func (p *Policy) ShownAt(via string) bool { return route.IsShownAt(via, *p.broke
 // UnknownBrokers returns the brokers in the policy that this cluster has not joined.
 func (p *Policy) UnknownBrokers() []string { return *p.unknown.Load() }
 
+// Refusals returns what brokers refuse of what the policy shows.
+func (p *Policy) Refusals() Refusals { return *p.refused.Load() }
+
+// Invalid returns why the newest policy is not in force. It is nil if it is, or if there is none.
+func (p *Policy) Invalid() error { return *p.invalid.Load() }
+
+// setRefusals notes what brokers refuse, for the policy's status.
+func (p *Policy) setRefusals(r Refusals) {
+	if !p.refused.Swap(&r).equal(r) {
+		p.again.Add("", policyName)
+	}
+}
+
 // AdvertiseAgain makes the Advertiser advertise soon, although the policy is the same.
 func (p *Policy) AdvertiseAgain() {
 	select {
@@ -73,17 +94,18 @@ func (p *Policy) AdvertiseAgain() {
 
 // Load reads the policy for the first time. Errors: those of the API server.
 func (p *Policy) Load(ctx context.Context) error {
-	_, err := p.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: policyName}})
+	_, err := p.Reconcile(ctx, ctrl.Request{NamespacedName: policyKey})
 	return err
 }
 
 // Control starts the controller of SharingPolicies.
 func (p *Policy) Control(m ctrl.Manager) error {
 	look := func(context.Context, client.Object) []ctrl.Request {
-		return []ctrl.Request{{NamespacedName: client.ObjectKey{Name: policyName}}}
+		return []ctrl.Request{{NamespacedName: policyKey}}
 	}
 	return ctrl.NewControllerManagedBy(m).Named("sharingpolicy").For(&api.SharingPolicy{}).
-		Watches(&api.Broker{}, handler.EnqueueRequestsFromMapFunc(look)).Complete(p)
+		Watches(&api.Broker{}, handler.EnqueueRequestsFromMapFunc(look)).
+		WatchesRawSource(&p.again).Complete(p)
 }
 
 // Reconcile puts the policy into force and shows that in its status. A policy that is not valid
@@ -96,6 +118,7 @@ func (p *Policy) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, e
 	if err := p.options.Client.Get(ctx, at.NamespacedName, &object); apierrors.IsNotFound(err) {
 		// the brokers stay: without a policy, the others are shown nothing more
 		p.unknown.Store(new([]string))
+		p.invalid.Store(new(error))
 		p.set(nil)
 		return ctrl.Result{}, nil
 	} else if err != nil {
@@ -105,8 +128,11 @@ func (p *Policy) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, e
 		Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "InForce",
 		Message: "what it shares is advertised", ObservedGeneration: object.Generation,
 	}
+	p.Refusals().show(&condition)
 	sharing := object.Spec.DeepCopy()
-	if err := check(sharing, p.options.Engine); err != nil {
+	invalid := check(sharing, p.options.Engine)
+	p.invalid.Store(&invalid)
+	if err := invalid; err != nil {
 		condition.Status, condition.Reason = metav1.ConditionFalse, string(api.CodeOf(err))
 		condition.Message = err.Error() + "; nothing is shared until then"
 		sharing = nil
@@ -150,6 +176,14 @@ func Check(s *api.Sharing) error { return check(s, match.New()) }
 func check(s *api.Sharing, engine *match.Engine) error {
 	if err := checkBrokers(s.Brokers); err != nil {
 		return err
+	}
+	if err := market.CheckLabels("labels", s.Labels); err != nil {
+		return err
+	}
+	for _, p := range s.Pools {
+		if err := market.ValidCluster("pools", p.Name); err != nil {
+			return err
+		}
 	}
 	if _, err := market.MeasureTerms(&s.Terms); err != nil {
 		return err

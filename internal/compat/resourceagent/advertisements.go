@@ -14,7 +14,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/compat"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server"
-	"github.com/bourse-dev/bourse/internal/trust"
 )
 
 // started and advertised number the advertisements that come, which number nothing themselves.
@@ -39,7 +38,7 @@ func (a *agents) advertise(r *http.Request) (compat.Answer, error) {
 			Fix("advertise as %s, which the certificate names", caller.Name)
 	}
 	properties := in.properties()
-	if err := trust.Presentable(&api.Card{Cluster: in.ClusterID, Properties: properties}); err != nil {
+	if err := market.CheckShown(&api.Card{Cluster: in.ClusterID, Properties: properties}); err != nil {
 		return compat.Answer{}, err
 	}
 	claimed, err := in.claim()

@@ -21,7 +21,8 @@ type Broker struct {
 	OnProgress      func(id string, state api.State) (transport.Reservation, error)
 	OnSendHandshake func(cluster, document string) error
 	OnCluster       func(id string) (api.Envelope[api.Cluster], error)
-	// OnAdvertise takes advertisements; nil takes all.
+	// OnPutCard takes cards, OnAdvertise advertisements; nil takes all.
+	OnPutCard   func(signed string) error
 	OnAdvertise func(m api.Measurement) error
 
 	mu    sync.Mutex
@@ -56,8 +57,13 @@ func say[A, R any](on func(string, A) (R, error), about string, a A) (R, error) 
 	return on(about, a)
 }
 
-// PutCard takes every card.
-func (b *Broker) PutCard(context.Context, string) error { return nil }
+// PutCard takes cards.
+func (b *Broker) PutCard(_ context.Context, signed string) error {
+	if b.OnPutCard == nil {
+		return nil
+	}
+	return b.OnPutCard(signed)
+}
 
 // Advertise takes advertisements.
 func (b *Broker) Advertise(_ context.Context, m api.Measurement) error {
