@@ -31,7 +31,7 @@ func run(path string, args []string, dir, log string, crashed func(error), env .
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
-	cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir, "GOGC=300", "GOMEMLIMIT=600MiB"}
+	cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir, "GOGC=300", "GOMEMLIMIT=1200MiB"}
 	cmd.Env = append(cmd.Env, env...)
 	cmd.SysProcAttr = ownGroup()
 

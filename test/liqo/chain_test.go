@@ -75,7 +75,7 @@ func TestGapProvisionTheCapacity(t *testing.T) {
 // nothing.
 func TestReservationsOfOneAccountAddUp(t *testing.T) {
 	w := start(t)
-	first := w.ask(t, w.rome, w.paris, "first", amounts("4", "8Gi"))
+	first := w.ask(t, w.rome, w.paris, "add-first", amounts("4", "8Gi"))
 	first.becomes(api.Active)
 	second := w.ask(t, w.rome, w.paris, "second", amounts("2", "4Gi"))
 	second.becomes(api.Active)
@@ -93,7 +93,7 @@ func TestReservationsOfOneAccountAddUp(t *testing.T) {
 		return []api.NamespaceUse{{Name: namespace, Used: amounts("1600m", "256Mi"), Shared: shared}}
 	}
 	second.uses("second", w.rome, &api.ReservationInstruction{}, of("second", false)) // it alone names its namespace
-	first.uses("first", w.rome, &api.ReservationInstruction{}, nil)
+	first.uses("add-first", w.rome, &api.ReservationInstruction{}, nil)
 	first.uses(api.Namespace, w.paris, &api.ProviderInstruction{}, of("second-rome", true))
 
 	first.release()
@@ -271,7 +271,7 @@ func (w *world) granted(t *testing.T, consumer, provider *federation.Member, cpu
 func TestBothDirections(t *testing.T) {
 	w := start(t)
 	there := w.ask(t, w.rome, w.milan, "there", amounts("2", "2Gi"))
-	back := w.ask(t, w.milan, w.rome, "back", amounts("3", "3Gi"))
+	back := w.ask(t, w.milan, w.rome, "and-back", amounts("3", "3Gi"))
 	there.becomes(api.Active)
 	back.becomes(api.Active)
 	there.run(2, "100m", "64Mi")

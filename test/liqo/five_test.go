@@ -20,17 +20,9 @@ import (
 // and nothing of Bourse.
 func fiveClusters(t *testing.T) (w *world, florence, lyon *federation.Member) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts five Kubernetes clusters with Liqo")
-	}
-	t.Parallel()
-	w, florence, lyon = &world{}, member("florence", "it"), member("lyon", "fr")
-	t.Cleanup(func() {
-		if err := w.stop(!t.Failed()); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := w.start(t.Context(), florence); err != nil {
+	w, florence, lyon = start(t), member("florence", "it"), member("lyon", "fr")
+	w.spent = true
+	if err := w.Add(t.Context(), w.lab, florence); err != nil {
 		t.Fatal(err)
 	}
 	var err error

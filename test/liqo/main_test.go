@@ -117,8 +117,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// start starts the clusters and the broker, with more members than rome, milan and paris.
-func (w *world) start(ctx context.Context, more ...*federation.Member) error {
+// start starts the clusters and the broker.
+func (w *world) start(ctx context.Context) error {
 	bourse, err := binary()
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func (w *world) start(ctx context.Context, more ...*federation.Member) error {
 	w.rome, w.milan, w.paris = member("rome", "it"), member("milan", "it"), member("paris", "fr")
 	w.paris.AgentFlags = append(w.paris.AgentFlags, "--metrics-bind-address", w.metrics)
 	w.Federation, err = federation.Start(ctx, federation.Options{
-		Lab: w.lab, Binary: bourse, Progress: os.Stderr, Members: append(more, w.rome, w.milan, w.paris),
+		Lab: w.lab, Binary: bourse, Progress: os.Stderr, Members: []*federation.Member{w.rome, w.milan, w.paris},
 	})
 	return err
 }

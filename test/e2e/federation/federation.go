@@ -91,6 +91,18 @@ func Start(ctx context.Context, o Options) (*Federation, error) {
 	return f, nil
 }
 
+// Add starts another cluster with an agent, and returns when the broker has heard from it.
+func (f *Federation) Add(ctx context.Context, l *lab.Lab, m *Member) error {
+	if err := m.start(ctx, f, l); err != nil {
+		return err
+	}
+	f.Members = append(f.Members, m)
+	if err := m.join(ctx); err != nil {
+		return err
+	}
+	return m.AwaitConnected(ctx)
+}
+
 // StartBroker starts the broker with the folder and the address that it had before, and returns
 // when it serves.
 func (f *Federation) StartBroker(ctx context.Context) (err error) {
