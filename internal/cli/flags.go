@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +27,27 @@ type parsed struct {
 func (p parsed) Set(text string) error { return p.set(text) }
 func (p parsed) Type() string          { return p.kind }
 func (p parsed) String() string        { return "" }
+
+// checkGiven reports a flag that is given with an empty text, which would count as left out. Commands that run
+// programs take such flags: manifests set them. Errors: Invalid with the flag.
+func checkGiven(cmd *cobra.Command) (failed error) {
+	group := cmd
+	for group.HasParent() && group.GroupID == "" {
+		group = group.Parent()
+	}
+	if group.GroupID != "use" {
+		return nil
+	}
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		empty := map[string]string{"string": "", "stringSlice": "[]", "stringToString": "[]"}
+		none, ofText := empty[f.Value.Type()]
+		if _, checked := f.Value.(parsed); f.Changed && !checked && ofText && f.Value.String() == none {
+			failed = cmp.Or(failed, error(api.Invalid("--"+f.Name, "an empty text is not a value").
+				Fix("give a value, or leave it out: a variable of your shell may be unset")))
+		}
+	})
+	return failed
+}
 
 // amountVar adds a flag for the amount of one resource.
 func amountVar(f *pflag.FlagSet, to *api.Resources, name, resource, usage string) {
@@ -105,9 +128,7 @@ func likely(text string) string {
 // priceVar adds a flag for a price, such as 3EUR/hour.
 func priceVar(f *pflag.FlagSet, to **api.Price, name, usage string) {
 	f.Var(parsed{"string", func(text string) (err error) {
-		if *to = nil; text != "" {
-			*to, err = money.Read("--"+name, text)
-		}
+		*to, err = money.Read("--"+name, text)
 		return err
 	}}, name, usage)
 }

@@ -42,7 +42,7 @@ func (sh *shell) strict(cmd *cobra.Command) {
 			return noSuchCommand(cmd, given[0], given[1:]...)
 		}
 		if args == nil || args(cmd, given) == nil {
-			return nil
+			return checkGiven(cmd)
 		}
 		wrong := "an argument is missing"
 		if len(given) > 0 {
