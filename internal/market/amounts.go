@@ -56,7 +56,7 @@ func ParseRequest(field string, r api.Resources) (Amounts, error) {
 	return out, nil
 }
 
-// CheckWhole reports why what is asked for, sold or paid for cannot be reserved exactly: of everything but
+// CheckWhole reports why what is asked for, lent, sold or paid for cannot be reserved exactly: of everything but
 // CPU and bytes there are only whole units. CPU below a thousandth, and bytes below one, may be rounded up,
 // but there is no memory of less than a byte. Errors: Invalid at field.
 func CheckWhole(field string, r api.Resources) error {
@@ -68,7 +68,7 @@ func CheckWhole(field string, r api.Resources) error {
 		at, below := field+"."+string(name), q.Value()-1
 		switch {
 		case !inBytes(name):
-			return api.Invalid(at, "%s is not a whole number", q.String()).Fix("ask for %d or %d", max(below, 0), below+1)
+			return api.Invalid(at, "%s is not a whole number", q.String()).Fix("write %d or %d", max(below, 0), below+1)
 		case q.Sign() > 0 && below == 0:
 			return api.Invalid(at, "%s is less than a byte", q.String()).Fix("give a unit such as Gi")
 		}

@@ -1,6 +1,7 @@
 package sharing
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync/atomic"
@@ -188,6 +189,10 @@ func check(s *api.Sharing, engine *match.Engine) error {
 	if _, err := market.MeasureTerms(&s.Terms); err != nil {
 		return err
 	}
+	if err := cmp.Or(market.CheckWhole("maxPerReservation", s.MaxPerReservation),
+		market.CheckWhole("maxPerConsumer", s.MaxPerConsumer)); err != nil {
+		return err
+	}
 	if s.APIServerAccess == api.APIServerNetwork && s.Network != api.NetworkWireGuard {
 		return api.Invalid("apiServerAccess", "%q needs a network, and network is %q", s.APIServerAccess, s.Network).
 			Fix("set network: wireguard, or apiServerAccess: direct")
@@ -204,7 +209,7 @@ func check(s *api.Sharing, engine *match.Engine) error {
 			lent[corev1.ResourceStorage] = *pool.Storage
 		}
 		for field, amounts := range map[string]api.Resources{"caps": pool.Caps, "headroom": pool.Headroom, "storage": lent} {
-			if _, err := market.ParseCapacity("pools."+pool.Name+"."+field, amounts); err != nil {
+			if err := checkLent("pools."+pool.Name+"."+field, amounts); err != nil {
 				return err
 			}
 		}
@@ -215,13 +220,19 @@ func check(s *api.Sharing, engine *match.Engine) error {
 	return engine.CheckAllow(s.Allow)
 }
 
+// checkLent checks amounts that bound what is lent: half a GPU would count as none. Errors: Invalid at field.
+func checkLent(field string, amounts api.Resources) error {
+	_, err := market.ParseCapacity(field, amounts)
+	return cmp.Or(err, market.CheckWhole(field, amounts))
+}
+
 // checkPlain checks the slices of plain consumers. Each is named in one pool.
 func checkPlain(s *api.Sharing) error {
 	seen := map[string]bool{}
 	for pool, c := range s.PlainConsumers() {
 		slice := c.Cluster + "." + c.Slice
 		at := "pools." + pool + ".plainConsumers." + slice
-		if _, err := market.ParseCapacity(at+".max", c.Max); err != nil {
+		if err := checkLent(at+".max", c.Max); err != nil {
 			return err
 		}
 		if c.Cluster == "" || c.Slice == "" || len(c.Max) == 0 {
@@ -237,8 +248,7 @@ func checkPlain(s *api.Sharing) error {
 
 // badMax reports whether the max of a virtual node is not valid.
 func badMax(n api.HandMadeNode) bool {
-	_, err := market.ParseCapacity("max", n.Max)
-	return err != nil || n.Node == "" || len(n.Max) == 0
+	return checkLent("max", n.Max) != nil || n.Node == "" || len(n.Max) == 0
 }
 
 // checkHub checks a policy with a pool of virtual nodes as the CRD does: one namespace of a consumer

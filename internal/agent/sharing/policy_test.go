@@ -1,6 +1,7 @@
 package sharing_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -70,6 +71,27 @@ func TestAPolicyWithPlainConsumers(t *testing.T) {
 		err := sharing.Check(s)
 		if (err == nil) != (field == "") || err != nil && !strings.Contains(err.Error(), field) {
 			t.Errorf("%q: %v", field, err)
+		}
+	}
+}
+
+// Of devices there are only whole ones: half a GPU would silently count as none.
+func TestHalfADevice(t *testing.T) {
+	half := api.Resources{"nvidia.com/gpu": resource.MustParse("500m")}
+	pool := api.PoolPolicy{Name: api.GeneralPool}
+	caps, headroom, plain := pool, pool, pool
+	caps.Caps, headroom.Headroom = half, half
+	plain.PlainConsumers = []api.PlainConsumer{{Cluster: "lyon", Slice: "rented", Max: half}}
+	for at, s := range map[string]api.Sharing{
+		"maxPerConsumer.nvidia.com/gpu":                               {Terms: api.Terms{MaxPerConsumer: half}},
+		"maxPerReservation.nvidia.com/gpu":                            {Terms: api.Terms{MaxPerReservation: half}},
+		"pools.general.caps.nvidia.com/gpu":                           {Pools: []api.PoolPolicy{caps}},
+		"pools.general.headroom.nvidia.com/gpu":                       {Pools: []api.PoolPolicy{headroom}},
+		"pools.general.plainConsumers.lyon.rented.max.nvidia.com/gpu": {Pools: []api.PoolPolicy{plain}},
+	} {
+		err := sharing.Check(&s)
+		if e, _ := errors.AsType[*api.Error](err); e == nil || e.Field != at || !strings.Contains(err.Error(), "write 0 or 1") {
+			t.Errorf("%s: %v", at, err)
 		}
 	}
 }
