@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -19,6 +20,18 @@ import (
 	"github.com/bourse-dev/bourse/internal/money"
 	"github.com/bourse-dev/bourse/internal/vnp"
 )
+
+// growing is the reason of a pool that is about to reserve what is missing.
+const growing = "Growing"
+
+// meaning says in an Event what a reason means that has no message.
+var meaning = map[string]string{
+	growing: "it reserves more", "DemandMet": "what its pods request is reserved",
+	"NotLimited": "nothing keeps it from what its pods request", "Extended": "all reservations are extended in time",
+	"AsTheTemplate": "all providers meet the template", "CutOff": "no virtual node answers: this cluster is cut off",
+	"SomeReady": "virtual nodes are Ready again", "NoVolumes": "no volume keeps a provider",
+	"NotTaken": "its namespaces are its own", "NotFull": "all providers map its namespaces",
+}
 
 // show writes the status of a pool, and an Event for each condition that becomes true or false.
 func (c *Controller) show(ctx context.Context, pool *api.VirtualNodePool, all *children, plan *vnp.Plan) error {
@@ -54,17 +67,45 @@ func (c *Controller) status(pool *api.VirtualNodePool, all *children, plan *vnp.
 	}
 	met := plan.Limited == "" && len(all.taken) == 0 && plan.Reserved.Fits(plan.Demand)
 	late, keep := plan.NotExtended, plan.VolumesKeep
-	set(api.ConditionReady, met, "DemandMet", cmp.Or(plan.Limited, "Growing"), plan.Message)
+	set(api.ConditionReady, met, "DemandMet", cmp.Or(plan.Limited, growing), plan.Message)
 	set(api.ConditionLimited, plan.Limited != "", plan.Limited, "NotLimited", plan.Message)
 	set(api.ConditionExtended, len(late) == 0, "Extended", "NotExtended", list("not extended yet: ", late))
-	set(api.ConditionDrifted, len(plan.Drifted) > 0, "OtherTemplate", "AsTheTemplate",
-		list("the template was edited since, or is no longer met: ", plan.Drifted))
+	drift, differs := driftText(pool, plan), "OtherTemplate"
+	if slices.ContainsFunc(plan.Providers, func(one vnp.Provider) bool { return one.Disabled }) {
+		differs = "Disabled"
+	}
+	set(api.ConditionDrifted, drift != "", differs, "AsTheTemplate", drift)
 	set(api.ConditionAllNotReady, plan.AllNotReady, "CutOff", "SomeReady", "")
 	set(api.ConditionVolumesKeep, len(keep) > 0, "Volumes", "NoVolumes", c.volumesText(pool, all, keep))
 	set(api.ConditionNamespaceTaken, len(all.taken) > 0, "Taken", "NotTaken",
 		list("another VirtualNodePool, which is older, has: ", all.taken))
 	set(api.ConditionNamespacesFull, len(all.full) > 0, "Full", "NotFull", strings.Join(all.full, "; "))
 	return s
+}
+
+// driftText names the providers that a pool would not choose now, and says when they leave.
+func driftText(pool *api.VirtualNodePool, plan *vnp.Plan) string {
+	texts := []string{}
+	if len(plan.Drifted) > 0 {
+		texts = append(texts, list("the template was edited since, or is no longer met: ", plan.Drifted))
+	}
+	for _, one := range plan.Providers {
+		leaves := one.Until.Add(-api.DurationOf(pool.Spec.Template.Duration) / 2)
+		when := "leaves at " + leaves.UTC().Format(time.RFC3339)
+		switch {
+		case !one.Disabled:
+			continue
+		case one.State == vnp.Leaving:
+			when = "leaves now"
+		case pool.Spec.Replace == api.ReplaceNever:
+			when = "stays, because spec.replace is Never"
+		case one.Until.IsZero():
+			when = "leaves once half of its time is over"
+		}
+		texts = append(texts, fmt.Sprintf("%s is disabled at the broker and %s; at once: bourse vnp disable %s %[1]s",
+			one.Name, when, pool.Name))
+	}
+	return strings.Join(texts, "; ")
 }
 
 // shownProvider returns what a pool shows of a provider.
@@ -116,10 +157,11 @@ func (c *Controller) write(ctx context.Context, pool *api.VirtualNodePool, s api
 			continue
 		}
 		kind, good := corev1.EventTypeNormal, is.Type == api.ConditionReady || is.Type == api.ConditionExtended
-		if good != (is.Status == metav1.ConditionTrue) {
+		passing := is.Reason == growing || is.Reason == vnp.WaitsForReservations
+		if good != (is.Status == metav1.ConditionTrue) && !passing {
 			kind = corev1.EventTypeWarning
 		}
-		c.options.Events.Eventf(pool, nil, kind, is.Type, "Plan", "%s: %.900s", is.Reason, is.Message)
+		c.options.Events.Eventf(pool, nil, kind, is.Type, "Plan", "%s: %.900s", is.Reason, cmp.Or(is.Message, meaning[is.Reason]))
 	}
 	return nil
 }

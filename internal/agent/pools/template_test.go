@@ -2,9 +2,11 @@ package pools
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -94,6 +96,37 @@ func TestBacksOff(t *testing.T) {
 		if got := m.paused["milan"].until.Sub(now); got != want {
 			t.Errorf("it waits %s, want %s", got, want)
 		}
+	}
+}
+
+// What /api/toggle disabled says so at once, in the condition and an Event: it leaves later.
+func TestShowsWhatIsDisabled(t *testing.T) {
+	d := newDesk(t)
+	node := d.bound(d.child(d.pool("burst"), "milan", "4"), nil)
+	d.pods(2, "2")
+	d.bind(node)
+	d.look("burst")
+	choose := market.Choose{Consumer: "rome", Providers: &[]string{"oslo"}}
+	if _, err := d.ledger.Do(t.Context(), choose); err != nil {
+		t.Fatal(err)
+	}
+	p := d.look("burst")
+	c := meta.FindStatusCondition(p.Status.Conditions, api.ConditionDrifted)
+	leaves := p.Status.Providers[0].Until.Add(-12 * time.Hour).UTC().Format(time.RFC3339)
+	want := "milan is disabled at the broker and leaves at " + leaves + "; at once: bourse vnp disable burst milan"
+	if c == nil || condition(p, api.ConditionDrifted) != "True Disabled" || c.Message != want {
+		t.Errorf("it shows %+v, want %q", c, want)
+	}
+	close(d.events.Events)
+	told := false
+	for event := range d.events.Events {
+		told = told || strings.HasPrefix(event, "Warning Drifted Disabled: milan is disabled")
+		if strings.HasSuffix(event, ": ") {
+			t.Errorf("an Event says nothing: %q", event)
+		}
+	}
+	if !told {
+		t.Error("no Event says it")
 	}
 }
 
