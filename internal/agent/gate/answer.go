@@ -110,11 +110,21 @@ func (g *Gate) followBound(ctx context.Context, theirs *transport.Reservation, o
 
 // commit makes an acceptance, or a change, bind for the whole reservation.
 func (g *Gate) commit(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+	t := theirs.Payload
 	if ours.State != api.Held && ours.Changing() == nil {
+		return g.showActive(ctx, theirs, ours)
+	}
+	_, err := g.Market.Do(ctx, market.Commit{ID: ours.ID, Generation: t.Generation, Fence: t.Fence})
+	return err
+}
+
+// showActive records that the consumer uses a reservation, so that it has one state everywhere. That is the
+// broker's word, and nothing depends on it.
+func (g *Gate) showActive(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+	if theirs.Payload.State != api.Active || ours.State != api.Reserved {
 		return nil
 	}
-	t := theirs.Payload
-	_, err := g.Market.Do(ctx, market.Commit{ID: ours.ID, Generation: t.Generation, Fence: t.Fence})
+	_, err := g.Market.Do(ctx, market.Activate{ID: ours.ID, Consumer: ours.Consumer})
 	return err
 }
 

@@ -50,6 +50,21 @@ func TestAccepts(t *testing.T) {
 	g.left(8000)
 }
 
+// What its consumer uses is Active here as everywhere, also after a change.
+func TestActive(t *testing.T) {
+	g := newGate(t, "8")
+	d := g.deal("r-1", "2")
+	g.broker.OnAccept = func(_, document string) (transport.Reservation, error) { return *d.Reserved(document), nil }
+	g.heard(d.Signed(), "Accept r-1")
+	g.holds("r-1", api.Reserved, "")
+	g.heard(d.Over(api.Active, ""))
+	g.holds("r-1", api.Active, "")
+	g.broker.OnAccept = func(_, document string) (transport.Reservation, error) { return *d.Changed(document), nil }
+	g.heard(d.Changing("4", ""), "Accept r-1")
+	g.holds("r-1", api.Active, "")
+	g.left(4000)
+}
+
 // The gate refuses with a reason on which the consumer can act.
 func TestRefuses(t *testing.T) {
 	terms := func(change func(*api.Terms)) func(*api.Measurement) {
