@@ -53,7 +53,8 @@ type ContractTerms struct {
 // +kubebuilder:printcolumn:name="Plan",type=string,JSONPath=`.status.terms.plan`
 // +kubebuilder:printcolumn:name="Units",type=integer,JSONPath=`.status.terms.units`
 // +kubebuilder:printcolumn:name="Cost",type=string,JSONPath=`.status.cost`
-// +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.status.terms.until`
+// +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.status.until`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Contract struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -72,6 +73,9 @@ type ContractStatus struct {
 	State      State              `json:"state,omitempty"`
 	Reason     Reason             `json:"reason,omitempty"`
 	Terms      ContractTerms      `json:"terms,omitzero"`
+	// Until is when the contract ends or, if its end began before, when that was. It differs from that of
+	// its terms if a side ends it early.
+	Until *metav1.Time `json:"until,omitempty"`
 	// Ended is when the contract began to end, if it did.
 	Ended *metav1.Time `json:"ended,omitempty"`
 	// Reclaimed is when the contract ends early, because the seller takes it back with the notice

@@ -94,6 +94,8 @@ type End struct {
 	Consumer   string `json:"consumer"`
 	Provider   string `json:"provider"`
 	Reason     Reason `json:"reason"`
+	// At is when its signer began to end it. Absent: an older version signed it.
+	At metav1.Time `json:"at,omitzero"`
 }
 
 // Reclaim is a seller's signed statement that it takes a contract back before its end, with the

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
@@ -57,6 +58,7 @@ func (sh *shell) contractsCommand() *cobra.Command {
 					}
 					return until(endOfContract(d.Payload.Status))
 				}},
+				{"REASON", false, func(d deal) string { return contractReason(d.Payload.Status) }},
 				{"OBJECT", true, func(d deal) string { return d.ID }},
 			})
 		},
@@ -69,7 +71,10 @@ func (sh *shell) contractsCommand() *cobra.Command {
 
 // endOfContract returns when a contract ends, or has ended.
 func endOfContract(s api.ContractStatus) metav1.Time {
-	end := s.Terms.Until
+	if s.Until != nil {
+		return *s.Until
+	}
+	end := s.Terms.Until // an older version wrote it
 	for _, early := range []*metav1.Time{s.Reclaimed, s.Ended} {
 		if early != nil && early.Before(&end) {
 			end = *early
@@ -77,6 +82,17 @@ func endOfContract(s api.ContractStatus) metav1.Time {
 	}
 	return end
 }
+
+// contractReason says why a contract is not in force any more, and whether that breaks it.
+func contractReason(s api.ContractStatus) string {
+	if meta.IsStatusConditionTrue(s.Conditions, api.ConditionBreached) {
+		return breach(s.Reason)
+	}
+	return string(s.Reason)
+}
+
+// breach is a reason for the end of a contract that breaks it.
+func breach(reason api.Reason) string { return string(reason) + " (a breach)" }
 
 func planOf(t api.ContractTerms) string { return t.Seller + "/" + t.Offer + "/" + t.Plan }
 
@@ -101,13 +117,13 @@ func (sh *shell) verifyContractCommand() *cobra.Command {
 	seller, buyer := "", ""
 	cmd := &cobra.Command{
 		Use: "verify FILE|CONTRACT", Short: "Check the signatures of a contract, and that its documents match",
-		Long: "Verify reads a Contract from a file (kubectl get contract NAME -o yaml; - is standard input), or by its\n" +
-			"name from your cluster. A file needs no agent and no broker. Verify checks that the seller signed the\n" +
+		Long: "Verify reads a Contract from a file (kubectl get contract NAME -o yaml; - is standard input), or from\n" +
+			"your cluster, by its ID or by the name of the ResourceRequest. A file needs no agent and no broker. Verify checks that the seller signed the\n" +
 			"offer, that the buyer signed an assignment that names it, and that the seller signed the acceptance. It\n" +
 			"prints the fingerprints of the two keys. Ask the two admins for theirs (bourse status), and give them\n" +
 			"with --seller and --buyer.",
 		Example: "  bourse contract verify contract.yaml --seller SHA256:... --buyer SHA256:...\n" +
-			"  bourse contract verify r-4f2a",
+			"  bourse contract verify r-4f2a\n  bourse contract verify shop",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, err := sh.readContract(cmd, args[0])
@@ -149,12 +165,16 @@ const maxContract = 1 << 20
 
 func (sh *shell) readContract(cmd *cobra.Command, name string) (api.ContractSpec, error) {
 	if _, err := os.Stat(name); err != nil && name != "-" {
-		_, items, _, err := sh.listContracts(cmd)
+		c, items, _, err := sh.listContracts(cmd)
+		if err != nil {
+			return api.ContractSpec{}, err
+		}
+		id, err := reservationID(cmd.Context(), c, name)
 		if err != nil {
 			return api.ContractSpec{}, err
 		}
 		for _, d := range items {
-			if d.Payload.Spec.Reservation == name || d.ID == name {
+			if d.Payload.Spec.Reservation == id || d.ID == name {
 				return d.Payload.Spec, nil
 			}
 		}

@@ -113,8 +113,12 @@ func (sh *shell) showReservations(self string, items []client.Reservation, reque
 		}},
 		{"CHANGE", true, func(r R) string { return changeOf(r.Payload.Change) }},
 		{"REASON", false, func(r R) string {
-			if at := place(r.Payload); at != "" {
+			at := place(r.Payload)
+			switch {
+			case at != "":
 				return fmt.Sprintf("%s (%s)", r.Payload.Reason, at)
+			case r.Payload.Sale != nil && r.Payload.Reason == api.ReasonRevokedByProvider:
+				return breach(r.Payload.Reason)
 			}
 			return string(r.Payload.Reason)
 		}},

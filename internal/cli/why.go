@@ -28,21 +28,22 @@ func (sh *shell) whyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			d := r.Payload.Decision
-			if d == nil {
+			p, d := r.Payload, r.Payload.Decision
+			request, err := findRequest(ctx, c, r.ID)
+			direct := d == nil && err == nil && p.Sale != nil && !sh.encodes() // the seller's connector explained it then
+			if d == nil && !direct {
 				return api.Errorf(api.CodeNotFound, "this cluster has no explanation for reservation %s", args[0]).
 					Fix("only the consumer can read the explanation")
 			}
 			if sh.encodes() {
 				return sh.encode(d)
 			}
-			p := r.Payload
 			fmt.Fprintf(sh.out, "%s of %s is %s", r.ID, sizes(p.Resources), p.State)
 			if p.Provider != "" {
 				fmt.Fprintf(sh.out, " on %s", p.Provider)
 			}
 			fmt.Fprintln(sh.out, reasonOf(p))
-			if request, err := findRequest(ctx, c, r.ID); err == nil && request.Payload.Status.Message != "" {
+			if err == nil && request.Payload.Status.Message != "" {
 				fmt.Fprintln(sh.out, strings.TrimSuffix(request.Payload.Status.Message, "; see: bourse why "+r.ID))
 			}
 			if w := p.Waiting; w != nil && p.State == api.Pending {
@@ -54,6 +55,11 @@ func (sh *shell) whyCommand() *cobra.Command {
 			if len(p.Group) > 0 {
 				fmt.Fprintf(sh.out, "it is one of %d parts of a request; releasing one releases all: %s\n",
 					len(p.Group), strings.Join(p.Group, ", "))
+			}
+			if direct {
+				fmt.Fprintf(sh.out, "it was bought from %s itself: %s of plan %s\n", p.Provider,
+					count(int(p.Sale.Units), "unit"), p.Sale.Plan)
+				return nil
 			}
 			explain(sh.out, *d)
 			for _, t := range p.Tried {

@@ -45,10 +45,7 @@ func begun(r *market.Reservation) market.Time {
 // Cost returns the cost of a contract up to a time: each period of it by its units, at the price of the
 // day on which they were bought. An ended contract costs nothing more.
 func Cost(r *market.Reservation, at time.Time) *big.Rat {
-	end := min(r.EndsAt(), market.At(at))
-	if r.Ended != 0 {
-		end = min(end, r.Ended)
-	}
+	end := min(r.LastsUntil(), market.At(at))
 	price := r.Offer.Plan(r.Sale.Plan).Price
 	all := append(r.Past[:len(r.Past):len(r.Past)], market.Stretch{From: r.From, Units: r.Sale.Units})
 	sum := new(big.Rat)

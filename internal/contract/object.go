@@ -81,12 +81,13 @@ func SetStatus(s *api.ContractStatus, r *market.Reservation, generation int64) {
 	if r.Breached() {
 		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: api.ConditionBreached,
 			Status: metav1.ConditionTrue, Reason: string(r.Reason),
-			Message: r.Provider +
-				" ended it before its time, otherwise than the contract lets it", ObservedGeneration: generation})
+			Message: r.Provider + " ended it at " + r.LastsUntil().Go().Format(time.RFC3339) +
+				", before its time, which the contract does not allow", ObservedGeneration: generation})
 	}
-	if s.Ended = nil; r.Ended != 0 {
-		ended := r.Ended.Meta()
-		s.Ended = &ended
+	until := r.LastsUntil().Meta()
+	s.Until, s.Ended = &until, nil
+	if r.Ended != 0 {
+		s.Ended = &until
 	}
 	c := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionFalse,
 		Reason: string(r.State), ObservedGeneration: generation, Message: "it is over"}

@@ -1,6 +1,9 @@
 package market
 
 import (
+	"cmp"
+	"time"
+
 	"github.com/bourse-dev/bourse/api"
 )
 
@@ -12,6 +15,9 @@ type Release struct {
 	Generation int64
 	Reason     api.Reason
 	Document   string
+	// Signer and At say who signed the document, and when it began to end; empty and 0: By, now.
+	Signer string
+	At     Time
 	// Renews replaces an end that names no assignment, which other clusters do not accept.
 	Renews bool
 }
@@ -34,8 +40,26 @@ func (c Release) decide(s *State, now Time) (Outcome, error) {
 		return over(r, api.Failed, api.ReasonCancelled, "", now), nil
 	}
 	s.recordEnd(r, c.By, now)
+	r.Ended = cmp.Or(r.Ended, r.EndedAt(cmp.Or(c.Signer, c.By), c.At, now))
 	r.State, r.Reason, r.Message, r.End, r.Next = api.Releasing, c.Reason, "", c.Document, nil
 	return changed(r, now), nil
+}
+
+// latestEnd is how long before it arrives the end counts that a consumer signs.
+const latestEnd = time.Minute
+
+// EndedAt returns when a reservation began to end that a party signed the end of: at the time in its document (0: it
+// has none), so that both books have the same. A time that would be to the other's harm does not count, but now: one
+// to come, and one by which a consumer would pay for more than a minute less.
+func (r *Reservation) EndedAt(signer string, signed, now Time) Time {
+	earliest := max(r.Created, 1)
+	if signer != r.Provider {
+		earliest = max(earliest, now.plus(-latestEnd))
+	}
+	if signed < earliest || signed > now {
+		return now
+	}
+	return signed
 }
 
 // Free is the provider's report that nothing of a reservation is left. It no longer counts.

@@ -74,6 +74,37 @@ func TestReleaseAfterTheEnd(t *testing.T) {
 	}
 }
 
+// Both books have the time that the signed end has, unless it would harm who did not sign it.
+func TestTheTimeOfASignedEnd(t *testing.T) {
+	r := &market.Reservation{Provider: "rome", Consumer: "paris", Created: noon}
+	now := noon + int64Time(time.Hour)
+	for name, c := range map[string]struct {
+		signer       string
+		signed, want market.Time
+	}{
+		"a moment ago":                      {"paris", now - 1500, now - 1500},
+		"the provider, long ago":            {"rome", now - int64Time(30*time.Minute), now - int64Time(30*time.Minute)},
+		"the consumer, who would pay less":  {"paris", now - int64Time(30*time.Minute), now},
+		"to come":                           {"rome", now + 1, now},
+		"before it was made":                {"rome", noon - 1, now},
+		"no time: an older version":         {"rome", 0, now},
+		"the time of a zero metav1.Time":    {"rome", market.At(time.Time{}), now},
+		"the consumer, at the latest bound": {"paris", now - int64Time(time.Minute), now - int64Time(time.Minute)},
+	} {
+		if got := r.EndedAt(c.signer, c.signed, now); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+	d := newTestBroker(t)
+	d.reserved("r", 5)
+	d.pass(10 * time.Second)
+	at := d.now - 2000
+	d.must(market.Release{ID: "r", By: "rome", Generation: 1, Reason: api.ReasonRevokedByProvider, Document: "end", At: at})
+	if r := d.state.Reservation("r"); r.Ended != at || r.LastsUntil() != at {
+		t.Errorf("it ended at %d, and lasts until %d, want %d", r.Ended, r.LastsUntil(), at)
+	}
+}
+
 func TestFreeErrors(t *testing.T) {
 	d := newTestBroker(t)
 	d.reserved("bound", 1)

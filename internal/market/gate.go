@@ -167,7 +167,12 @@ func (c Commit) decide(s *State, now Time) (Outcome, error) {
 
 // Note records, in a consumer's agent, the state of one of its own reservations, and its offer. The agent
 // checked it against the request. An end is final, and an instruction older than the newest one is ignored.
-type Note struct{ Reservation *Reservation }
+type Note struct {
+	Reservation *Reservation
+	// Signer and At say who signed its end, and when that began; empty and 0: nobody, now.
+	Signer string
+	At     Time
+}
 
 func (c Note) decide(s *State, now Time) (Outcome, error) {
 	old, r := s.reservations[c.Reservation.ID], clone(c.Reservation)
@@ -177,6 +182,9 @@ func (c Note) decide(s *State, now Time) (Outcome, error) {
 		return Outcome{}, api.Errorf(api.CodeForbidden, "reservation %s is not a request of cluster %s", r.ID, s.Self)
 	case old != nil && !old.leadsTo(r):
 		return unchanged(old)
+	}
+	if r.State == api.Releasing {
+		r.Ended = cmp.Or(r.Ended, r.EndedAt(c.Signer, c.At, now))
 	}
 	return s.keepOffer(c.Reservation.Offer, changed(r, now), now), nil
 }

@@ -25,6 +25,14 @@ func (r *Reservation) Notice() time.Duration {
 // EndsAt returns when the reservation ends: at its time, or when its seller takes it back.
 func (r *Reservation) EndsAt() Time { return r.endOf(r.Until) }
 
+// LastsUntil returns when the reservation ends or, if its end began before, when that was.
+func (r *Reservation) LastsUntil() Time {
+	if r.Ended != 0 {
+		return min(r.Ended, r.EndsAt())
+	}
+	return r.EndsAt()
+}
+
 func (r *Reservation) endOf(until Time) Time {
 	if r.ReclaimAt != 0 {
 		return min(until, r.ReclaimAt)

@@ -158,7 +158,7 @@ func (s *Server) release(ctx context.Context, in *signedCall) (*tagged[api.Reser
 				At("document.assignment").Fix("read the reservation again and end that")
 		}
 		return market.Release{ID: in.ID, By: l.Cluster, Generation: e.Generation,
-			Reason: e.Reason, Document: in.Body.Document,
+			Reason: e.Reason, Document: in.Body.Document, At: market.At(e.At.Time),
 			Renews: trust.NamesNothing(r.End) && trust.Names(e.Assignment, r)}, nil
 	})
 }

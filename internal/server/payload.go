@@ -12,25 +12,8 @@ import (
 // request.
 func (s *Server) reservation(r *market.Reservation, decision *api.Decision,
 	caller, lineage string) api.Envelope[api.Reservation] {
-	p := api.Reservation{
-		State: r.State, Reason: r.Reason, Message: r.Message,
-		Consumer: r.Consumer, Provider: r.Provider, Pool: r.Pool, Slice: r.Slice(),
-		Resources: r.Size.Resources(), Generation: r.Generation,
-		Created: r.Created.Meta(), HeldUntil: r.HeldUntil.Meta(),
-		ApproveBy: r.ApproveBy.Meta(), Deadline: r.Deadline.Meta(), Until: r.Until.Meta(),
-		Fence:      api.Fence{Lineage: lineage, Revision: r.Revision},
-		Assignment: r.Assignment, Acceptance: r.Acceptance, End: r.End, Reclaim: r.Reclaim,
-	}
-	if c := r.Change; c != nil {
-		p.Change = &api.Change{Generation: c.Generation, Resources: c.Size.Resources(),
-			Until: c.Until.Meta(), HeldUntil: c.HeldUntil.Meta(),
-			Assignment: c.Assignment, Reason: c.Reason, Message: c.Message}
-	}
-	if r.Sale != nil {
-		if p.Sale = r.Sale; r.Offer != nil {
-			p.Offer = r.Offer.Document
-		}
-	}
+	p := PayloadOf(r)
+	p.Fence = api.Fence{Lineage: lineage, Revision: r.Revision}
 	if r.WaitUntil != 0 && caller != r.Provider {
 		p.Waiting = &api.Waiting{Since: r.Since().Meta(), Until: r.WaitUntil.Meta(), Priority: r.Priority()}
 	}
@@ -43,6 +26,29 @@ func (s *Server) reservation(r *market.Reservation, decision *api.Decision,
 		p.ConsumerCard = signedCard(view, r.Consumer)
 	}
 	return api.Envelope[api.Reservation]{ID: r.ID, Revision: r.Revision, Payload: p}
+}
+
+// PayloadOf returns what both parties see of a record.
+func PayloadOf(r *market.Reservation) api.Reservation {
+	p := api.Reservation{
+		State: r.State, Reason: r.Reason, Message: r.Message,
+		Consumer: r.Consumer, Provider: r.Provider, Pool: r.Pool, Slice: r.Slice(),
+		Resources: r.Size.Resources(), Generation: r.Generation,
+		Created: r.Created.Meta(), HeldUntil: r.HeldUntil.Meta(),
+		ApproveBy: r.ApproveBy.Meta(), Deadline: r.Deadline.Meta(), Until: r.Until.Meta(),
+		Assignment: r.Assignment, Acceptance: r.Acceptance, End: r.End, Reclaim: r.Reclaim,
+	}
+	if c := r.Change; c != nil {
+		p.Change = &api.Change{Generation: c.Generation, Resources: c.Size.Resources(),
+			Until: c.Until.Meta(), HeldUntil: c.HeldUntil.Meta(),
+			Assignment: c.Assignment, Reason: c.Reason, Message: c.Message}
+	}
+	if r.Sale != nil {
+		if p.Sale = r.Sale; r.Offer != nil {
+			p.Offer = r.Offer.Document
+		}
+	}
+	return p
 }
 
 func signedCard(v *market.View, cluster string) string {

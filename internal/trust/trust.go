@@ -210,16 +210,17 @@ func Signer(ctx context.Context, m *exchange.Exchange, document string) (cluster
 }
 
 // EndSigned reports whether a document is the end of a reservation, signed by one of the keys, and
-// returns its reason. The end must name the assignment in force, or that of the pending change. An end
+// returns it. The end must name the assignment in force, or that of the pending change. An end
 // of an earlier reservation with the same ID ends nothing.
-func EndSigned(document string, r *market.Reservation, keys ...clusterkey.PublicKey) (api.Reason, bool) {
+func EndSigned(document string, r *market.Reservation, keys ...clusterkey.PublicKey) (e api.End, signed bool) {
 	for _, key := range keys {
-		var e api.End
+		e = api.End{}
 		if clusterkey.Verify(document, api.DocumentEnd, key, &e) == nil && e.Reservation == r.ID && Names(e.Assignment, r) {
-			return Reason(e.Reason), true
+			e.Reason = Reason(e.Reason)
+			return e, true
 		}
 	}
-	return "", false
+	return api.End{}, false
 }
 
 // Names reports whether a digest is that of the assignment in force of a reservation, or of its change.

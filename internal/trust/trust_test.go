@@ -163,9 +163,9 @@ func TestEndSigned(t *testing.T) {
 		"for a reason unknown": {end("r", "of today", "Because"), true, ""},
 		"nothing":              {"", false, ""},
 	} {
-		reason, signed := trust.EndSigned(c.document, r, oslo.Key.Public(), milan.Key.Public())
-		if signed != c.signed || reason != c.reason {
-			t.Errorf("%s: %q, %v", name, reason, signed)
+		end, signed := trust.EndSigned(c.document, r, oslo.Key.Public(), milan.Key.Public())
+		if signed != c.signed || end.Reason != c.reason {
+			t.Errorf("%s: %+v, %v", name, end, signed)
 		}
 		if _, signed := trust.EndSigned(c.document, r, oslo.Key.Public()); signed {
 			t.Errorf("%s: it counts although nobody of these signed it", name)

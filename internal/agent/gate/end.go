@@ -35,7 +35,7 @@ func (g *Gate) free(ctx context.Context, ours *market.Reservation) error {
 // never recorded. The broker's word alone ends no bound reservation: that ends with its signed
 // time.
 func (g *Gate) followEnd(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
-	reason, signed := g.verifyEnd(ctx, theirs, ours)
+	end, signed := g.verifyEnd(ctx, theirs, ours)
 	newer := theirs.Payload.Generation > ours.Generation && ours.Bound()
 	if newer && !signed && theirs.Payload.End != "" {
 		// It may end a newer assignment, which the Ledger lost. Once that is restored, we come here again.
@@ -45,8 +45,7 @@ func (g *Gate) followEnd(ctx context.Context, theirs *transport.Reservation, our
 	}
 	switch {
 	case signed:
-		_, err := g.Market.Do(ctx, market.Release{ID: ours.ID, By: g.Cluster, Reason: reason})
-		return err
+		return g.release(ctx, end)
 	case theirs.Payload.State.Over(), ours.Changing() != nil: // a reservation that ends changes no more
 		return g.undoAcceptance(ctx, ours.ID)
 	default:
@@ -57,27 +56,33 @@ func (g *Gate) followEnd(ctx context.Context, theirs *transport.Reservation, our
 // ApplySignedEnd ends a reservation if a party signed its end, whichever broker passes that on.
 // Nothing else in theirs counts.
 func (g *Gate) ApplySignedEnd(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
-	reason, signed := g.verifyEnd(ctx, theirs, ours)
+	end, signed := g.verifyEnd(ctx, theirs, ours)
 	if !signed || !ours.State.Counts() || ours.State == api.Releasing {
 		return nil
 	}
-	_, err := g.Market.Do(ctx, market.Release{ID: ours.ID, By: g.Cluster, Reason: reason})
+	return g.release(ctx, end)
+}
+
+// release ends a reservation that a party signed the end of.
+func (g *Gate) release(ctx context.Context, end api.End) error {
+	_, err := g.Market.Do(ctx, market.Release{
+		ID: end.Reservation, By: g.Cluster, Reason: end.Reason, Signer: end.By, At: market.At(end.At.Time),
+	})
 	return err
 }
 
-// verifyEnd reports whether one of the two parties signed the end that the broker relays, and with
-// which reason.
+// verifyEnd returns the end that the broker relays, and whether one of the two parties signed it.
 func (g *Gate) verifyEnd(
 	ctx context.Context, theirs *transport.Reservation, ours *market.Reservation,
-) (reason api.Reason, signed bool) {
+) (end api.End, signed bool) {
 	if theirs.Payload.End == "" {
-		return "", false
+		return end, false
 	}
 	parties := append(trust.Parties(ctx, g.Market, ours), g.Key.Public())
-	if reason, signed = trust.EndSigned(theirs.Payload.End, ours, parties...); !signed {
+	if end, signed = trust.EndSigned(theirs.Payload.End, ours, parties...); !signed {
 		g.Log.Warn("the broker relays an end that neither party signed: not obeyed", "reservation", ours.ID)
 	}
-	return reason, signed
+	return end, signed
 }
 
 // announceEnd sends the consumer, through the broker, an end that began here, so that it can move
@@ -102,6 +107,7 @@ func (g *Gate) publishEnd(ctx context.Context, theirs *transport.Reservation, ou
 		Protocol: api.Protocol, Reservation: ours.ID, Assignment: clusterkey.Digest(endedAssignment(theirs, ours)).String(),
 		Generation: max(ours.Generation, theirs.Payload.Generation), By: g.Cluster,
 		Consumer: ours.Consumer, Provider: g.Cluster, Reason: ours.Reason,
+		At: ours.Ended.Meta(),
 	})
 	if err != nil {
 		return err

@@ -36,12 +36,13 @@ func (b *Borrower) End(ctx context.Context, ours *market.Reservation) error {
 	if ours.State.Over() || ours.State == api.Releasing {
 		return nil
 	}
-	document, err := b.signEnd(ours, api.ReasonReleased)
+	now := b.Market.Now()
+	document, err := b.signEnd(ours, api.ReasonReleased, now)
 	if err != nil {
 		return err
 	}
 	_, err = b.Market.Do(ctx, market.Release{
-		ID: ours.ID, By: b.Cluster, Generation: ours.Generation, Reason: api.ReasonReleased, Document: document,
+		ID: ours.ID, By: b.Cluster, Generation: ours.Generation, Reason: api.ReasonReleased, Document: document, At: now,
 	})
 	return err
 }
@@ -58,7 +59,7 @@ func (b *Borrower) EndUnknown(ctx context.Context, id string) error {
 		return api.Errorf(api.CodeNotFound, "no request of this cluster made reservation %.80q", id).
 			Fix("see: bourse reservations")
 	}
-	document, err := b.signEnd(ours, api.ReasonReleased)
+	document, err := b.signEnd(ours, api.ReasonReleased, b.Market.Now())
 	if err != nil {
 		return err
 	}
@@ -66,8 +67,8 @@ func (b *Borrower) EndUnknown(ctx context.Context, id string) error {
 	return err
 }
 
-// signEnd signs the end of a reservation.
-func (b *Borrower) signEnd(ours *market.Reservation, reason api.Reason) (string, error) {
+// signEnd signs the end of a reservation, which begins at a time.
+func (b *Borrower) signEnd(ours *market.Reservation, reason api.Reason, at market.Time) (string, error) {
 	assignment := ""
 	if ours.Assignment != "" {
 		assignment = clusterkey.Digest(ours.Assignment).String()
@@ -75,6 +76,7 @@ func (b *Borrower) signEnd(ours *market.Reservation, reason api.Reason) (string,
 	return b.Key.Sign(api.DocumentEnd, api.End{
 		Protocol: api.Protocol, Reservation: ours.ID, Assignment: assignment, Generation: ours.Generation, By: b.Cluster,
 		Consumer: b.Cluster, Provider: ours.Provider, Reason: reason,
+		At: at.Meta(),
 	})
 }
 
@@ -98,7 +100,7 @@ func (b *Borrower) publishEnd(ctx context.Context, theirs *transport.Reservation
 	if ours.Acceptance == "" {
 		newest.Provider = t.Provider
 	}
-	document, err := b.signEnd(&newest, ours.Reason)
+	document, err := b.signEnd(&newest, ours.Reason, ours.LastsUntil())
 	if err != nil {
 		return err
 	}

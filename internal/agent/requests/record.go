@@ -140,7 +140,12 @@ func (b *Borrower) recordState(ctx context.Context, theirs *transport.Reservatio
 		equality.Semantic.DeepEqual(ours.Change, next.Change) {
 		return nil // nothing to record: idle means idle
 	}
-	var command market.Command = market.Note{Reservation: &next}
+	note := market.Note{Reservation: &next}
+	var end api.End
+	if t.End != "" && trust.Claimed(t.End, &end) == nil { // its signature was verified
+		note.Signer, note.At = end.By, market.At(end.At.Time)
+	}
+	var command market.Command = note
 	if known { // something may have been signed since: then the error brings us here again
 		command = market.IfRevision{ID: next.ID, Revision: ours.Revision, Command: command}
 	}

@@ -44,7 +44,7 @@ func (r *Controller) showState(
 			status.Message += "; its agent is a prototype: an admin peers the two clusters (docs/migrate.md)"
 		}
 	}
-	if ends := endOf(ours).Meta(); !ends.IsZero() && (ours.State.Counts() || ours.State == api.Released) {
+	if ends := ours.LastsUntil().Meta(); !ends.IsZero() && (ours.State.Counts() || ours.State == api.Released) {
 		status.Until = &ends
 	}
 	reason := cmp.Or(string(ours.Reason), string(ours.State))
@@ -176,14 +176,6 @@ func describe(r *market.Reservation) string {
 	return s
 }
 
-// endOf returns when a reservation ends, or began to end.
-func endOf(r *market.Reservation) market.Time {
-	if r.Ended != 0 {
-		return min(r.Ended, r.EndsAt())
-	}
-	return r.EndsAt()
-}
-
 // endedByOthers reports whether somebody else ended a bound reservation.
 func endedByOthers(r *market.Reservation) bool {
 	switch r.Reason {
@@ -202,11 +194,14 @@ func describeEarlyEnd(r *market.Reservation) string {
 	case api.ReasonMemberRemoved:
 		who = "the broker's operator removed one of the two clusters: it ended"
 	}
-	s := who + " at " + endOf(r).Go().Format(time.RFC3339)
-	if early := r.Until.Go().Sub(endOf(r).Go()).Round(time.Second); early > 0 {
+	s := who + " at " + r.LastsUntil().Go().Format(time.RFC3339)
+	if early := r.Until.Go().Sub(r.LastsUntil().Go()).Round(time.Second); early > 0 {
 		s += ", " + duration.HumanDuration(early) + " before its time"
 	}
-	return s + "; its pods are Pending again"
+	if r.Breached() {
+		s += ", which contract " + r.ID + " does not allow"
+	}
+	return s + "; its pods are Pending again; to go on, make another request"
 }
 
 // writeStatus writes a status, and an Event if its state or message is new, or if a change is in force.

@@ -63,4 +63,12 @@ func TestReclaim(t *testing.T) {
 		return meta.IsStatusConditionTrue(b.Conditions, api.ConditionBreached) &&
 			meta.IsStatusConditionTrue(s.Conditions, api.ConditionBreached)
 	})
+	f.until("both have the same end", func() bool {
+		b, s := f.contractsOf(f.oslo)[firm.Reservation].Status, f.contractsOf(f.milan)[firm.Reservation].Status
+		return b.Ended != nil && b.Ended.Equal(s.Ended) && b.Until.Equal(b.Ended) && s.Until.Equal(b.Ended)
+	})
+	f.becomes(f.oslo, "firm", func(s api.ResourceRequestStatus) bool {
+		return strings.Contains(s.Message, "which contract "+firm.Reservation+" does not allow") &&
+			strings.HasSuffix(s.Message, "make another request")
+	})
 }

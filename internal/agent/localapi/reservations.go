@@ -1,0 +1,53 @@
+package localapi
+
+import (
+	"context"
+	"slices"
+
+	"github.com/bourse-dev/bourse/internal/agent/route"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/server"
+	"github.com/bourse-dev/bourse/internal/transport"
+)
+
+// Reservations returns what the brokers and the connectors show. A reservation that was made at a connector is
+// in this cluster's Ledger alone once the connector is closed: then it is shown from there.
+func (b Brokers) Reservations(ctx context.Context) ([]transport.Reservation, error) {
+	all, err := b.Relay.Reservations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	shown := map[string]bool{}
+	for _, one := range all {
+		shown[one.ID] = true
+	}
+	var direct []*market.Reservation
+	err = b.Ledger.Read(ctx, func(s *market.State) {
+		direct = slices.DeleteFunc(s.Of(s.Self, 0), func(r *market.Reservation) bool { return shown[r.ID] || !isDirect(r) })
+	})
+	for _, r := range direct {
+		all = append(all, fromLedger(r))
+	}
+	return all, err
+}
+
+// Reservation returns a reservation where it is known, at last from the Ledger. Errors: NotFound; Unavailable.
+func (b Brokers) Reservation(ctx context.Context, id string) (transport.Reservation, error) {
+	found, err := b.Relay.Reservation(ctx, id)
+	if err == nil {
+		return found, nil
+	}
+	var ours *market.Reservation
+	if b.Ledger.Read(ctx, func(s *market.State) { ours = s.Reservation(id) }) == nil && ours != nil && isDirect(ours) {
+		return fromLedger(ours), nil
+	}
+	return found, err
+}
+
+// isDirect reports whether a reservation was made at a seller's connector.
+func isDirect(r *market.Reservation) bool { return !route.IsBroker(r.Via) }
+
+// fromLedger returns a reservation as the Ledger has it.
+func fromLedger(r *market.Reservation) transport.Reservation {
+	return transport.Reservation{ID: r.ID, Revision: r.Revision, Payload: server.PayloadOf(r)}
+}
