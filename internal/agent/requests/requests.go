@@ -23,6 +23,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/trust"
+	"github.com/bourse-dev/bourse/internal/turns"
 )
 
 // ConfirmAnnotation with value "true" confirms a ResourceRequest whose spec says confirm.
@@ -72,7 +73,7 @@ func New(o Options) *Controller { return &Controller{Options: o} }
 func (r *Controller) Control(m ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(m).Named("resourcerequest").For(&api.ResourceRequest{}).
 		Owns(&api.ReservationInstruction{}). // whether its namespaces are offloaded
-		WithOptions(controller.Options{NewQueue: r.newQueue}).
+		WithOptions(controller.Options{NewQueue: newQueue(turns.New(r.turnOf))}).
 		WatchesRawSource(r.Changed).Complete(r)
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/turns"
 )
 
 const (
@@ -79,15 +80,17 @@ type Reservations struct {
 	options Options
 	queue   workqueue.TypedRateLimitingInterface[string] // of IDs
 	slots   *slots
+	turns   sync.Map // by ID, the turns.Turn of a record that is not over
 }
 
 // New returns what follows nothing until Run. Its queue ends with ctx, also if Run is never called.
 func New(ctx context.Context, o Options) *Reservations {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)
-	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
-		workqueue.TypedRateLimitingQueueConfig[string]{Clock: o.Clock})
-	context.AfterFunc(ctx, queue.ShutDown)
-	return &Reservations{options: o, queue: queue, slots: newSlots(perSession, queue.Add)}
+	r := &Reservations{options: o}
+	r.queue = turns.New(r.turnOf).Workqueue("", o.Clock, limiter)
+	context.AfterFunc(ctx, r.queue.ShutDown)
+	r.slots = newSlots(perSession, r.turnOf, r.queue.Add)
+	return r
 }
 
 // Look makes it look at a reservation. It does not wait.
@@ -126,9 +129,44 @@ func (r *Reservations) Run(ctx context.Context) error {
 func (r *Reservations) followLedger(ctx context.Context) {
 	r.options.Ledger.Follow(ctx, r.options.Cluster, func(changed []*market.Reservation) {
 		for _, ours := range changed {
+			r.noteTurn(ours)
 			r.queue.Add(ours.ID)
 		}
 	})
+}
+
+// noteTurn notes the turn of a record of the Ledger: that of the consumer where this cluster lends, and that of the
+// request's namespace where it borrows.
+func (r *Reservations) noteTurn(ours *market.Reservation) {
+	turn := turns.Turn{Party: "consumer " + ours.Consumer, Ends: ours.State == api.Releasing}
+	if ours.Consumer == r.options.Cluster && ours.Object != nil {
+		turn.Party = "namespace " + ours.Object.Namespace
+	}
+	if ours.State.Over() {
+		r.turns.Delete(ours.ID)
+	} else {
+		r.turns.Store(ours.ID, turn)
+	}
+}
+
+// turnOf returns the turn of a reservation: as its record says or, without one, as a session shows it.
+func (r *Reservations) turnOf(id string) (turn turns.Turn) {
+	noted, known := r.turns.Load(id)
+	if known {
+		turn = noted.(turns.Turn)
+	}
+	for _, session := range r.options.Sessions.Open() {
+		theirs := session.Shown(id)
+		if theirs == nil {
+			continue
+		}
+		if !known {
+			turn.Party = "consumer " + theirs.Payload.Consumer
+		}
+		state := theirs.Payload.State
+		turn.Ends = turn.Ends || state == api.Releasing || state.Over()
+	}
+	return turn
 }
 
 // next settles one reservation. It returns false once the queue is shut down.

@@ -4,23 +4,25 @@ import (
 	"sync"
 
 	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/turns"
 )
 
 // slots bounds how many reservations are settled at one session at a time, so that a broker that
 // does not answer leaves workers for the others.
 type slots struct {
 	perSession int
+	turnOf     func(id string) turns.Turn
 	again      func(id string) // settles a reservation that had to wait
 
 	mu      sync.Mutex
 	taken   map[*brokersession.Session]int
-	waiting map[*brokersession.Session]map[string]bool // IDs
+	waiting map[*brokersession.Session]*turns.Queue[string] // IDs
 }
 
-func newSlots(perSession int, again func(id string)) *slots {
+func newSlots(perSession int, turnOf func(id string) turns.Turn, again func(id string)) *slots {
 	return &slots{
-		perSession: perSession, again: again,
-		taken: map[*brokersession.Session]int{}, waiting: map[*brokersession.Session]map[string]bool{},
+		perSession: perSession, turnOf: turnOf, again: again,
+		taken: map[*brokersession.Session]int{}, waiting: map[*brokersession.Session]*turns.Queue[string]{},
 	}
 }
 
@@ -31,13 +33,13 @@ func (l *slots) take(s *brokersession.Session, id string) bool {
 	defer l.mu.Unlock()
 	if l.taken[s] < l.perSession {
 		l.taken[s]++
-		delete(l.waiting[s], id)
+		l.forget(s, id)
 		return true
 	}
 	if l.waiting[s] == nil {
-		l.waiting[s] = map[string]bool{}
+		l.waiting[s] = turns.New(l.turnOf)
 	}
-	l.waiting[s][id] = true
+	l.waiting[s].Push(id)
 	return false
 }
 
@@ -55,20 +57,28 @@ func (l *slots) release(s *brokersession.Session) {
 func (l *slots) skip(s *brokersession.Session, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.waiting[s], id)
+	l.forget(s, id)
 	if l.taken[s] < l.perSession {
 		l.wake(s)
 	}
 }
 
-// wake settles one reservation again that waits for a session. The lock is held.
+// wake settles the next reservation again that waits for a session. The lock is held.
 func (l *slots) wake(s *brokersession.Session) {
-	for id := range l.waiting[s] {
-		delete(l.waiting[s], id)
+	if waiting := l.waiting[s]; waiting != nil {
+		id := waiting.Pop()
+		l.forget(s, id)
 		l.again(id)
-		break
 	}
-	if len(l.waiting[s]) == 0 {
+}
+
+// forget says that a reservation does not wait for a session. The lock is held.
+func (l *slots) forget(s *brokersession.Session, id string) {
+	waiting := l.waiting[s]
+	if waiting == nil {
+		return
+	}
+	if waiting.Remove(id); waiting.Len() == 0 {
 		delete(l.waiting, s)
 	}
 }

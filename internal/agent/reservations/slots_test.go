@@ -11,7 +11,7 @@ import (
 func TestASlotIsPassedOn(t *testing.T) {
 	b := newBrokersOf(t, transporttest.NewParty(t, "milan"))
 	var turns []string
-	b.slots = newSlots(1, func(id string) { turns = append(turns, id) })
+	b.slots = newSlots(1, b.turnOf, func(id string) { turns = append(turns, id) })
 	if !b.slots.take(b.main, "r-0") || b.slots.take(b.main, "r-1") || b.slots.take(b.main, "r-2") {
 		t.Fatal("there is not one slot")
 	}
