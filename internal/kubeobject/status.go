@@ -20,6 +20,8 @@ type Status struct {
 	// Sole says that nothing else writes the status of this kind. Then Apply also removes fields that this
 	// writer never applied, such as those of a version that wrote by updates: apply alone leaves them.
 	Sole bool
+	// IfUnchanged says that Apply fails with a conflict if the object has changed since it was read.
+	IfUnchanged bool
 }
 
 // SoleStatus returns the sole writer of the statuses that the agent writes.
@@ -76,5 +78,8 @@ func (s Status) configuration(o client.Object) (*unstructured.Unstructured, erro
 	out.SetGroupVersionKind(kind)
 	out.SetNamespace(o.GetNamespace())
 	out.SetName(o.GetName())
+	if s.IfUnchanged {
+		out.SetResourceVersion(o.GetResourceVersion())
+	}
 	return out, nil
 }

@@ -32,10 +32,16 @@ const ConfirmAnnotation = "bourse.dev/confirm"
 // retryAfter is how long until a request is tried again that the broker could not take.
 const retryAfter = 5 * time.Second
 
+// workers is how many requests are served at a time. No two serve the same one, and each writes only what is of
+// its request. What all use is for several goroutines: the Ledger, the sessions with brokers and sellers, and
+// Offloading.
+const workers = 8
+
 // Controller is the controller of ResourceRequests.
 type Controller struct {
 	Options
-	ending sync.Mutex // held while the reservations of a deleted request are ended
+	order  *turns.Queue[ctrl.Request] // of the requests that wait for a worker
+	ending sync.Mutex                 // held while the reservations of a deleted request are ended
 }
 
 // Options say for which cluster a Controller acts, and through what.
@@ -67,13 +73,20 @@ type Options struct {
 }
 
 // New returns the controller of ResourceRequests.
-func New(o Options) *Controller { return &Controller{Options: o} }
+func New(o Options) *Controller {
+	r := &Controller{Options: o}
+	r.order = turns.New(r.turnOf)
+	return r
+}
 
 // Control starts the controller.
 func (r *Controller) Control(m ctrl.Manager) error {
+	if err := r.controlWaiting(m); err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(m).Named("resourcerequest").For(&api.ResourceRequest{}).
 		Owns(&api.ReservationInstruction{}). // whether its namespaces are offloaded
-		WithOptions(controller.Options{NewQueue: newQueue(turns.New(r.turnOf))}).
+		WithOptions(controller.Options{NewQueue: newQueue(r.order), MaxConcurrentReconciles: workers}).
 		WatchesRawSource(r.Changed).Complete(r)
 }
 

@@ -29,22 +29,26 @@ type desk struct {
 	recorder *events.FakeRecorder
 }
 
-func newDesk(t *testing.T) *desk { return newDeskThatHides(t, 0) }
-
-// newDeskThatHides returns a desk that hides for so long that a provider is asked.
-func newDeskThatHides(t *testing.T, passing time.Duration) *desk {
-	t.Helper()
-	var kinds []kubeapi.Type
+// ourKinds are those that the controller reads and writes.
+func ourKinds() (kinds []kubeapi.Type) {
 	for kind, resource := range map[string]string{"ResourceRequest": "resourcerequests",
 		"ReservationInstruction": "reservationinstructions"} {
 		kinds = append(kinds, kubeapi.Type{GroupVersion: api.GroupVersion,
 			Kind: kind, Resource: resource, Namespaced: true, Status: true})
 	}
+	return kinds
+}
+
+func newDesk(t *testing.T) *desk { return newDeskThatHides(t, 0) }
+
+// newDeskThatHides returns a desk that hides for so long that a provider is asked.
+func newDeskThatHides(t *testing.T, passing time.Duration) *desk {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := api.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(kubeapi.New(kubeapi.Options{Types: kinds}).Config(), client.Options{Scheme: scheme})
+	c, err := client.New(kubeapi.New(kubeapi.Options{Types: ourKinds()}).Config(), client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}

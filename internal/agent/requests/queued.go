@@ -1,0 +1,69 @@
+package requests
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/turns"
+)
+
+// waitsForTurn is the reason for which a request is not Reserved while the agent serves others.
+const waitsForTurn = "WaitsForTurn"
+
+// controlWaiting starts the controller that shows which requests wait for their turn. It has a worker of
+// its own, because those of the other controller are busy while anything waits. It looks at each new
+// request once.
+func (r *Controller) controlWaiting(m ctrl.Manager) error {
+	created := handler.Funcs{CreateFunc: func(_ context.Context, e event.CreateEvent,
+		queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		if len(e.Object.(*api.ResourceRequest).Status.Conditions) == 0 {
+			queue.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)}, r.Passing)
+		}
+	}}
+	return ctrl.NewControllerManagedBy(m).Named("waitingrequest").Watches(&api.ResourceRequest{}, created).
+		WithOptions(controller.Options{NewQueue: newQueue(turns.New(r.turnOf))}).
+		Complete(reconcile.Func(r.showTurn))
+}
+
+// showTurn shows in the status of a request that it waits, and for how many others, unless something is
+// shown there already. It does so once: a write for each turn would hold up the turns.
+func (r *Controller) showTurn(ctx context.Context, at ctrl.Request) (ctrl.Result, error) {
+	var object api.ResourceRequest
+	if err := r.Get(ctx, at.NamespacedName, &object); err != nil {
+		return ctrl.Result{}, kubeobject.Error(client.IgnoreNotFound(err))
+	}
+	before, waits := r.order.Before(at)
+	if !waits || len(object.Status.Conditions) > 0 || object.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil
+	}
+	status := &object.Status
+	status.Message = fmt.Sprintf("it waits for its turn: at %s, %d other requests of this cluster were before it",
+		r.Market.Now().Go().UTC().Format(time.RFC3339), before)
+	for _, condition := range []string{api.ConditionReserved, api.ConditionReady} {
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: condition, Status: metav1.ConditionFalse, Reason: waitsForTurn,
+			Message: status.Message, ObservedGeneration: object.Generation,
+		})
+	}
+	writer := kubeobject.SoleStatus(r.Client)
+	writer.IfUnchanged = true // else it could replace what came of the request meanwhile
+	err := writer.Apply(ctx, &object)
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: max(r.Passing, time.Millisecond)}, nil
+	}
+	return ctrl.Result{}, kubeobject.Error(err)
+}

@@ -1,0 +1,174 @@
+package requests_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/requests"
+	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
+	"github.com/bourse-dev/bourse/internal/transport"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+)
+
+// running is a controller that runs over an API server.
+type running struct {
+	*borrower
+	client.Client
+}
+
+// runController starts the controller of a borrower. It ends with the test.
+func runController(t testing.TB, b *borrower) *running {
+	t.Helper()
+	skip := true
+	m, err := ctrl.NewManager(kubeapi.New(kubeapi.Options{Types: ourKinds()}).Config(), ctrl.Options{
+		Scheme: scheme.New(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &skip},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := requests.New(requests.Options{Client: m.GetClient(), Market: b.Market, Events: events.NewFakeRecorder(100_000),
+		Borrower: b.Borrower, Changed: &kubeobject.Trigger{}})
+	if err := r.Control(m); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	if !m.GetCache().WaitForCacheSync(ctx) {
+		t.Fatal("the cache does not start")
+	}
+	return &running{borrower: b, Client: m.GetClient()}
+}
+
+// make creates requests of a namespace.
+func (r *running) make(namespace string, n int) {
+	r.t.Helper()
+	for i := range n {
+		o := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("r", i)},
+			Spec: api.ResourceRequestSpec{Request: transporttest.Request("1")}}
+		if err := r.Create(context.Background(), o); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// waitFor waits until a condition holds of all requests.
+func (r *running) waitFor(what string, holds func([]api.ResourceRequest) bool) []api.ResourceRequest {
+	r.t.Helper()
+	var list api.ResourceRequestList
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		if err := r.List(context.Background(), &list); err != nil {
+			r.t.Fatal(err)
+		}
+		if holds(list.Items) {
+			return list.Items
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("not %s: %+v", what, list.Items[0].Status)
+		}
+	}
+}
+
+// reasons counts requests by the reason of their condition Reserved, "" without one.
+func reasons(all []api.ResourceRequest) map[string]int {
+	out := map[string]int{}
+	for _, o := range all {
+		reason := ""
+		if c := meta.FindStatusCondition(o.Status.Conditions, api.ConditionReserved); c != nil {
+			reason = c.Reason
+		}
+		out[reason]++
+	}
+	return out
+}
+
+// Requests that wait for a busy agent say so, and for how many, before they are served. Each is written
+// once, though all others move on. What came of it replaces that.
+func TestARequestShowsThatItWaits(t *testing.T) {
+	const count = 40
+	b := newBorrower(t)
+	answers := make(chan struct{})
+	b.broker.OnReserve = func(string, api.Request) (transport.Reservation, error) {
+		<-answers
+		return transport.Reservation{}, api.Errorf(api.CodeUnavailable, "away")
+	}
+	answer := sync.OnceFunc(func() { close(answers) })
+	r := runController(t, b)
+	t.Cleanup(answer) // before the controller is awaited
+	r.make("noisy", count)
+	served := func(all []api.ResourceRequest) int { return reasons(all)[""] }
+	r.waitFor("shown as waiting", func(all []api.ResourceRequest) bool {
+		return len(all) == count && served(all) < count/2 && reasons(all)["WaitsForTurn"] == count-served(all)
+	})
+	r.make("quiet", 1)
+	before := map[string]string{}
+	for _, o := range r.waitFor("shown for another namespace", func(all []api.ResourceRequest) bool {
+		return reasons(all)["WaitsForTurn"] == count+1-served(all) && len(all) == count+1
+	}) {
+		before[o.Namespace+o.Name] = o.ResourceVersion
+		waits := meta.FindStatusCondition(o.Status.Conditions, api.ConditionReady)
+		if waits == nil {
+			continue
+		}
+		if o.Status.Message != waits.Message || !strings.Contains(waits.Message, "it waits for its turn: at ") {
+			t.Errorf("%s/%s says %+v", o.Namespace, o.Name, o.Status)
+		}
+		if o.Namespace == "quiet" && !strings.Contains(waits.Message, " 1 other requests") {
+			t.Errorf("the only one of its namespace says %s", waits.Message)
+		}
+	}
+	for _, o := range r.waitFor("unchanged", func([]api.ResourceRequest) bool { return true }) {
+		if o.ResourceVersion != before[o.Namespace+o.Name] {
+			t.Errorf("%s/%s was written again: %s", o.Namespace, o.Name, o.Status.Message)
+		}
+	}
+	answer()
+	r.waitFor("served", func(all []api.ResourceRequest) bool {
+		return reasons(all)[string(api.CodeUnavailable)] == count+1
+	})
+}
+
+// A broker that does not answer for one request holds up no other.
+func TestASlowAnswerHoldsUpNoOther(t *testing.T) {
+	b := newBorrower(t)
+	answers, asked := make(chan struct{}), make(chan struct{}, 1)
+	var calls atomic.Int64
+	b.broker.OnReserve = func(string, api.Request) (transport.Reservation, error) {
+		if calls.Add(1) == 1 {
+			asked <- struct{}{}
+			<-answers
+		}
+		return transport.Reservation{}, api.Errorf(api.CodeUnavailable, "away")
+	}
+	r := runController(t, b)
+	t.Cleanup(func() { close(answers) }) // before the controller is awaited
+	r.make("slow", 1)
+	<-asked
+	r.make("quick", 5)
+	r.waitFor("served", func(all []api.ResourceRequest) bool {
+		return reasons(all)[string(api.CodeUnavailable)] == 5
+	})
+}
