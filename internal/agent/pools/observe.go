@@ -1,6 +1,7 @@
 package pools
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -21,14 +22,15 @@ import (
 // children are the requests of a pool, with what was observed.
 type children struct {
 	seen       vnp.Observation
-	requests   map[string]*child // by provider
-	beside     map[string]*child // by provider, another request there: one of the two succeeds the other
-	namespaces []string          // of the pool, that no older one has
-	taken      []string          // namespaces that an older pool has
-	full       []string          // which providers map no more of the namespaces, and why
-	words      map[string]string // by provider, the digest of its volumes
-	uptime     map[string]*int64 // by provider, in parts per million
-	claims     []offload.Claim   // that are bound
+	requests   map[string]*child     // by provider
+	beside     map[string]*child     // by provider, another request there: one of the two succeeds the other
+	ending     []*market.Reservation // bound ones that serve the pool no more, and that the Ledger still has
+	namespaces []string              // of the pool, that no older one has
+	taken      []string              // namespaces that an older pool has
+	full       []string              // which providers map no more of the namespaces, and why
+	words      map[string]string     // by provider, the digest of its volumes
+	uptime     map[string]*int64     // by provider, in parts per million
+	claims     []offload.Claim       // that are bound
 }
 
 // child is a request of a pool.
@@ -71,7 +73,7 @@ func (c *Controller) observe(ctx context.Context, pool *api.VirtualNodePool, m *
 			out.requests[one.Spec.Target] = &child{ResourceRequest: one}
 		}
 	}
-	if err := c.readLedger(ctx, m, out); err != nil {
+	if err := c.readLedger(ctx, pool, m, out); err != nil {
 		return nil, err
 	}
 	for provider, next := range out.beside {
@@ -82,6 +84,7 @@ func (c *Controller) observe(ctx context.Context, pool *api.VirtualNodePool, m *
 	word := strings.Split(pool.Annotations[api.VolumesMayDie], ",")
 	for provider, one := range out.requests {
 		if one.DeletionTimestamp != nil || one.isOver() {
+			out.noteEnding(one.record)
 			continue
 		}
 		p, err := c.provider(ctx, one, pool, out)
@@ -130,9 +133,19 @@ func (c *Controller) owners(ctx context.Context) (map[string]string, error) {
 	return owner, nil
 }
 
-// readLedger finds the reservations of the requests, and the providers that cannot serve the pool
-// now: those that serve something else here, and those that refused lately.
-func (c *Controller) readLedger(ctx context.Context, m *memory, out *children) error {
+// noteEnding notes a reservation that serves the pool no more, if both sides are still bound. It may be nil.
+func (all *children) noteEnding(r *market.Reservation) {
+	if r != nil && (r.Bound() || r.State == api.Releasing && r.Acceptance != "") {
+		all.ending = append(all.ending, r)
+	}
+}
+
+// readLedger finds the reservations of the requests, those of requests that are gone, and the providers that
+// cannot serve the pool now: those that serve something else here, and those that refused lately.
+func (c *Controller) readLedger(
+	ctx context.Context, pool *api.VirtualNodePool, m *memory, out *children,
+) error {
+	var others []*market.Reservation
 	inUse, ours := map[string]bool{}, map[string]*child{}
 	for _, requests := range []map[string]*child{out.requests, out.beside} {
 		for _, one := range requests {
@@ -154,9 +167,16 @@ func (c *Controller) readLedger(ctx context.Context, m *memory, out *children) e
 				one.disabled = !s.Member(s.Self).Chose(r.Provider, func(via string) bool { return via == r.Via })
 			case one == nil && r.State.Counts():
 				inUse[r.Provider] = true
+				others = append(others, r)
 			}
 		}
 	})
+	for _, r := range others {
+		gone, failed := c.isOfGone(ctx, pool, r)
+		if err = cmp.Or(err, failed); gone {
+			out.noteEnding(r)
+		}
+	}
 	for provider, p := range m.paused {
 		if m.isPaused(provider, out.seen.Now) {
 			inUse[provider] = true
@@ -168,6 +188,23 @@ func (c *Controller) readLedger(ctx context.Context, m *memory, out *children) e
 	slices.Sort(out.seen.Avoid)
 	out.seen.Avoid = slices.Compact(out.seen.Avoid)
 	return err
+}
+
+// isOfGone reports whether a request of a pool made a reservation and is gone. The Ledger knows its name only:
+// see nameOf.
+func (c *Controller) isOfGone(
+	ctx context.Context, pool *api.VirtualNodePool, r *market.Reservation,
+) (bool, error) {
+	o := r.Object
+	if o == nil || o.Namespace != c.options.Namespace || !isNameOf(pool, o.Name) {
+		return false, nil
+	}
+	var request api.ResourceRequest
+	err := c.options.Client.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, &request)
+	if client.IgnoreNotFound(err) != nil {
+		return false, err
+	}
+	return err != nil || string(request.UID) != o.UID, nil
 }
 
 // readPods reads the pods and claims of the namespaces.

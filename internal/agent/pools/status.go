@@ -44,19 +44,28 @@ func (c *Controller) show(ctx context.Context, pool *api.VirtualNodePool, all *c
 func (c *Controller) status(pool *api.VirtualNodePool, all *children, plan *vnp.Plan) api.VirtualNodePoolStatus {
 	s := api.VirtualNodePoolStatus{
 		Conditions: slices.Clone(pool.Status.Conditions),
-		Demand:     plan.Demand.Resources(), Reserved: plan.Reserved.Resources(),
-		Pending: api.PendingPods{Counted: int32(plan.Counted), Not: plan.Not[:min(len(plan.Not), 8)]},
-		Why:     plan.Message, InUse: int32(len(all.seen.Providers)),
+		Demand:     plan.Demand.Resources(),
+		Pending:    api.PendingPods{Counted: int32(plan.Counted), Not: plan.Not[:min(len(plan.Not), 8)]},
+		Why:        plan.Message, InUse: int32(len(all.seen.Providers)),
 	}
 	var used market.Amounts
-	cost := int64(0)
+	cost, reserved := int64(0), plan.Reserved
 	for _, one := range plan.Providers {
 		used, cost = used.Plus(plan.Used[one.Node]), cost+one.Cost
 		s.Providers = append(s.Providers, shownProvider(pool, all, &one, plan.Used[one.Node]))
 	}
-	s.Used, s.Cost = used.Resources(), costText(pool, cost)
+	for _, r := range all.ending {
+		if slices.ContainsFunc(s.Providers, func(p api.PoolProvider) bool { return p.Name == r.Provider }) {
+			continue // another reservation there took its place
+		}
+		hourly, _ := r.Hourly()
+		cost, reserved = cost+hourly, reserved.Plus(r.Size)
+		s.Providers = append(s.Providers, shownEnding(pool, r))
+	}
+	slices.SortFunc(s.Providers, func(a, b api.PoolProvider) int { return strings.Compare(a.Name, b.Name) })
+	s.Used, s.Reserved, s.Cost = used.Resources(), reserved.Resources(), costText(pool, cost)
 	most, _ := market.ParseCapacity("max", pool.Spec.Max)
-	s.CPU, s.Memory = shares("cpu", used, plan.Reserved, most), shares("memory", used, plan.Reserved, most)
+	s.CPU, s.Memory = shares("cpu", used, reserved, most), shares("memory", used, reserved, most)
 	set := func(kind string, is bool, yes, no, message string) {
 		condition := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: no, Message: message,
 			ObservedGeneration: pool.Generation}
@@ -119,6 +128,15 @@ func shownProvider(pool *api.VirtualNodePool, all *children, one *vnp.Provider, 
 		Reserved: one.Reserved.Resources(), Used: used.Resources(), Cost: costText(pool, one.Cost), Price: price,
 		Uptime: all.uptime[one.Name], Until: metav1.NewTime(one.Until), Volumes: one.Claims,
 		VolumesDigest: all.words[one.Name],
+	}
+}
+
+// shownEnding returns what a pool shows of a reservation that no longer serves it.
+func shownEnding(pool *api.VirtualNodePool, r *market.Reservation) api.PoolProvider {
+	hourly, _ := r.Hourly()
+	return api.PoolProvider{
+		Name: r.Provider, Node: r.Slice(), Request: r.Object.Name, State: string(vnp.Leaving),
+		Reserved: r.Size.Resources(), Cost: costText(pool, hourly), Until: metav1.NewTime(r.EndsAt().Go()),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/vnp"
 )
 
 // What a pool shows is in its metrics, until it is gone, and each turn of a condition is an Event.
@@ -146,5 +147,52 @@ func TestCapReachedByGrowth(t *testing.T) {
 	if p := d.look("burst"); condition(p, api.ConditionLimited) != "False NotLimited" ||
 		p.Status.Providers[0].Reserved.Cpu().Value() != 6 {
 		t.Errorf("it shows %+v", p.Status)
+	}
+}
+
+// What the Ledger still has of a pool is shown until the provider has freed it, though its request is gone.
+func TestWhatEndsIsShown(t *testing.T) {
+	d := newDesk(t)
+	pool := d.pool("burst")
+	r := d.child(pool, "milan", "4")
+	d.bound(r, nil)
+	d.bound(d.child(d.pool("burst-short"), "oslo", "3"), nil) // of another pool, and gone as well
+	own := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "bourse", Name: "burst-abcde"},
+		Spec: api.ResourceRequestSpec{Request: api.Request{Target: "turin", Resources: resources("2")}}}
+	d.create(own) // an admin's, with such a name
+	d.bound(own, nil)
+	for _, one := range d.requests() {
+		if one.Name == own.Name {
+			continue
+		}
+		if err := d.Delete(t.Context(), &one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	note := func(change func(*market.Reservation)) {
+		t.Helper()
+		var next market.Reservation
+		if err := d.ledger.Read(t.Context(), func(s *market.State) { next = *s.Reservation("at-milan") }); err != nil {
+			t.Fatal(err)
+		}
+		change(&next)
+		if _, err := d.ledger.Do(t.Context(), market.Note{Reservation: &next}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shows := func(when string) {
+		t.Helper()
+		s := d.look("burst").Status
+		if len(s.Providers) != 1 || s.Providers[0].Name != "milan" || s.Providers[0].State != string(vnp.Leaving) ||
+			s.Providers[0].Request != r.Name || s.CPU != "0/4/20" {
+			t.Errorf("%s it shows %+v", when, s)
+		}
+	}
+	shows("before the release")
+	note(func(r *market.Reservation) { r.State, r.Acceptance = api.Releasing, "acceptance" })
+	shows("while it ends")
+	note(func(r *market.Reservation) { r.State = api.Released })
+	if s := d.look("burst").Status; len(s.Providers) != 0 || s.CPU != "0/0/20" {
+		t.Errorf("once it has ended it shows %+v", s)
 	}
 }

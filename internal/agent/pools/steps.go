@@ -178,7 +178,16 @@ func nameOf(pool *api.VirtualNodePool, provider string, before *child) string {
 		text += "/" + string(before.UID)
 	}
 	digest := sha256.Sum256([]byte(text))
-	return pool.Name + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(digest[:]))[:5]
+	return pool.Name + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(digest[:]))[:digestLetters]
+}
+
+// digestLetters is how many letters of a digest end the name of a request.
+const digestLetters = 5
+
+// isNameOf reports whether a name is that of a request of a pool. No other pool has such a name.
+func isNameOf(pool *api.VirtualNodePool, name string) bool {
+	digest, is := strings.CutPrefix(name, pool.Name+"-")
+	return is && len(digest) == digestLetters && !strings.Contains(digest, "-")
 }
 
 // create makes the request of a provider. It may succeed another, and then has the same virtual node.
