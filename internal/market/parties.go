@@ -95,6 +95,8 @@ func (s *State) consumed(consumer string) *party {
 // may be nil.
 func (s *State) updateIndex(old, r *Reservation) {
 	s.countPair(old, r)
+	s.updateObject(old, -1)
+	s.updateObject(r, 1)
 	s.indexRecord(r, 1)
 	s.indexRecord(old, -1)
 }
@@ -146,6 +148,33 @@ func (s *State) updateList(cluster string, l list, r *Reservation, sign int64) {
 	if p.index.Len() == 0 {
 		delete(s.parties, cluster)
 	}
+}
+
+// objectName names an object of the cluster, of any UID.
+type objectName struct{ namespace, name string }
+
+// updateObject adds a record to those of the object that made it (sign 1), or removes it (-1). r may be nil.
+func (s *State) updateObject(r *Reservation, sign int) {
+	if r == nil || r.Object == nil {
+		return
+	}
+	name := objectName{r.Object.Namespace, r.Object.Name}
+	switch made := s.made[name]; {
+	case sign > 0 && made == nil:
+		s.made[name] = map[string]*Reservation{r.ID: r}
+	case sign > 0:
+		made[r.ID] = r
+	default:
+		if delete(made, r.ID); len(made) == 0 {
+			delete(s.made, name)
+		}
+	}
+}
+
+// Made returns the reservations that objects of a name made, of any UID, oldest change first.
+func (s *State) Made(namespace, name string) []*Reservation {
+	return slices.SortedFunc(maps.Values(s.made[objectName{namespace, name}]),
+		func(a, b *Reservation) int { return cmp.Compare(a.Revision, b.Revision) })
 }
 
 // listed returns the records in lists of a cluster that changed after a revision, oldest change first.

@@ -50,8 +50,9 @@ type State struct {
 	madeFrom     map[string]int    // reservations, by the digest of their offer
 	offerBytes   map[string]int64  // by seller
 	parties      map[string]*party
-	pairs        map[pair]int     // the number of reservations that bind them
-	spent        map[string]Spent // by ID
+	pairs        map[pair]int                           // the number of reservations that bind them
+	made         map[objectName]map[string]*Reservation // by the object that made them, then by ID
+	spent        map[string]Spent                       // by ID
 	passed       map[string]Passed
 	providers    map[string]*provider
 	slots        []*provider // in the order they became known
@@ -81,6 +82,7 @@ func New(self string) *State {
 		offerBytes:   map[string]int64{},
 		parties:      map[string]*party{},
 		pairs:        map[pair]int{},
+		made:         map[objectName]map[string]*Reservation{},
 		spent:        map[string]Spent{},
 		passed:       map[string]Passed{},
 		providers:    map[string]*provider{},

@@ -64,6 +64,7 @@ type Borrowing struct {
 	evictor    *offload.Evictor
 	waits      *debounce.Debouncer[string] // what each slice waits for
 	offloading sync.Mutex                  // held while namespaces are offloaded: a namespace may use several providers
+	asks       asks                        // calls of Offload
 	namespaces *offload.Namespaces
 
 	providers sync.Map // by provider, its *state

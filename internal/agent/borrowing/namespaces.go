@@ -20,14 +20,16 @@ const checkPodsEvery = 15 * time.Second
 
 // Offload offloads the namespaces that requests name, also those of requests that have no provider
 // yet, and ends the offloading of all others of ours. Pods that are made from then on can run at
-// providers that come later.
+// providers that come later. One look serves all calls that wait for it.
 func (b *Borrowing) Offload(ctx context.Context) error {
-	all, err := b.loans(ctx)
-	if err != nil {
+	return b.asks.do(func() error {
+		all, err := b.loans(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = b.offload(ctx, all, "")
 		return err
-	}
-	_, err = b.offload(ctx, all, "")
-	return err
+	})
 }
 
 // offload does what Offload says, and returns the namespaces whose pods may run at a provider.

@@ -235,13 +235,10 @@ func (r *Controller) findRecords(
 	ctx context.Context, namespace, name, uid string,
 ) (ours, gone []*market.Reservation, err error) {
 	err = r.Market.Read(ctx, func(s *market.State) {
-		for _, record := range s.Of(r.Borrower.Cluster, 0) {
-			o := record.Object
-			switch {
-			case o == nil || o.Namespace != namespace || o.Name != name:
-			case uid != "" && o.UID == uid:
+		for _, record := range s.Made(namespace, name) {
+			if uid != "" && record.Object.UID == uid {
 				ours = append(ours, record)
-			default:
+			} else {
 				gone = append(gone, record)
 			}
 		}
