@@ -2,14 +2,11 @@ package sellers
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
@@ -17,7 +14,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
-	"github.com/bourse-dev/bourse/internal/trust"
 )
 
 // Catalog returns what the connectors show that this cluster knows, as far as they answer in time. added
@@ -88,32 +84,14 @@ func askAll[T any](ctx context.Context, s *Sellers, asked func(*market.Member) b
 	return slices.Concat(found...)
 }
 
-// call returns the connector of a seller as a broker. Its lists may have so many bytes. Its key must be
-// one that the Ledger has for the seller, or that the admin named, when the connection opens.
-// Errors: Unavailable where no connector is known, or at no https URL.
+// call returns the connector of a seller as a broker. Its lists may have so many bytes.
+// Errors: those of connect.
 func (s *Sellers) call(ctx context.Context, seller string, lists int64) (*transport.HTTP, error) {
-	at, err := s.connectorOf(ctx, seller)
+	to, err := s.connect(ctx, seller)
 	if err != nil {
 		return nil, err
 	}
-	if at == "" {
-		return nil, api.Errorf(api.CodeUnavailable, "cluster %s has no connector that is known here, and the broker is away",
-			seller).Fix("try again when the broker is back")
-	}
-	if u, err := url.Parse(at); err != nil || u.Scheme != "https" {
-		return nil, api.Errorf(api.CodeUnavailable, "the connector of %s is at %.200q, which is no https URL", seller, at).
-			Fix("ask its admin to set --connector-url https://HOST:PORT")
-	}
-	config, err := s.Key.ClientTLS(s.Cluster, seller, trust.KnownKeys(s.ctx, s.Ledger)) // a connection outlives the call
-	if err != nil {
-		return nil, err
-	}
-	check := config.VerifyConnection
-	config.VerifyConnection = func(c tls.ConnectionState) error { return explain(check(c)) }
-	return transport.NewHTTP(s.Cluster, client.New(at, &http.Client{Transport: &http.Transport{
-		DialContext: s.Addresses.Dialer().DialContext, TLSClientConfig: config,
-		MaxIdleConnsPerHost: 4, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
-	}}).WithLists(lists)), nil
+	return transport.NewHTTP(s.Cluster, client.New(to.url, &http.Client{Transport: to}).WithLists(lists)), nil
 }
 
 // meet shows this cluster's card to a seller. If no key of the seller is pinned yet, or the admin named another one,

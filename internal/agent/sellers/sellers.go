@@ -68,6 +68,8 @@ type Sellers struct {
 	ctx  context.Context // of the connections; ends with Run
 	stop context.CancelFunc
 
+	connections connections
+
 	mu   sync.Mutex
 	open map[string]*seller // by name; Run closes those that are not needed
 
@@ -85,7 +87,8 @@ type seller struct {
 // New returns Sellers without a session. It works until Run ends.
 func New(o Options) *Sellers {
 	ctx, stop := context.WithCancel(context.Background())
-	return &Sellers{Options: o, ctx: ctx, stop: stop, open: map[string]*seller{}, choices: map[string]*[]string{}}
+	return &Sellers{Options: o, ctx: ctx, stop: stop, open: map[string]*seller{}, choices: map[string]*[]string{},
+		connections: connections{by: map[string]*connection{}}}
 }
 
 // Run opens and closes sessions as they are needed, until ctx ends.
@@ -136,6 +139,7 @@ func (s *Sellers) look(ctx context.Context) {
 			s.Log.Debug("the connector of a seller cannot be called", "seller", name, "error", err)
 		}
 	}
+	s.closeUnknown(ctx)
 }
 
 func (s *Sellers) closeAll() {
@@ -146,6 +150,7 @@ func (s *Sellers) closeAll() {
 		s.Sessions.Remove(one.Session)
 		delete(s.open, name)
 	}
+	s.closeConnections()
 }
 
 // session returns the session with a seller. It opens it if it is not open. The lock is held.
@@ -255,10 +260,6 @@ func (s *Sellers) hasConnector(ctx context.Context, cluster string) bool {
 
 // connectorOf returns the URL of a cluster's connector, empty if none is known.
 func (s *Sellers) connectorOf(ctx context.Context, cluster string) (url string, err error) {
-	err = s.Ledger.Read(ctx, func(m *market.State) {
-		if known := m.Member(cluster); known != nil {
-			url = known.ConnectorURL()
-		}
-	})
-	return url, err
+	at, err := s.target(ctx, cluster)
+	return at.url, err
 }
