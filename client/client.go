@@ -90,6 +90,9 @@ var (
 const (
 	// maxList bounds what is read of all pages of a list together, in bytes, unless WithLists says less.
 	maxList = 1 << 30
+	// maxErrorText bounds each text of an error that a server answers with, in bytes. Such texts reach logs,
+	// conditions and Events.
+	maxErrorText = 4 << 10
 	// timeout is how long a call may take; a watch has no end.
 	timeout = 30 * time.Second
 )
@@ -158,12 +161,17 @@ func (c *Client) problem(response *http.Response) error {
 }
 
 // understood makes an error of a code that we do not know, of a later version or of nonsense, an
-// Internal one: codes become reasons of conditions, and exit codes.
+// Internal one: codes become reasons of conditions, and exit codes. It cuts long texts.
 func understood(e *api.Error) *api.Error {
 	if _, known := api.Codes[e.Code]; !known {
 		e.Detail, e.Code = fmt.Sprintf("%.40q: %s", e.Code, e.Detail), api.CodeInternal
 	}
 	e.Title, e.Status = api.Codes[e.Code].Title, api.Codes[e.Code].Status
+	for _, text := range []*string{&e.Detail, &e.Field, &e.Remedy} {
+		if len(*text) > maxErrorText {
+			*text = strings.ToValidUTF8((*text)[:maxErrorText-3], "") + "..."
+		}
+	}
 	return e
 }
 

@@ -61,6 +61,22 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// However long the texts of an error are, what reaches logs, conditions and Events is short.
+func TestTextsOfErrorsAreCut(t *testing.T) {
+	long := strings.Repeat("ü", 100_000)
+	body := fmt.Sprintf(`{"code":"Conflict","detail":%q,"field":%[1]q,"remedy":%[1]q}`, long)
+	_, err := answers(t, 409, body).Reservations(t.Context())
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok || e.Code != api.CodeConflict {
+		t.Fatal(err)
+	}
+	for _, text := range []string{e.Detail, e.Field, e.Remedy} {
+		if len(text) > 4<<10 || !strings.HasSuffix(text, "ü...") {
+			t.Errorf("a text of %d bytes is left", len(text))
+		}
+	}
+}
+
 // A watch that tells nonsense ends with an error, and none of it reaches its reader.
 func TestWatchOfNonsense(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -241,7 +241,7 @@ func (l *logFlags) logger(out io.Writer) (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(l.level)); err != nil {
 		return nil, api.Invalid("--log-level", "%q is not a level", l.level).Fix("choose debug, info, warn or error")
 	}
-	options := &slog.HandlerOptions{Level: level}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: cutText}
 	switch l.format {
 	case "text":
 		return slog.New(slog.NewTextHandler(out, options)), nil
@@ -250,4 +250,19 @@ func (l *logFlags) logger(out io.Writer) (*slog.Logger, error) {
 	default:
 		return nil, api.Invalid("--log-format", "%q is not a format", l.format).Fix("choose text or json")
 	}
+}
+
+// maxLogText bounds each text of a log line, in bytes. Other parties choose what errors say.
+const maxLogText = 4 << 10
+
+// cutText cuts a text, or what an error says, that is too long for a log line.
+func cutText(_ []string, a slog.Attr) slog.Attr {
+	text, is := a.Value.Any().(string)
+	if err, failed := a.Value.Any().(error); failed {
+		text, is = err.Error(), true
+	}
+	if is && len(text) > maxLogText {
+		a.Value = slog.StringValue(strings.ToValidUTF8(text[:maxLogText-3], "") + "...")
+	}
+	return a
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,11 +24,11 @@ import (
 // NewManager returns the manager of an agent's controllers, which caches objects of these kinds. It
 // caches the agent's own objects in the agent's namespace only, and of all nodes only the virtual
 // ones. With leaderElect, one of several replicas leads. The manager serves neither metrics nor
-// probes.
+// probes. Its recorders send Events that an API server takes.
 func NewManager(c *rest.Config, namespace string, leaderElect bool, log *slog.Logger) (ctrl.Manager, error) {
 	skip := true
 	own := cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}}
-	return ctrl.NewManager(c, ctrl.Options{
+	m, err := ctrl.NewManager(c, ctrl.Options{
 		Scheme: New(), Logger: logr.FromSlogHandler(kubeobject.QuietLog(log.Handler())),
 		Metrics:                       metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:        "0",
@@ -44,6 +45,14 @@ func NewManager(c *rest.Config, namespace string, leaderElect bool, log *slog.Lo
 		}},
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&api.Ledger{}, &corev1.Secret{}}}},
 	})
+	return recordingManager{m}, err
+}
+
+// recordingManager cuts the notes of Events.
+type recordingManager struct{ ctrl.Manager }
+
+func (m recordingManager) GetEventRecorder(name string) events.EventRecorder {
+	return kubeobject.CutNotes(m.Manager.GetEventRecorder(name))
 }
 
 // NewClientset returns a client for objects that an agent reads in bulk, pods and nodes. It asks
