@@ -8,6 +8,7 @@
 package catalogcache
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,16 +42,28 @@ const (
 	everything = "all"
 )
 
-// Bounds on the copy of what one broker or connector shows, in bytes of memory, by estimate. Without them
-// it could fill the agent's memory. While it sends everything again, the copy before that is kept too, so
-// that a copy may take twice as much.
-const maxOfBroker, maxOfConnector = 32 << 20, 16 << 20
+// Bounds on the copies, in bytes of memory, by estimate: of what one broker or connector shows, and of all of
+// a kind together. Without them they could fill the agent's memory. While a broker or connector sends
+// everything again, the copy before that is kept too, so that the copies may take twice as much.
+const (
+	maxOfBroker, maxOfBrokers       = 32 << 20, 48 << 20
+	maxOfConnector, maxOfConnectors = 8 << 20, 16 << 20
+)
 
-func maxBytes(via string) int {
+// room returns how much memory what a broker or connector shows may take beside the other copies. At least what
+// it had is there when it sends everything again. The lock is held.
+func (c *Cache) room(via string) int {
+	one, all := maxOfConnector, maxOfConnectors
 	if route.IsBroker(via) {
-		return maxOfBroker
+		one, all = maxOfBroker, maxOfBrokers
 	}
-	return maxOfConnector
+	for other, held := range c.copies {
+		if other == via || route.IsBroker(other) != route.IsBroker(via) {
+			continue
+		}
+		all -= max(held.bytes, cmp.Or(held.pending, &shown{}).bytes)
+	}
+	return min(one, all)
 }
 
 // Options say whose cache it is and where it is saved.
@@ -236,7 +249,7 @@ func (c *Cache) Record(via string, e api.WatchEvent) {
 		one.begin(e.Complete)
 	case api.WatchSeller:
 		if one != nil {
-			one.record(e.Seller, maxBytes(via))
+			one.record(e.Seller, c.room(via))
 		}
 	case api.WatchBookmark:
 		if one != nil && one.complete(e.Token, metav1.NewTime(c.Clock.Now())) {
