@@ -213,8 +213,24 @@ func (b *liqoBroker) toggle(r *http.Request) (compat.Answer, error) {
 		return compat.Answer{}, api.Errorf(api.CodeNotFound, "no cluster %.80q that shows itself to you",
 			command.Provider).At("id").Fix("see /api/clusters")
 	}
-	_, err = b.Server.Exchange.Do(r.Context(), command)
+	out, err := b.Server.Exchange.Do(r.Context(), command)
+	if err == nil {
+		b.charge(r, out.Member)
+	}
 	return compat.Answer{Status: http.StatusOK}, err
+}
+
+// charge makes a caller pay for its whole choice: each change of it writes all of it, and sends it to each watch.
+func (b *liqoBroker) charge(r *http.Request, m *market.Member) {
+	caller, err := compat.Cluster(r)
+	if err != nil || m == nil || m.Enabled == nil {
+		return
+	}
+	bytes := 0
+	for _, provider := range m.Enabled.Providers {
+		bytes += len(provider)
+	}
+	b.Server.ChargeWritten(caller, bytes)
 }
 
 // untoggle lets every provider serve the caller's requests again.
