@@ -64,6 +64,9 @@ func (s *Server) ask(consumer string, r api.Request) (ask match.Ask, sale *api.S
 	} else {
 		ask, err = s.Engine.Ask(consumer, r)
 	}
+	if r.Purchase != nil && api.CodeOf(err) == api.CodeNotFound && s.premature() {
+		return ask, nil, justStarted() // an offer is shown once its seller has advertised
+	}
 	if err != nil {
 		return ask, nil, under("request", err)
 	}
@@ -178,6 +181,11 @@ func (s *Server) premature() bool {
 		}
 	}
 	return false
+}
+
+func justStarted() error {
+	return api.Errorf(api.CodeUnavailable, "this broker has just started, and not every cluster has reported yet").
+		Fix("try again")
 }
 
 // mayComeBack reports whether a cluster has not advertised since this broker started, less than one lease ago.
