@@ -14,6 +14,9 @@ import (
 const (
 	// dialLasts is how long the result of a dial holds.
 	dialLasts = time.Minute
+	// A dial that fails is repeated after dialPause, within dialWithin: a server that restarts, or a connection
+	// that is lost, makes no provider unreachable. TCP itself repeats a packet that is lost.
+	dialWithin, dialPause = 10 * time.Second, 300 * time.Millisecond
 	// dialsAtOnce is how many addresses a provider may name at once, and then one each dialLasts.
 	dialsAtOnce = 10
 	// maxDials and maxLimits bound what is remembered.
@@ -77,9 +80,7 @@ func (w *Watch) dial(ctx context.Context, provider, server string) (took time.Du
 			"the card of %s has named %d other addresses of its API server lately", provider, dialsAtOnce).
 			Fix("try again in some minutes, or ask its admin")
 	}
-	began := w.options.Clock.Now()
-	err = w.options.Addresses.DialTLS(ctx, server)
-	took = w.options.Clock.Since(began)
+	took, err = w.dialTwice(ctx, server)
 	if refused, ok := errors.AsType[*api.Error](err); ok {
 		err = refused
 	} else if err != nil {
@@ -92,6 +93,26 @@ func (w *Watch) dial(ctx context.Context, provider, server string) (took time.Du
 	}
 	w.dials.Add(server, dial{took, err}, dialLasts)
 	return took, err
+}
+
+// dialTwice opens a connection, and tries once more if that fails. It does not repeat a dial that the address
+// checker refuses.
+func (w *Watch) dialTwice(ctx context.Context, server string) (took time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, dialWithin)
+	defer cancel()
+	for try := 1; ; try++ {
+		began := w.options.Clock.Now()
+		err = w.options.Addresses.DialTLS(ctx, server)
+		took = w.options.Clock.Since(began)
+		if _, refused := errors.AsType[*api.Error](err); err == nil || refused || try == 2 {
+			return took, err
+		}
+		select {
+		case <-w.options.Clock.After(dialPause):
+		case <-ctx.Done():
+			return took, err
+		}
+	}
 }
 
 // mayDial reports whether a provider may name one more address.

@@ -57,6 +57,40 @@ func TestReach(t *testing.T) {
 	}
 }
 
+// One connection that breaks makes no provider unreachable: the dial is repeated. A second one does.
+func TestADialThatFailsOnce(t *testing.T) {
+	for breaks, want := range map[int32]api.Code{1: "", 2: api.CodeUnreachable} {
+		server := httptest.NewUnstartedServer(nil)
+		lossy := &lossyListener{Listener: server.Listener}
+		lossy.breaks.Store(breaks)
+		server.Listener = lossy
+		server.StartTLS()
+		defer server.Close()
+		w := testWatch(loopback(), network.GatewayNone)
+		err := w.CheckReach(t.Context(), &api.Card{Cluster: "milan",
+			Properties: api.Properties{APIServer: server.URL}}, api.Request{})
+		if err == nil && want != "" || err != nil && api.CodeOf(err) != want {
+			t.Errorf("%d connections break: %v, want %q", breaks, err, want)
+		}
+	}
+}
+
+// lossyListener breaks some connections before a handshake.
+type lossyListener struct {
+	net.Listener
+	breaks atomic.Int32 // how many more
+}
+
+func (l *lossyListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil || l.breaks.Add(-1) < 0 {
+			return conn, err
+		}
+		_ = conn.Close()
+	}
+}
+
 // An API server behind a network is not dialled, and the request must ask for that network.
 func TestReachThroughTheNetwork(t *testing.T) {
 	card := &api.Card{Cluster: "milan", Properties: api.Properties{
