@@ -24,7 +24,13 @@ func (b *Borrower) Change(ctx context.Context, ours *market.Reservation, w Wish)
 	case pending != nil && now < pending.HeldUntil:
 		return retryAfter, b.sendChange(ctx, ours) // the answer comes as an event
 	case pending != nil:
-		return retryAfter, b.recordChange(ctx, ours, pending.TurnedDown(api.ReasonNoAnswer, ""))
+		received, err := b.wasReceived(ctx, ours)
+		if err != nil {
+			return retryAfter, err // the broker is away: the change waits
+		}
+		if received {
+			return retryAfter, b.recordChange(ctx, ours, pending.TurnedDown(api.ReasonNoAnswer, ""))
+		}
 	case sameChange(want, ours.AsIs()):
 		return 0, nil
 	case c != nil && sameChange(want, *c):
@@ -33,6 +39,18 @@ func (b *Borrower) Change(ctx context.Context, ours *market.Reservation, w Wish)
 		}
 	}
 	return retryAfter, b.signAndRecordChange(ctx, ours, want, ours.Latest()+1)
+}
+
+// wasReceived reports whether the broker received the pending change. One that did not is back: what it missed
+// is signed again, and is no refusal. Errors: the broker's.
+func (b *Borrower) wasReceived(ctx context.Context, ours *market.Reservation) (bool, error) {
+	theirs, err := b.Broker.Reservation(ctx, ours.ID)
+	if api.CodeOf(err) == api.CodeNotFound { // a connector learns it when it is sent
+		return false, nil
+	}
+	c := theirs.Payload.Change
+	return theirs.Payload.Generation >= ours.Change.Generation ||
+		c != nil && c.Generation >= ours.Change.Generation, err
 }
 
 // signAndRecordChange signs a change as this generation and records it. The record makes the

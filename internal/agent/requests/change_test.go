@@ -185,28 +185,6 @@ func TestAnEditBehindAnEarlierChange(t *testing.T) {
 	}
 }
 
-// A broker that lost the change, or does not answer: it is asked until the assignment expires, and
-// then with a new one.
-func TestAnEditWhileTheBrokerIsAway(t *testing.T) {
-	d, _ := edited(t, "6")
-	d.broker.OnConfirm = nil
-	d.reconcile()
-	o, result := d.reconcile()
-	if result.RequeueAfter == 0 || d.ours().Changing() == nil || o.Status.State != api.Reserved {
-		t.Errorf("it is %+v", o.Status)
-	}
-	d.move(2 * time.Minute)
-	d.reconcile()
-	if c := d.ours().Change; c.Reason != api.ReasonNoAnswer {
-		t.Errorf("it is %+v", c)
-	}
-	d.move(market.RetryTime)
-	d.reconcile()
-	if c := d.ours().Changing(); c == nil || c.Generation != 3 {
-		t.Errorf("it is %+v", d.ours().Change)
-	}
-}
-
 // A broker lies about a change: nothing changes without the provider's signature on what was signed here.
 func TestALyingBrokerAcceptsAChange(t *testing.T) {
 	d, deal := edited(t, "6")
