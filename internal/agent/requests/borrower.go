@@ -95,10 +95,7 @@ func (b *Borrower) Ask(ctx context.Context, w Wish) error {
 			return err
 		}
 	}
-	theirs, err := b.Broker.Reserve(ctx, w.Object.UID, w.Request)
-	if api.CodeOf(err) == api.CodeKeyReused && w.Reservation != "" { // the request was edited since
-		theirs, err = b.Broker.Reservation(ctx, w.Reservation)
-	}
+	theirs, err := b.reserve(ctx, w)
 	if err != nil {
 		return err
 	}

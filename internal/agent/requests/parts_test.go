@@ -15,7 +15,12 @@ func parts(t *testing.T) (b *borrower, shown map[string]*transport.Reservation) 
 	b = newBorrower(t)
 	b.wish.Request = transporttest.Request("4")
 	b.wish.Request.Split = 2
-	paris := transporttest.NewParty(t, "paris")
+	return b, b.splits()
+}
+
+// splits makes the broker answer with two parts, r-1 at milan and r-2 at paris.
+func (b *borrower) splits() (shown map[string]*transport.Reservation) {
+	paris := transporttest.NewParty(b.t, "paris")
 	shown = map[string]*transport.Reservation{
 		"r-1": transporttest.NewDeal(b.rome, b.milan, "r-1", "2", b.now()).Shown(),
 		"r-2": transporttest.NewDeal(b.rome, paris, "r-2", "2", b.now()).Shown(),
@@ -38,7 +43,7 @@ func parts(t *testing.T) (b *borrower, shown map[string]*transport.Reservation) 
 		r.Payload.Assignment = assignment
 		return r, nil
 	}
-	return b, shown
+	return shown
 }
 
 // Both parts are recorded before one is signed, and both are signed.

@@ -122,6 +122,9 @@ func (b *Borrower) recordState(ctx context.Context, theirs *transport.Reservatio
 		next.Via = b.via
 	}
 	next.State, next.Reason, next.Message = t.State, trust.Reason(t.Reason), trust.Text(t.Message)
+	if nobodyAnswered(t) {
+		next.Reason = api.ReasonNoAnswer
+	}
 	if (t.State == api.Rejected || t.State == api.Pending) && t.Decision != nil {
 		next.Message = trust.Text(explain(t.Decision))
 	}

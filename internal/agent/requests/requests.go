@@ -115,14 +115,21 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 	if !there {
 		return ctrl.Result{}, nil
 	}
-	if ours == nil && object.Status.Reservation != "" && object.Status.State.Over() {
+	if ours == nil && object.Status.Reservation != "" && isShownOver(&object) {
 		return ctrl.Result{}, nil // over for so long that the Ledger forgot it
+	}
+	unbound := endedUnbound(&object, parts)
+	if unbound && r.untilAgain(parts) > 0 {
+		return r.showUnbound(ctx, &object, parts)
 	}
 	if err := r.guardVolumes(ctx, &object); err != nil {
 		return ctrl.Result{}, err
 	}
 	wish := r.makeWish(&object)
-	if ours != nil {
+	switch {
+	case unbound: // it asks as if it had none
+		wish.Reservation, ours = "", nil
+	case ours != nil:
 		wish.Reservation = ours.ID
 	}
 	borrower, err := r.choose(ctx, object.Spec, ours)
@@ -144,7 +151,7 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 	}
 	if asksFirst || !isBroken(parts) && (needsAsking(parts, wish) || slices.ContainsFunc(parts, borrower.isUnsent)) ||
 		slices.ContainsFunc(parts, isUnconfirmed) && wish.Confirmed {
-		if err := borrower.Ask(ctx, wish); err != nil {
+		if err := r.ask(ctx, borrower, &object, ours, wish); err != nil {
 			return r.showFailure(ctx, &object, err)
 		}
 		if parts, err = r.readRecords(ctx, at, string(object.UID)); err != nil || len(parts) == 0 {
@@ -158,6 +165,9 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 				return ctrl.Result{}, err
 			}
 		}
+	}
+	if endedUnbound(&object, parts) {
+		return r.showUnbound(ctx, &object, parts)
 	}
 	if wait := r.hideFor(ours); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
@@ -243,12 +253,10 @@ func (r *Controller) findRecords(
 			}
 		}
 	})
+	ours = newest(ours)
 	slices.SortStableFunc(ours, func(a, b *market.Reservation) int {
 		return cmp.Compare(slices.Index(a.Group, a.ID), slices.Index(b.Group, b.ID))
 	})
-	if n := len(ours); n > 1 && len(ours[n-1].Group) == 0 { // not split: only the newest counts
-		ours = ours[n-1:]
-	}
 	return ours, gone, err
 }
 

@@ -2,6 +2,9 @@ package requests
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,12 +24,30 @@ type Wish struct {
 	// can. Errors: InUse, NamespacesFull, those of the API server.
 	Check func(context.Context, *api.Card) error
 
+	// after is the reservation that the request had before, if that was never bound and it asks again.
+	after string
 	// part is the size of one part of a split request; nil: it is not split. remember says to
 	// record, and sign nothing yet.
 	part     api.Resources
 	remember bool
 	// passed are the reservations and providers that this cluster passed over while it asked.
 	passed [][2]string
+}
+
+// key returns the idempotency key of a wish: the same after a lost answer, another for each reservation.
+func (w Wish) key() string {
+	if w.after == "" {
+		return w.Object.UID
+	}
+	return w.Object.UID + "." + w.after
+}
+
+// editedKey returns the key of a wish that was edited after the first answer to it was lost. The broker's hold
+// for the first wish ends by itself. Errors: never those of valid requests.
+func (w Wish) editedKey() (string, error) {
+	data, err := json.Marshal(w.Request)
+	digest := sha256.Sum256(data)
+	return w.key() + "." + hex.EncodeToString(digest[:8]), err
 }
 
 // WishOf returns what an object asks for.
