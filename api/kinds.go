@@ -37,7 +37,7 @@ const (
 	// ConditionOverstaying of a ProviderInstruction: it has ended, and pods of its consumer still
 	// use its resources.
 	ConditionOverstaying = "Overstaying"
-	// ConditionOffloaded of a ReservationInstruction: its namespaces are offloaded.
+	// ConditionOffloaded of a ReservationInstruction, and of a VirtualNodePool: its namespaces are offloaded.
 	ConditionOffloaded = "Offloaded"
 	// ConditionUnknownBrokers of a SharingPolicy: it names brokers that this cluster has not joined.
 	ConditionUnknownBrokers = "UnknownBrokers"

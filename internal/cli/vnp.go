@@ -95,7 +95,7 @@ func (sh *shell) explainVNP(p *virtualNodePool) error {
 	}
 	fmt.Fprintln(sh.out)
 	for _, c := range s.Conditions {
-		good := c.Type == api.ConditionReady || c.Type == api.ConditionExtended
+		good := c.Type == api.ConditionReady || c.Type == api.ConditionExtended || c.Type == api.ConditionOffloaded
 		if good == (c.Status == metav1.ConditionTrue) {
 			continue
 		}

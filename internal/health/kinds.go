@@ -126,6 +126,11 @@ var (
 		"Two VirtualNodePools name the same namespace.",
 		"The older pool has it. The other ignores its pods.",
 		"Take the namespace out of one of the two."}
+	PoolNotOffloaded = Kind{"PoolNotOffloaded", warn,
+		"Namespaces of a VirtualNodePool are not offloaded to its providers: they do not exist, their names are too " +
+			"long, or an agent refuses.",
+		"Their pods run at no provider.",
+		"Do what the message says for each namespace, or take it out of the VirtualNodePool."}
 
 	// Lending.
 	PoliciesMissing = Kind{"PoliciesMissing", bad,
@@ -269,7 +274,7 @@ var Kinds = []Kind{
 	LiqoKeyUnusable, LiqoWebhookDown, AmountsUnchecked, AmountUnreadable, LimitsNotEnforced, DefaultClassOpen,
 	APIServerLocal, APIServerUnknown, APIServerSilent, TolerationSeconds, WouldOffloadOthers,
 	NodeNotReady, NotReflected, ReflectsMore, NamespacesFull, VolumesAtStake, ServiceNamedLikeAPod,
-	PoolInvalid, DemandLimited, NotExtended, AllNotReady, VolumesKeep, NamespaceTaken,
+	PoolInvalid, DemandLimited, NotExtended, AllNotReady, VolumesKeep, NamespaceTaken, PoolNotOffloaded,
 	PoliciesMissing, ClusterIDCollides, ConsumersCrowded,
 	SecretOfLiqo, APIServerProxy, NothingShared, PolicyInvalid, AdvertisementRefused, OfferRefused,
 	Overcommitted, NotCovered,

@@ -46,6 +46,8 @@ func (c Pools) Find(ctx context.Context) (found []api.Problem, err error) {
 			"copy the data and delete the claims, or give the data up as the message says")
 		report(health.NamespaceTaken, api.ConditionNamespaceTaken, metav1.ConditionTrue,
 			"take the namespaces out of spec.namespaces of one of the two")
+		report(health.PoolNotOffloaded, api.ConditionOffloaded, metav1.ConditionFalse,
+			"do what the message says for each namespace, or take it out of spec.namespaces")
 	}
 	return found, nil
 }

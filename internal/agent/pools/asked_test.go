@@ -74,3 +74,20 @@ func TestMeasuresAtOnce(t *testing.T) {
 		t.Errorf("after %s it makes %+v", time.Since(began), d.requests())
 	}
 }
+
+// A hold that ended while this agent was away does not count against its provider: it is asked again at once. One
+// that failed there does.
+func TestAHoldThatEndedUnbound(t *testing.T) {
+	for state, again := range map[api.State]int{api.Expired: 1, api.Failed: 0} {
+		d := newDesk(t)
+		d.fits = []api.Fit{{Cluster: "milan", Resources: resources("50")}}
+		d.pods(1, "2")
+		d.bound(d.child(d.pool("burst"), "milan", "2"), func(r *market.Reservation) { r.State = state })
+		for range 3 {
+			d.look("burst")
+		}
+		if n := len(d.requests()); n != again {
+			t.Errorf("%s: then there are %d requests, want %d", state, n, again)
+		}
+	}
+}

@@ -70,6 +70,9 @@ func newDesk(t *testing.T) *desk {
 		Client: c, t: t, ledger: exchangetest.Open(t, nil, exchange.Options{Self: "rome"}),
 		events: events.NewFakeRecorder(100),
 	}
+	for _, name := range []string{"team", "work"} {
+		d.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
 	d.began = d.ledger.Now()
 	d.clock = testclock.NewFakePassiveClock(d.began.Go())
 	d.Controller = New(Options{

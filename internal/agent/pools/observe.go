@@ -25,8 +25,12 @@ type children struct {
 	requests   map[string]*child     // by provider
 	beside     map[string]*child     // by provider, another request there: one of the two succeeds the other
 	ending     []*market.Reservation // bound ones that serve the pool no more, and that the Ledger still has
-	namespaces []string              // of the pool, that no older one has
+	namespaces []string              // of the pool, that it serves
 	taken      []string              // namespaces that an older pool has
+	long       []string              // namespaces whose names are too long for any provider
+	missing    []string              // namespaces that do not exist
+	failed     []string              // which providers have not all of the namespaces, and why: a write failed
+	held       []string              // the same for other reasons
 	full       []string              // which providers map no more of the namespaces, and why
 	words      map[string]string     // by provider, the digest of its volumes
 	uptime     map[string]*int64     // by provider, in parts per million
@@ -102,35 +106,9 @@ func (c *Controller) observe(ctx context.Context, pool *api.VirtualNodePool, m *
 		out.seen.Providers = append(out.seen.Providers, p)
 	}
 	slices.Sort(out.full)
+	slices.Sort(out.failed)
+	slices.Sort(out.held)
 	return out, nil
-}
-
-// namespaces returns the namespaces that a pool has: an older one may have some that it names.
-func (c *Controller) namespaces(ctx context.Context, pool *api.VirtualNodePool,
-	out *children) (ours []string, err error) {
-	owner, err := c.owners(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range pool.Spec.Namespaces {
-		if other, known := owner[name]; known && other != pool.Name {
-			out.taken = append(out.taken, name+" ("+other+")")
-		} else {
-			ours = append(ours, name)
-		}
-	}
-	return ours, nil
-}
-
-// owners returns the pool of each namespace that is in one. The pods of no other are needed.
-func (c *Controller) owners(ctx context.Context) (map[string]string, error) {
-	var all api.VirtualNodePoolList
-	if err := c.options.Client.List(ctx, &all); err != nil {
-		return nil, err
-	}
-	owner := vnp.Owners(all.Items)
-	c.options.Pods.Only(owner)
-	return owner, nil
 }
 
 // noteEnding notes a reservation that serves the pool no more, if both sides are still bound. It may be nil.
@@ -277,10 +255,7 @@ func (c *Controller) provider(ctx context.Context, one *child, pool *api.Virtual
 		&i); client.IgnoreNotFound(err) != nil {
 		return p, err
 	}
-	offloaded := meta.FindStatusCondition(i.Status.Conditions, api.ConditionOffloaded)
-	if offloaded != nil && offloaded.Reason == string(api.CodeNamespacesFull) {
-		out.full = append(out.full, api.WithoutCode(offloaded.Message))
-	}
+	out.noteOffloaded(p.Name, &i)
 	var node corev1.Node
 	switch err := c.options.Client.Get(ctx, client.ObjectKey{Name: p.Node}, &node); {
 	case client.IgnoreNotFound(err) != nil:

@@ -31,6 +31,14 @@ func (m *memory) pause(provider string, now time.Time, refused *child) {
 	m.paused[provider] = p
 }
 
+// pauseFailed is pause for a reservation that failed. One that expired does not count against the provider: this
+// agent, or the broker, was away until the hold ended.
+func (m *memory) pauseFailed(provider string, now time.Time, failed *child) {
+	if failed.record == nil || failed.record.State != api.Expired {
+		m.pause(provider, now, nil)
+	}
+}
+
 // mayAsk reports whether a provider may be asked for another size now.
 func (m *memory) mayAsk(one *child, step vnp.Step, now time.Time) bool {
 	p := m.paused[step.Provider]

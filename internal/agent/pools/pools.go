@@ -167,6 +167,9 @@ func (c *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 	if err := c.checkTemplates(ctx, &pool, m, children); err != nil {
 		return ctrl.Result{}, kubeobject.Error(err)
 	}
+	if err := c.findMissing(ctx, children); err != nil {
+		return ctrl.Result{}, kubeobject.Error(err)
+	}
 	c.readClusters(ctx, m, children)
 	plan := c.plan(ctx, &pool, m, children)
 	stepped, err := c.carryOut(ctx, &pool, m, children, plan)
@@ -251,7 +254,7 @@ func (c *Controller) finish(ctx context.Context, pool *api.VirtualNodePool, all 
 		if len(one.Claims) > 0 && !one.GivenUp {
 			continue
 		}
-		if err := c.release(ctx, all, one.Name); err != nil {
+		if err := c.release(ctx, pool, all, one.Name); err != nil {
 			return ctrl.Result{}, kubeobject.Error(err)
 		}
 	}

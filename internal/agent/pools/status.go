@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,18 +19,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/money"
 	"github.com/bourse-dev/bourse/internal/vnp"
 )
-
-// growing is the reason of a pool that is about to reserve what is missing.
-const growing = "Growing"
-
-// meaning says in an Event what a reason means that has no message.
-var meaning = map[string]string{
-	growing: "it reserves more", "DemandMet": "what its pods request is reserved",
-	"NotLimited": "nothing keeps it from what its pods request", "Extended": "all reservations are extended in time",
-	"AsTheTemplate": "all providers meet the template", "CutOff": "no virtual node answers: this cluster is cut off",
-	"SomeReady": "virtual nodes are Ready again", "NoVolumes": "no volume keeps a provider",
-	"NotTaken": "its namespaces are its own", "NotFull": "all providers map its namespaces",
-}
 
 // show writes the status of a pool, and an Event for each condition that becomes true or false.
 func (c *Controller) show(ctx context.Context, pool *api.VirtualNodePool, all *children, plan *vnp.Plan) error {
@@ -67,16 +54,24 @@ func (c *Controller) status(pool *api.VirtualNodePool, all *children, plan *vnp.
 	most, _ := market.ParseCapacity("max", pool.Spec.Max)
 	s.CPU, s.Memory = shares("cpu", used, reserved, most), shares("memory", used, reserved, most)
 	set := func(kind string, is bool, yes, no, message string) {
-		condition := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: no, Message: message,
+		condition := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: no,
 			ObservedGeneration: pool.Generation}
 		if is {
 			condition.Status, condition.Reason = metav1.ConditionTrue, yes
 		}
+		condition.Message = cmp.Or(message, quiet[condition.Reason])
 		meta.SetStatusCondition(&s.Conditions, condition)
 	}
-	met := plan.Limited == "" && len(all.taken) == 0 && plan.Reserved.Fits(plan.Demand)
+	held, why := all.notOffloaded(), plan.Limited
+	if held != "" {
+		why, s.Why = cmp.Or(why, "NotOffloaded"), strings.TrimPrefix(plan.Message+"; "+held, "; ")
+	}
+	if len(all.taken) > 0 {
+		why = cmp.Or(why, api.ConditionNamespaceTaken)
+	}
+	met := why == "" && plan.Reserved.Fits(plan.Demand)
 	late, keep := plan.NotExtended, plan.VolumesKeep
-	set(api.ConditionReady, met, "DemandMet", cmp.Or(plan.Limited, growing), plan.Message)
+	set(api.ConditionReady, met, "DemandMet", cmp.Or(why, growing), s.Why)
 	set(api.ConditionLimited, plan.Limited != "", plan.Limited, "NotLimited", plan.Message)
 	set(api.ConditionExtended, len(late) == 0, "Extended", "NotExtended", list("not extended yet: ", late))
 	drift, differs := driftText(pool, plan), "OtherTemplate"
@@ -89,6 +84,7 @@ func (c *Controller) status(pool *api.VirtualNodePool, all *children, plan *vnp.
 	set(api.ConditionNamespaceTaken, len(all.taken) > 0, "Taken", "NotTaken",
 		list("another VirtualNodePool, which is older, has: ", all.taken))
 	set(api.ConditionNamespacesFull, len(all.full) > 0, "Full", "NotFull", strings.Join(all.full, "; "))
+	set(api.ConditionOffloaded, held == "", "Offloaded", "NotOffloaded", held)
 	return s
 }
 
@@ -157,30 +153,17 @@ func (c *Controller) volumesText(pool *api.VirtualNodePool, all *children, keep 
 		api.VolumesMayDie, strings.Join(words, ","))
 }
 
-// write stores a status that changed, and an Event for each condition that changed.
+// write stores a status that changed, with its Events.
 func (c *Controller) write(ctx context.Context, pool *api.VirtualNodePool, s api.VirtualNodePoolStatus) error {
 	if equality.Semantic.DeepEqual(pool.Status, s) {
 		return nil
 	}
-	before := pool.Status
+	before := pool.Status.Conditions
 	pool.Status = s
 	if err := kubeobject.SoleStatus(c.options.Client).Apply(ctx, pool); err != nil {
 		return kubeobject.Error(err)
 	}
-	for _, is := range s.Conditions {
-		was := meta.FindStatusCondition(before.Conditions, is.Type)
-		same := was != nil && was.Status == is.Status && was.Reason == is.Reason &&
-			(is.Type != api.ConditionExtended || was.Message == is.Message) // it says how much time is left
-		if same || was == nil && is.Message == "" {
-			continue
-		}
-		kind, good := corev1.EventTypeNormal, is.Type == api.ConditionReady || is.Type == api.ConditionExtended
-		passing := is.Reason == growing || is.Reason == vnp.WaitsForReservations
-		if good != (is.Status == metav1.ConditionTrue) && !passing {
-			kind = corev1.EventTypeWarning
-		}
-		c.options.Events.Eventf(pool, nil, kind, is.Type, "Plan", "%s: %.900s", is.Reason, cmp.Or(is.Message, meaning[is.Reason]))
-	}
+	c.showEvents(pool, before)
 	return nil
 }
 

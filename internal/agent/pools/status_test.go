@@ -104,7 +104,8 @@ func TestNamespacesFull(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if p = d.look("burst"); condition(p, api.ConditionNamespacesFull) != "False NotFull" || full(p) != "" {
+	if p = d.look("burst"); condition(p, api.ConditionNamespacesFull) != "False NotFull" ||
+		full(p) != "each provider maps all its namespaces" {
 		t.Errorf("once they have room, it shows %q", full(p))
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/vnp"
 )
 
@@ -29,7 +30,7 @@ func (c *Controller) carryOut(ctx context.Context, pool *api.VirtualNodePool, m 
 		switch {
 		case one.DeletionTimestamp != nil:
 		case one.isOver(), awaitsApproval(one):
-			m.pause(provider, all.seen.Now, nil)
+			m.pauseFailed(provider, all.seen.Now, one)
 			err = c.delete(ctx, one)
 			stepped = true
 		case !ends[provider] && one.Annotations[vnp.DrainAnnotation] != "":
@@ -54,7 +55,7 @@ func (c *Controller) carryOut(ctx context.Context, pool *api.VirtualNodePool, m 
 			continue
 		}
 		if failed && !succeeded {
-			m.pause(provider, all.seen.Now, nil)
+			m.pauseFailed(provider, all.seen.Now, one)
 		}
 		if err := c.delete(ctx, one); err != nil {
 			return stepped, err
@@ -150,9 +151,7 @@ func (c *Controller) do(ctx context.Context, pool *api.VirtualNodePool, all *chi
 				return err
 			}
 		}
-		return c.edit(ctx, one, func(s *api.ResourceRequestSpec) {
-			s.Resources, s.MaxPrice = step.Size.Resources(), step.MaxPrice
-		})
+		return c.resize(ctx, pool, one, step)
 	case vnp.Extend:
 		return c.extend(ctx, pool, one, step.Until)
 	case vnp.Lower:
@@ -160,7 +159,7 @@ func (c *Controller) do(ctx context.Context, pool *api.VirtualNodePool, all *chi
 	case vnp.Restore:
 		return c.annotate(ctx, one, vnp.WishAnnotation, "")
 	case vnp.Release:
-		return c.release(ctx, all, step.Provider)
+		return c.release(ctx, pool, all, step.Provider)
 	case vnp.Clear:
 		if len(step.Pods) > 0 {
 			return c.evict(ctx, step.Pods, true)
@@ -206,7 +205,26 @@ func (c *Controller) create(ctx context.Context, pool *api.VirtualNodePool, step
 	if before != nil {
 		request.Annotations[vnp.SucceedsAnnotation], spec.RelendKey = string(before.UID), before.record.RelendKey
 	}
-	return client.IgnoreAlreadyExists(c.options.Client.Create(ctx, request)) // of before: it is being deleted
+	err := c.options.Client.Create(ctx, request)
+	if err == nil {
+		c.showStep(pool, step.Provider, "Asked", "is asked for "+sizeText(step.Size))
+	}
+	return client.IgnoreAlreadyExists(err) // of before: it is being deleted
+}
+
+// resize asks for another size.
+func (c *Controller) resize(ctx context.Context, pool *api.VirtualNodePool, one *child, step vnp.Step) error {
+	had, err := market.ParseRequest("resources", one.Spec.Resources)
+	if err != nil {
+		return err
+	}
+	err = c.edit(ctx, one, func(s *api.ResourceRequestSpec) {
+		s.Resources, s.MaxPrice = step.Size.Resources(), step.MaxPrice
+	})
+	if err == nil && !had.Equal(step.Size) {
+		c.showStep(pool, step.Provider, "Resized", "is asked for "+sizeText(step.Size)+" instead of "+sizeText(had))
+	}
+	return err
 }
 
 // ownerOf names a pool as the owner of a request. It blocks no deletion: that needs one right more.
@@ -229,14 +247,16 @@ func (c *Controller) extend(ctx context.Context, pool *api.VirtualNodePool, one 
 }
 
 // release empties the virtual node of a provider in order, and then ends its request.
-func (c *Controller) release(ctx context.Context, all *children, provider string) error {
+func (c *Controller) release(ctx context.Context, pool *api.VirtualNodePool, all *children, provider string) error {
 	one := all.requests[provider]
 	switch {
 	case one.DeletionTimestamp != nil:
 		return nil
 	case one.node == nil: // no pod ever ran there
+		c.showStep(pool, provider, "Leaves", "is given back: no pod ran there")
 		return c.delete(ctx, one)
 	case one.Annotations[vnp.DrainAnnotation] == "":
+		c.showStep(pool, provider, "Leaves", "is given back once its pods have left")
 		return c.annotate(ctx, one, vnp.DrainAnnotation, "true")
 	case one.node.Spec.Unschedulable:
 		if pods, err := c.evictor.Remaining(ctx, one.node.Name); err != nil {

@@ -198,6 +198,9 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 	}
 	for name, spec := range m.Pools {
 		written = append(written, &api.VirtualNodePool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})
+		for _, namespace := range spec.Namespaces {
+			written = append(written, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+		}
 	}
 	for _, o := range written {
 		if err := m.Objects.Create(ctx, o); err != nil {
