@@ -139,10 +139,10 @@ func TestHostileDocuments(t *testing.T) {
 			api.Card{Cluster: "rome", Key: w.oslo.Key.Public().String(), Number: 1 << 52}), api.CodeKeyChanged, ""),
 		card("that is older", w.rome.Sign(api.DocumentCard,
 			api.Card{Cluster: "rome", Key: w.rome.Key.Public().String(), Number: 1}), api.CodeConflict, ""),
-		card("with an escape", w.rome.Card(api.Properties{Region: "eu\x1b[2J"}), api.CodeInvalid, "document.properties"),
+		card("with an escape", w.rome.Card(api.Properties{Region: "eu\x1b[2J"}), api.CodeInvalid, "document.properties.region"),
 		card("with a NUL", w.rome.Card(api.Properties{Labels: map[string]string{"a": "\x00"}}),
-			api.CodeInvalid, "document.properties"),
-		card("with many labels", w.rome.Card(api.Properties{Labels: crowd(100)}), api.CodeInvalid, "properties.labels"),
+			api.CodeInvalid, "document.properties.labels"),
+		card("with many labels", w.rome.Card(api.Properties{Labels: crowd(100)}), api.CodeInvalid, "document.properties.labels"),
 	})
 }
 
