@@ -118,7 +118,8 @@ func (sh *shell) verifyContractCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify FILE|CONTRACT", Short: "Check the signatures of a contract, and that its documents match",
 		Long: "Verify reads a Contract from a file (kubectl get contract NAME -o yaml; - is standard input), or from\n" +
-			"your cluster, by its ID or by the name of the ResourceRequest. A file needs no agent and no broker. Verify checks that the seller signed the\n" +
+			"your cluster, by its ID or by the name of the ResourceRequest. " +
+			"A file needs no agent and no broker. Verify checks that the seller signed the\n" +
 			"offer, that the buyer signed an assignment that names it, and that the seller signed the acceptance. It\n" +
 			"prints the fingerprints of the two keys. Ask the two admins for theirs (bourse status), and give them\n" +
 			"with --seller and --buyer.",

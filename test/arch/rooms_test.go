@@ -40,7 +40,7 @@ var rooms = map[string][]string{
 	"reservations":  {"brokersession", "gate", "requests"},
 	"doctor":        {"brokersession", "peeraddress", "scheme", "sharing"},
 	"monitoring":    {"brokersession", "catalogcache", "doctor", "usage"},
-	"localapi":      {"catalogcache", "brokersession", "requests"},
+	"localapi":      {"catalogcache", "brokersession", "requests", "route"},
 	"lifecycle":     nil,
 	"settings":      {"connector", "peeraddress", "peers"},
 	"liqorooms": {

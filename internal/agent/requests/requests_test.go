@@ -288,15 +288,3 @@ func TestWhatTheBrokerSays(t *testing.T) {
 		})
 	}
 }
-
-// A request whose reservation was over for so long that the Ledger forgot it is not asked for again.
-func TestWhatIsOverStaysOver(t *testing.T) {
-	d := newDesk(t)
-	o := d.create(nil)
-	o.Status = api.ResourceRequestStatus{Reservation: "r-1", State: api.Released}
-	if err := d.Status().Update(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
-	d.reconcile()
-	d.wasAsked()
-}
