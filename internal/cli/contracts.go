@@ -118,11 +118,10 @@ func (sh *shell) verifyContractCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify FILE|CONTRACT", Short: "Check the signatures of a contract, and that its documents match",
 		Long: "Verify reads a Contract from a file (kubectl get contract NAME -o yaml; - is standard input), or from\n" +
-			"your cluster, by its ID or by the name of the ResourceRequest. " +
-			"A file needs no agent and no broker. Verify checks that the seller signed the\n" +
-			"offer, that the buyer signed an assignment that names it, and that the seller signed the acceptance. It\n" +
-			"prints the fingerprints of the two keys. Ask the two admins for theirs (bourse status), and give them\n" +
-			"with --seller and --buyer.",
+			"your cluster. There it finds the contract by its ID, or by the name of the ResourceRequest. A file needs\n" +
+			"no agent and no broker. Verify checks that the seller signed the offer, that the buyer signed an\n" +
+			"assignment that names it, and that the seller signed the acceptance. It prints the fingerprints of the\n" +
+			"two keys. Ask the two admins for theirs (bourse status), and give them with --seller and --buyer.",
 		Example: "  bourse contract verify contract.yaml --seller SHA256:... --buyer SHA256:...\n" +
 			"  bourse contract verify r-4f2a\n  bourse contract verify shop",
 		Args: cobra.ExactArgs(1),
