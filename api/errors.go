@@ -152,6 +152,14 @@ func WithoutCode(text string) string {
 	return text
 }
 
+// CutText returns a text of at most so many bytes. A longer one ends with "...", and has no half characters.
+func CutText(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len("...")], "") + "..."
+}
+
 // GetStatus makes an Error an answer of the REST framework.
 func (e *Error) GetStatus() int { return e.Status }
 

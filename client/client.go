@@ -168,9 +168,7 @@ func understood(e *api.Error) *api.Error {
 	}
 	e.Title, e.Status = api.Codes[e.Code].Title, api.Codes[e.Code].Status
 	for _, text := range []*string{&e.Detail, &e.Field, &e.Remedy} {
-		if len(*text) > maxErrorText {
-			*text = strings.ToValidUTF8((*text)[:maxErrorText-3], "") + "..."
-		}
+		*text = api.CutText(*text, maxErrorText)
 	}
 	return e
 }

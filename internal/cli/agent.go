@@ -262,7 +262,7 @@ func cutText(_ []string, a slog.Attr) slog.Attr {
 		text, is = err.Error(), true
 	}
 	if is && len(text) > maxLogText {
-		a.Value = slog.StringValue(strings.ToValidUTF8(text[:maxLogText-3], "") + "...")
+		a.Value = slog.StringValue(api.CutText(text, maxLogText))
 	}
 	return a
 }

@@ -2,23 +2,16 @@ package kubeobject
 
 import (
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+
+	"github.com/bourse-dev/bourse/api"
 )
 
 // Bounds on texts in bytes, because other parties choose parts of them. An API server refuses a condition
 // with a message of more than 32 KiB, and an Event with a note of more than 1 KiB.
 const maxMessage, maxNote = 4 << 10, 1 << 10
-
-// cut returns at most so many bytes of a text.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most-len("...")], "") + "..."
-}
 
 // cutMessages cuts the messages in a status, as JSON decodes it.
 func cutMessages(value any) {
@@ -26,7 +19,7 @@ func cutMessages(value any) {
 	case map[string]any:
 		for name, field := range in {
 			if text, is := field.(string); is && name == "message" {
-				in[name] = cut(text, maxMessage)
+				in[name] = api.CutText(text, maxMessage)
 				continue
 			}
 			cutMessages(field)
@@ -45,5 +38,5 @@ type noteCutter struct{ to events.EventRecorder }
 
 // Eventf sends an Event. See [events.EventRecorder].
 func (c noteCutter) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
-	c.to.Eventf(regarding, related, kind, reason, action, "%s", cut(fmt.Sprintf(note, args...), maxNote))
+	c.to.Eventf(regarding, related, kind, reason, action, "%s", api.CutText(fmt.Sprintf(note, args...), maxNote))
 }

@@ -49,8 +49,8 @@ func (c Release) decide(s *State, now Time) (Outcome, error) {
 const latestEnd = time.Minute
 
 // EndedAt returns when a reservation began to end that a party signed the end of: at the time in its document (0: it
-// has none), so that both books have the same. A time that would be to the other's harm does not count, but now: one
-// to come, and one by which a consumer would pay for more than a minute less.
+// has none), so that both books have the same. A time that harms the other party does not count, and now counts
+// instead: a time to come, and one with which a consumer pays for more than a minute less.
 func (r *Reservation) EndedAt(signer string, signed, now Time) Time {
 	earliest := max(r.Created, 1)
 	if signer != r.Provider {

@@ -52,6 +52,12 @@ func (s *State) answerHold(c *Hold, now Time) (out Outcome, err error, done bool
 	return Outcome{}, nil, false
 }
 
+// JustStarted returns the error for what a broker cannot decide before every cluster has reported.
+func JustStarted() error {
+	return api.Errorf(api.CodeUnavailable, "this broker has just started, and not every cluster has reported yet").
+		Fix("try again")
+}
+
 func keyReused(key, id string) error {
 	return api.Errorf(api.CodeKeyReused, "key %.80q made reservation %s from another request", key, id).
 		At("Idempotency-Key").Fix("use a new key for a new request")
@@ -70,8 +76,7 @@ func (c *Hold) decide(s *State, now Time) (Outcome, error) {
 	}
 	wait := c.wait()
 	if len(c.Candidates) == 0 && c.Premature && wait == 0 {
-		return Outcome{}, api.Errorf(api.CodeUnavailable,
-			"this broker has just started, and not every cluster has reported yet").Fix("try again")
+		return Outcome{}, JustStarted()
 	}
 	soldOut := false
 	if c.Sale != nil {

@@ -65,7 +65,7 @@ func (s *Server) ask(consumer string, r api.Request) (ask match.Ask, sale *api.S
 		ask, err = s.Engine.Ask(consumer, r)
 	}
 	if r.Purchase != nil && api.CodeOf(err) == api.CodeNotFound && s.premature() {
-		return ask, nil, justStarted() // an offer is shown once its seller has advertised
+		return ask, nil, market.JustStarted() // an offer is shown once its seller has advertised
 	}
 	if err != nil {
 		return ask, nil, under("request", err)
@@ -181,11 +181,6 @@ func (s *Server) premature() bool {
 		}
 	}
 	return false
-}
-
-func justStarted() error {
-	return api.Errorf(api.CodeUnavailable, "this broker has just started, and not every cluster has reported yet").
-		Fix("try again")
 }
 
 // mayComeBack reports whether a cluster has not advertised since this broker started, less than one lease ago.

@@ -13,8 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// Bounds on the connections to one connector, whatever calls it: the session, and the lists of all
-// connectors. A call waits for a free connection until its context ends.
+// Bounds on the connections to one connector. The session and the lists of all connectors share them. A call waits for a free connection until its context ends.
 const (
 	maxConnections     = 32
 	maxIdleConnections = 4
