@@ -25,8 +25,8 @@ import (
 const waitsForTurn = "WaitsForTurn"
 
 // controlWaiting starts the controller that shows which requests wait for their turn. It has a worker of
-// its own, because those of the other controller are busy while anything waits. It looks at each new
-// request once.
+// its own, because those of the other controller are busy while anything waits. It looks at a new
+// request until something is shown there.
 func (r *Controller) controlWaiting(m ctrl.Manager) error {
 	created := handler.Funcs{CreateFunc: func(_ context.Context, e event.CreateEvent,
 		queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
@@ -46,9 +46,13 @@ func (r *Controller) showTurn(ctx context.Context, at ctrl.Request) (ctrl.Result
 	if err := r.Get(ctx, at.NamespacedName, &object); err != nil {
 		return ctrl.Result{}, kubeobject.Error(client.IgnoreNotFound(err))
 	}
-	before, waits := r.order.Before(at)
-	if !waits || len(object.Status.Conditions) > 0 || object.DeletionTimestamp != nil {
+	if len(object.Status.Conditions) > 0 || object.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil
+	}
+	again := ctrl.Result{RequeueAfter: max(r.Passing, 10*time.Millisecond)}
+	before, waits := r.order.Before(at)
+	if !waits { // a worker has it, or it comes to the queue soon
+		return again, nil
 	}
 	status := &object.Status
 	status.Message = fmt.Sprintf("it waits for its turn: at %s, %d other requests of this cluster were before it",
@@ -63,7 +67,7 @@ func (r *Controller) showTurn(ctx context.Context, at ctrl.Request) (ctrl.Result
 	writer.IfUnchanged = true // else it could replace what came of the request meanwhile
 	err := writer.Apply(ctx, &object)
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: max(r.Passing, time.Millisecond)}, nil
+		return again, nil
 	}
 	return ctrl.Result{}, kubeobject.Error(err)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -110,23 +111,33 @@ func reasons(all []api.ResourceRequest) map[string]int {
 func TestARequestShowsThatItWaits(t *testing.T) {
 	const count = 40
 	b := newBorrower(t)
-	answers := make(chan struct{})
+	answers, asked := make(chan struct{}), make(chan struct{}, requests.Workers)
 	b.broker.OnReserve = func(string, api.Request) (transport.Reservation, error) {
+		select {
+		case asked <- struct{}{}:
+		default: // all workers have asked
+		}
 		<-answers
 		return transport.Reservation{}, api.Errorf(api.CodeUnavailable, "away")
 	}
 	answer := sync.OnceFunc(func() { close(answers) })
 	r := runController(t, b)
 	t.Cleanup(answer) // before the controller is awaited
+	r.make("busy", requests.Workers)
+	for range requests.Workers { // from then on, no worker writes
+		<-asked
+	}
+	shown := func(all []api.ResourceRequest, of ...string) int {
+		return reasons(slices.DeleteFunc(slices.Clone(all), func(o api.ResourceRequest) bool {
+			return !slices.Contains(of, o.Namespace)
+		}))["WaitsForTurn"]
+	}
 	r.make("noisy", count)
-	served := func(all []api.ResourceRequest) int { return reasons(all)[""] }
-	r.waitFor("shown as waiting", func(all []api.ResourceRequest) bool {
-		return len(all) == count && served(all) < count/2 && reasons(all)["WaitsForTurn"] == count-served(all)
-	})
+	r.waitFor("shown as waiting", func(all []api.ResourceRequest) bool { return shown(all, "noisy") == count })
 	r.make("quiet", 1)
 	before := map[string]string{}
 	for _, o := range r.waitFor("shown for another namespace", func(all []api.ResourceRequest) bool {
-		return reasons(all)["WaitsForTurn"] == count+1-served(all) && len(all) == count+1
+		return shown(all, "noisy", "quiet") == count+1
 	}) {
 		before[o.Namespace+o.Name] = o.ResourceVersion
 		waits := meta.FindStatusCondition(o.Status.Conditions, api.ConditionReady)
@@ -147,7 +158,7 @@ func TestARequestShowsThatItWaits(t *testing.T) {
 	}
 	answer()
 	r.waitFor("served", func(all []api.ResourceRequest) bool {
-		return reasons(all)[string(api.CodeUnavailable)] == count+1
+		return reasons(all)[string(api.CodeUnavailable)] == requests.Workers+count+1
 	})
 }
 

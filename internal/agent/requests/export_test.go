@@ -1,0 +1,4 @@
+package requests
+
+// Workers is workers.
+const Workers = workers
