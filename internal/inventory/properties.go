@@ -13,12 +13,19 @@ import (
 // mostValues is the largest number of values of a property. The rest, in alphabetical order, is left out.
 const mostValues = 64
 
-// gpuProducts are the labels with the name of a node's GPUs, as the vendors' operators and GKE set them.
+// gpuProducts are the labels with the name of a node's GPUs, as the vendors' operators and clouds set them.
 var gpuProducts = []string{
 	"nvidia.com/gpu.product",
 	"amd.com/gpu.product-name",
+	"beta.amd.com/gpu.product-name",
 	"gpu.intel.com/product",
 	"cloud.google.com/gke-accelerator",
+	"k8s.amazonaws.com/accelerator",
+	"karpenter.k8s.aws/instance-gpu-name",
+	"eks.amazonaws.com/instance-gpu-name",
+	"gpu.nvidia.com/class", // CoreWeave, also the next
+	"gpu.nvidia.com/model",
+	"doks.digitalocean.com/gpu-model",
 }
 
 // properties returns the properties of the counted nodes, which requests select on. Those of virtual
@@ -46,12 +53,15 @@ func (i *Inventory) properties(nodes []node) api.Properties {
 	}
 }
 
-// count returns the number of nodes with each value of some labels.
+// count returns the number of nodes with each value of some labels. A node counts once, also if several of its
+// labels have the same value.
 func count(nodes []node, labels ...string) map[string]int {
 	counts := map[string]int{}
 	for _, n := range nodes {
+		values := map[string]bool{}
 		for _, label := range labels {
-			if value := n.labels[label]; value != "" {
+			if value := n.labels[label]; value != "" && !values[value] {
+				values[value] = true
 				counts[value]++
 			}
 		}
