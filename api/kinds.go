@@ -24,6 +24,9 @@ const (
 	// ReflectsMore is the reason of Offloaded and Reflected where more is copied to the provider than the request
 	// allows, because the virtual nodes there share it.
 	ReflectsMore = "ReflectsMore"
+	// QuotaUsedUp is the reason of Reflected where the provider's Liqo refuses pods that are bound to the virtual
+	// node: pods that have ended hold its quota until they are deleted.
+	QuotaUsedUp = "QuotaUsedUp"
 	// ConditionUpToDate says whether a bound reservation matches the current spec of its request.
 	ConditionUpToDate = "UpToDate"
 	// ConditionVolumesAtStake of a ResourceRequest: its end would delete volumes. Its deletion

@@ -46,7 +46,7 @@ type PendingPods struct {
 
 // UncountedPods are Pending pods for which a VirtualNodePool does not grow.
 type UncountedPods struct {
-	// Reason is NotYet, Refused, NotAllowed, Affinity, Spread, TooLarge, DidNotHelp or Nominated.
+	// Reason is NotYet, Refused, NotAllowed, Affinity, Spread, TooLarge, DidNotHelp, NotPlaced or Nominated.
 	Reason string `json:"reason"`
 	Count  int32  `json:"count"`
 	// Example is NAMESPACE/NAME of one of the pods, and Message says why it does not count.

@@ -79,6 +79,10 @@ var (
 		"Liqo fails to copy objects of an offloaded namespace to the provider.",
 		"Pods there lack these objects.",
 		"Change the objects as the message says: most often a policy of the provider refuses them."}
+	QuotaUsedUp = Kind{"QuotaUsedUp", warn,
+		"The provider's Liqo refuses pods that are bound to the virtual node. Pods that have ended hold its quota until they are deleted.",
+		"The pods wait at the virtual node, however much of it seems free.",
+		"Delete pods that have ended, also those that Failed. For Jobs, set `ttlSecondsAfterFinished`. Otherwise make the reservation larger."}
 	ReflectsMore = Kind{"ReflectsMore", warn,
 		"More Secrets, ConfigMaps or Services would go, or go, to a provider than a request allows. " +
 			"All virtual nodes with a provider share what Liqo copies there.",
@@ -273,7 +277,7 @@ var Kinds = []Kind{
 	LiqoMissing, LiqoUntested, LiqoUnknown, LiqoModuleOff,
 	LiqoKeyUnusable, LiqoWebhookDown, AmountsUnchecked, AmountUnreadable, LimitsNotEnforced, DefaultClassOpen,
 	APIServerLocal, APIServerUnknown, APIServerSilent, TolerationSeconds, WouldOffloadOthers,
-	NodeNotReady, NotReflected, ReflectsMore, NamespacesFull, VolumesAtStake, ServiceNamedLikeAPod,
+	NodeNotReady, NotReflected, QuotaUsedUp, ReflectsMore, NamespacesFull, VolumesAtStake, ServiceNamedLikeAPod,
 	PoolInvalid, DemandLimited, NotExtended, AllNotReady, VolumesKeep, NamespaceTaken, PoolNotOffloaded,
 	PoliciesMissing, ClusterIDCollides, ConsumersCrowded,
 	SecretOfLiqo, APIServerProxy, NothingShared, PolicyInvalid, AdvertisementRefused, OfferRefused,

@@ -31,6 +31,7 @@ const (
 	Spread     = "Spread"
 	TooLarge   = "TooLarge"
 	DidNotHelp = "DidNotHelp"
+	NotPlaced  = "NotPlaced"
 	Nominated  = "Nominated"
 )
 
@@ -54,7 +55,7 @@ func (r *round) newPod(one *corev1.Pod, requests market.Amounts) pod {
 // countPods counts what the pods on each node request, and sorts the Pending ones into those that
 // count and those that do not.
 func (r *round) countPods() {
-	ours, because := map[string]bool{}, map[string]*api.UncountedPods{}
+	ours := map[string]bool{}
 	for _, provider := range r.providers {
 		ours[provider.Node] = provider.Node != ""
 	}
@@ -94,16 +95,20 @@ func (r *round) countPods() {
 			r.count = append(r.count, r.newPod(one, requests))
 			continue
 		}
-		if because[reason] == nil {
-			because[reason] = &api.UncountedPods{Reason: reason, Example: one.Namespace + "/" + one.Name, Message: message}
-		}
-		because[reason].Count++
+		r.noteUncounted(one, reason, message)
 	}
 	r.failed = failed
-	for _, b := range because {
-		r.Not = append(r.Not, *b)
-	}
 	r.sortBySize(r.count)
+}
+
+// noteUncounted counts a pod among those that do not count.
+func (r *round) noteUncounted(one *corev1.Pod, reason, message string) {
+	i := slices.IndexFunc(r.Not, func(u api.UncountedPods) bool { return u.Reason == reason })
+	if i < 0 {
+		i, r.Not = len(r.Not), append(r.Not, api.UncountedPods{Reason: reason,
+			Example: one.Namespace + "/" + one.Name, Message: message})
+	}
+	r.Not[i].Count++
 }
 
 // sortBySize sorts pods, the largest first.

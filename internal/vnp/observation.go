@@ -148,7 +148,8 @@ type Plan struct {
 	Used             map[string]market.Amounts
 	// Providers are those of the observation, by name, with the states Dead and Leaving.
 	Providers []Provider
-	// Counted is the number of Pending pods that count, Not are the others.
+	// Counted is the number of Pending pods that count, Not are the others. A pod that is bound, and that its
+	// provider does not run, is Pending, too.
 	Counted int
 	Not     []api.UncountedPods
 	// Limited is the reason for which demand is not met, empty if it is or is about to be.

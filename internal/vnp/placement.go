@@ -1,6 +1,7 @@
 package vnp
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,24 +10,67 @@ import (
 )
 
 const (
-	// placedWithin is how long a provider may take to place a pod that is bound to its virtual node.
+	// placedWithin is how long a provider may take to find a node for a pod that is bound to its virtual node.
 	placedWithin = 30 * time.Second
+	// acceptedWithin is how long it may take to accept such a pod. Liqo copies many pods one after the other.
+	acceptedWithin = time.Minute
 	// movesEvery is how often pods that a provider cannot place are moved off its virtual node: the scheduler
 	// may put them there again.
 	movesEvery = 5 * time.Minute
 )
 
-// unplaced reports whether a pod is bound to a virtual node, and the provider finds no node for it.
+// unplaced reports whether a pod is bound to a virtual node, and does not get to run there: the provider finds
+// no node for it, or refuses it.
 func (r *round) unplaced(one *corev1.Pod) bool {
-	since, is := unschedulable(one)
-	if !is || one.Spec.NodeName == "" || one.Status.Phase != corev1.PodPending {
+	if one.Spec.NodeName == "" || one.Status.Phase != corev1.PodPending {
 		return false
 	}
-	if at := since.Add(placedWithin); r.o.Now.Before(at) {
+	since, is := unschedulable(one)
+	at := since.Add(placedWithin)
+	if !is {
+		since, is = r.unaccepted(one)
+		at = since.Add(acceptedWithin)
+	}
+	if is && r.o.Now.Before(at) {
 		r.LookAgain(at)
 		return false
 	}
-	return true
+	return is
+}
+
+// unaccepted returns since when a virtual node has a pod that its provider has not accepted. The status of such a
+// pod is as the scheduler here left it: no kubelet has started it. Its provider may refuse it by a policy, or by
+// Liqo's quota, which pods that have ended hold until they are deleted.
+func (r *round) unaccepted(one *corev1.Pod) (since time.Time, is bool) {
+	i := slices.IndexFunc(r.providers, func(p Provider) bool { return p.Node == one.Spec.NodeName && p.State == Ready })
+	if i < 0 || one.Status.StartTime != nil || len(one.Status.ContainerStatuses) > 0 {
+		return time.Time{}, false
+	}
+	for _, c := range one.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			if since = c.LastTransitionTime.Time; since.Before(r.providers[i].Since) {
+				since = r.providers[i].Since
+			}
+			return since, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// noteUnplaced counts the pods that are bound and do not run: they count if room elsewhere helps them.
+func (r *round) noteUnplaced() {
+	for _, one := range r.providers {
+		for _, p := range r.on[one.Node] {
+			switch {
+			case !r.unplaced(p.Pod):
+			case r.moves(p.Pod):
+				r.Counted++
+			default:
+				r.noteUncounted(p.Pod, NotPlaced, "it is bound to virtual node "+one.Node+
+					", and its provider does not run it: see its Events; it stays there, because it has no controller, or for its volumes")
+			}
+		}
+	}
 }
 
 // moves reports whether a pod that its provider cannot place moves once there is room. A pod without a

@@ -80,6 +80,46 @@ func TestPodsThatAProviderCannotPlace(t *testing.T) {
 	}
 }
 
+// Pods that are bound, and that a provider refuses, are demand elsewhere. The one that cannot move is named. Those
+// that a kubelet has started, or that came a moment ago, are not refused.
+func TestPodsThatAProviderRefuses(t *testing.T) {
+	bound := func(ago time.Duration, change ...func(*corev1.Pod)) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			on("node-milan")(p)
+			p.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled,
+				Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon.Add(-ago))}}}
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "batch", UID: "batch", Controller: ptr.To(true)}}
+			for _, c := range change {
+				c(p)
+			}
+		}
+	}
+	started := func(p *corev1.Pod) { p.Status.StartTime = ptr.To(metav1.NewTime(noon.Add(-time.Hour))) }
+	bare := func(p *corev1.Pod) { p.OwnerReferences = nil }
+	p, o := planner(t, spec(100)), seen([]*corev1.Pod{pending("new", 1, bound(59*time.Second)),
+		pending("pulls", 1, bound(time.Hour, started))}, ready("milan", 8))
+	o.Answer = answers(fit("milan", 50, 50, 1), fit("oslo", 50, 50, 1))
+	if plan := p.Plan(o); plan.Counted != 0 || len(plan.Asks) > 0 || !plan.Again.Equal(noon.Add(time.Second)) {
+		t.Errorf("while they begin: %+v", plan)
+	}
+	o.Pods = append(o.Pods, pending("refused", 1, bound(time.Minute)), pending("bare", 1, bound(time.Minute, bare)))
+	plan := p.Plan(o)
+	if check(t, plan, []string{"Create oslo 1"}, ""); plan.Counted != 1 {
+		t.Errorf("%d pods count", plan.Counted)
+	}
+	if len(plan.Not) != 1 || plan.Not[0].Reason != NotPlaced || plan.Not[0].Example != "team/bare" {
+		t.Errorf("the pods that do not count are %+v", plan.Not)
+	}
+	o.Answer, o.Providers = nil, append(o.Providers, ready("oslo", 1))
+	if plan := p.Plan(o); len(plan.Evict) != 1 || plan.Evict[0].Name != "refused" {
+		t.Errorf("it moves %v", plan.Evict)
+	}
+	o.Providers[0].Since = noon // it was not Ready, and could not take them
+	if plan := p.Plan(o); plan.Counted != 0 {
+		t.Errorf("a moment after the virtual node is Ready again: %d count", plan.Counted)
+	}
+}
+
 // A provider that no longer meets the template is replaced at its extension, if the pool says so.
 func TestDrift(t *testing.T) {
 	for replace, want := range map[api.PoolReplace][]string{

@@ -103,8 +103,9 @@ func (p *Planner) Plan(o Observation) *Plan {
 	r.markLeaving()
 	r.Plan.Providers = r.providers
 	r.countPods()
+	r.noteUnplaced()
 	r.dropUnhelped()
-	r.Counted = len(r.count)
+	r.Counted += len(r.count)
 	for _, one := range r.providers {
 		if one.stays() {
 			r.Reserved = r.Reserved.Plus(one.Reserved)

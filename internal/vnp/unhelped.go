@@ -52,7 +52,7 @@ func (r *round) dropUnhelped() {
 			next := min(max(2*known.next, firstRetry), lastRetry)
 			r.failed[one.UID] = mark{true, best, r.sizeOf(best), r.o.Now.Add(next), next}
 		}
-		r.noteUnhelped(one)
+		r.noteUncounted(one.Pod, DidNotHelp, unhelped)
 		return true
 	})
 	slices.SortFunc(r.Not, func(a, b api.UncountedPods) int { return cmp.Compare(a.Reason, b.Reason) })
@@ -128,14 +128,4 @@ func (r *round) isBesideRoom(one pod, at time.Time) bool {
 		return false
 	}
 	return true
-}
-
-// noteUnhelped counts a pod among those that do not count.
-func (r *round) noteUnhelped(one pod) {
-	i := slices.IndexFunc(r.Not, func(u api.UncountedPods) bool { return u.Reason == DidNotHelp })
-	if i < 0 {
-		i, r.Not = len(r.Not), append(r.Not, api.UncountedPods{Reason: DidNotHelp,
-			Example: one.Namespace + "/" + one.Name, Message: unhelped})
-	}
-	r.Not[i].Count++
 }

@@ -48,12 +48,7 @@ func (c Borrowed) Find(ctx context.Context) (found []api.Problem, err error) {
 				"%s", node.Message))
 		}
 		if copied := meta.FindStatusCondition(i.Status.Conditions, api.ConditionReflected); isFalse(copied) {
-			if copied.Reason == api.ReflectsMore {
-				found = append(found, health.ReflectsMore.Of(subject, "", "%s", copied.Message))
-			} else {
-				found = append(found, health.NotReflected.Of(subject, "change the objects as their Events say: "+
-					"kubectl get events -A --field-selector reason=FailedReflection", "%s", copied.Message))
-			}
+			found = append(found, notReflected(subject, copied))
 		}
 		offloaded := meta.FindStatusCondition(i.Status.Conditions, api.ConditionOffloaded)
 		if isFalse(offloaded) && offloaded.Reason == api.ReflectsMore {
@@ -65,6 +60,19 @@ func (c Borrowed) Find(ctx context.Context) (found []api.Problem, err error) {
 		}
 	}
 	return found, nil
+}
+
+// notReflected returns the problem of a reservation whose condition Reflected is False.
+func notReflected(subject string, copied *metav1.Condition) api.Problem {
+	switch copied.Reason {
+	case api.ReflectsMore:
+		return health.ReflectsMore.Of(subject, "", "%s", copied.Message)
+	case api.QuotaUsedUp:
+		return health.QuotaUsedUp.Of(subject, "delete the pods that have ended: "+
+			"kubectl delete pods -n NAMESPACE --field-selector status.phase=Succeeded", "%s", copied.Message)
+	}
+	return health.NotReflected.Of(subject, "change the objects as their Events say: "+
+		"kubectl get events -A --field-selector reason=FailedReflection", "%s", copied.Message)
 }
 
 // isFalse reports whether there is a condition that is False.

@@ -219,6 +219,8 @@ func TestDoctorSeesWhatIsBorrowed(t *testing.T) {
 	yes := []metav1.Condition{is(api.ConditionNodeReady, metav1.ConditionTrue),
 		is(api.ConditionReflected, metav1.ConditionTrue), is(api.ConditionOffloaded, metav1.ConditionFalse)}
 	for name, status := range map[string]api.InstructionStatus{
+		"r-0": {State: api.Active, Conditions: []metav1.Condition{{Type: api.ConditionReflected,
+			Status: metav1.ConditionFalse, Reason: api.QuotaUsedUp, Message: "ended pods hold it"}}},
 		"r-1": {State: api.Active, Conditions: no}, "r-2": {State: api.Reserved,
 			Conditions: no}, "r-3": {State: api.Active, Conditions: yes},
 	} {
@@ -235,7 +237,7 @@ func TestDoctorSeesWhatIsBorrowed(t *testing.T) {
 		}
 	}
 	slices.Sort(got)
-	want := []string{"NamespacesFull reservation r-1", "NodeNotReady reservation r-1", "NotReflected reservation r-1",
+	want := []string{"NamespacesFull reservation r-1", "NodeNotReady reservation r-1", "NotReflected reservation r-1", "QuotaUsedUp reservation r-0",
 		"VolumesAtStake request db/stake", "VolumesAtStake request db/unread"}
 	if !slices.Equal(got, want) {
 		t.Errorf("it finds %q, want %q", got, want)

@@ -19,6 +19,9 @@ const (
 	failed    = "FailedReflection"
 	disabled  = "ReflectionDisabled"
 
+	// usedUp is in Liqo's words where the quota of a virtual node refuses a pod.
+	usedUp = "quota usage exceeded"
+
 	// retriesWithin is how soon Liqo tries again at the latest: an older failure is of an object
 	// that is gone.
 	retriesWithin = 20 * time.Minute
@@ -80,6 +83,17 @@ func NotReflected(
 	}
 	slices.Sort(leftOut)
 	return fails, leftOut, err
+}
+
+// OverQuota returns those of the failures that [NotReflected] lists in which Liqo's quota refuses a pod. The pod
+// is bound to the virtual node: the scheduler does not count pods that have ended, and Liqo's quota does.
+func OverQuota(fails []string) (refused []string) {
+	for _, f := range fails {
+		if strings.HasPrefix(f, "Pod ") && strings.Contains(f, usedUp) {
+			refused = append(refused, f)
+		}
+	}
+	return refused
 }
 
 // isGone reports whether the object of an Event was deleted. It knows this of pods alone: the agent may read no
