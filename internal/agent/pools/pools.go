@@ -200,15 +200,20 @@ func (c *Controller) request(pool *api.VirtualNodePool) api.Request {
 	return r
 }
 
-// remember returns what is known of a pool, with its newest spec. Errors: Invalid.
+// remember returns what is known of a pool, with its newest spec. The end of a pool needs no plan, and so no valid
+// spec. Errors: Invalid.
 func (c *Controller) remember(pool *api.VirtualNodePool) (*memory, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if m := c.pools[pool.Name]; m != nil && m.uid == pool.UID {
+	ends, m := pool.DeletionTimestamp != nil, c.pools[pool.Name]
+	if m != nil && m.uid == pool.UID {
+		if ends {
+			return m, nil
+		}
 		return m, m.planner.Update(&pool.Spec)
 	}
 	planner, err := vnp.New(&pool.Spec)
-	if err != nil {
+	if err != nil && !ends {
 		return nil, err
 	}
 	c.pools[pool.Name] = newMemory(pool, planner)

@@ -235,6 +235,30 @@ func TestDeletingAPoolDrains(t *testing.T) {
 	}
 }
 
+// A pool whose spec cannot be ends as any other, also after a restart of the agent.
+func TestDeletingAnInvalidPool(t *testing.T) {
+	for name, restarts := range map[string]bool{"known": false, "after a restart": true} {
+		d := newDesk(t)
+		d.pool("burst")
+		d.child(d.look("burst"), "milan", "4")
+		d.edit(d.look("burst"), func(s *api.VirtualNodePoolSpec) { s.Min = resources("21") })
+		p := d.look("burst")
+		if condition(p, api.ConditionReady) != "False Invalid" || len(d.requests()) != 1 {
+			t.Fatalf("%s: it shows %+v", name, p.Status)
+		}
+		if restarts {
+			d.forget("burst")
+		}
+		if err := d.Delete(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		d.look("burst")
+		if p := d.look("burst"); p != nil || len(d.requests()) != 0 {
+			t.Errorf("%s: it stays: %+v, with %+v", name, p, d.requests())
+		}
+	}
+}
+
 // A namespace is in the oldest pool that names it, and a spec that cannot be says why.
 func TestShowsWhatIsWrong(t *testing.T) {
 	d := newDesk(t)
