@@ -220,4 +220,7 @@ type Cluster struct {
 	Pools map[string]Amounts `json:"pools,omitempty"`
 	// Overcommitted says that the reservations exceed what the cluster has now.
 	Overcommitted bool `json:"overcommitted,omitempty"`
+	// PassedOver is why the reading cluster's own agent passes over the cluster for each new request:
+	// a code and a sentence. Empty: it does not. A broker leaves it empty.
+	PassedOver string `json:"passedOver,omitempty"`
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -25,9 +26,10 @@ func (sh *shell) clustersCommand() *cobra.Command {
 	var pods []string
 	cmd := &cobra.Command{
 		Use: "clusters [CLUSTER]", GroupID: "use", Short: "List the clusters that your cluster may see, and their capacity",
-		Long: "Clusters lists the clusters that your cluster may see. STATE is Fresh, SharesNothing, Silent or\n" +
-			"Overcommitted. A Silent cluster's agent does not answer. An Overcommitted one has less than it lends.\n" +
-			"Neither gets new reservations. With --fit it lists how much of an amount the best clusters can serve\n" +
+		Long: "Clusters lists the clusters that your cluster may see. STATE is Fresh, SharesNothing, Silent,\n" +
+			"Overcommitted or InUse. A Silent cluster's agent does not answer. An Overcommitted one has less than it\n" +
+			"lends. An InUse one serves a VirtualNodePool of your cluster. None of these gets new reservations of\n" +
+			"ResourceRequests. With --fit it lists how much of an amount the best clusters can serve\n" +
 			"now, at most eight, and the sum of all that qualify. It reserves nothing.",
 		Example: "  bourse clusters --fit cpu=200,memory=800Gi --where 'region == \"eu\"' --pods cpu=8,memory=32Gi",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, clusterNames),
@@ -110,6 +112,7 @@ func (sh *shell) showClusters(items []clusterItem) error {
 	}
 	available := func(a api.Amounts) api.Resources { return a.Available }
 	reserved := func(a api.Amounts) api.Resources { return a.Reserved }
+	notePassedOver(sh.progress, items)
 	const none = "No cluster is visible yet. Providers become visible when they have a SharingPolicy."
 	return show(sh, items, none, []column[api.Cluster]{
 		{"CLUSTER", false, func(c clusterItem) string { return c.ID }},
@@ -131,6 +134,15 @@ func (sh *shell) showClusters(items []clusterItem) error {
 	})
 }
 
+// notePassedOver names the clusters that this one passes over for each new request, and why.
+func notePassedOver(out io.Writer, items []clusterItem) {
+	for _, one := range items {
+		if why := one.Payload.PassedOver; why != "" {
+			fmt.Fprintf(out, "new requests of this cluster pass over %s: %s\n", one.ID, why)
+		}
+	}
+}
+
 // percent writes parts per million as a percentage.
 func percent(millionths *int64) string {
 	if millionths == nil {
@@ -143,6 +155,9 @@ func standing(c api.Cluster) string {
 	switch {
 	case !c.Fresh:
 		return "Silent"
+	case c.PassedOver != "":
+		reason, _, _ := strings.Cut(c.PassedOver, ":")
+		return reason
 	case c.Overcommitted:
 		return "Overcommitted"
 	case len(c.Pools) == 0:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -73,7 +74,18 @@ func (sh *shell) vnpWhyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return sh.explainVNP(&p)
+			if err := sh.explainVNP(&p); err != nil || sh.encodes() {
+				return err
+			}
+			all, err := c.Clusters(ctx)
+			if err != nil {
+				return nil // no broker answers, and the state says so
+			}
+			notePassedOver(sh.out, slices.DeleteFunc(all, func(one clusterItem) bool {
+				return !slices.ContainsFunc(p.Payload.Status.Providers,
+					func(is api.PoolProvider) bool { return is.Name == one.ID })
+			}))
+			return nil
 		}),
 	}
 }

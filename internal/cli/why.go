@@ -62,6 +62,11 @@ func (sh *shell) whyCommand() *cobra.Command {
 				return nil
 			}
 			explain(sh.out, *d)
+			if p.Provider == "" {
+				if all, err := c.Clusters(ctx); err == nil {
+					notePassedOver(sh.out, all)
+				}
+			}
 			for _, t := range p.Tried {
 				if t.Reason == api.ReasonNotConfirmed {
 					fmt.Fprintf(sh.out, "  held at %s, and not signed in time\n", t.Provider)

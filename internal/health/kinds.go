@@ -135,6 +135,10 @@ var (
 			"long, or an agent refuses.",
 		"Their pods run at no provider.",
 		"Do what the message says for each namespace, or take it out of the VirtualNodePool."}
+	ProviderPassedOver = Kind{"ProviderPassedOver", info,
+		"A provider serves a VirtualNodePool of this cluster, or maps no more of its namespaces.",
+		"New ResourceRequests of this cluster get nothing from that provider.",
+		"Nothing to do, unless a request needs this provider: the message says how it gets it."}
 
 	// Lending.
 	PoliciesMissing = Kind{"PoliciesMissing", bad,
@@ -279,6 +283,7 @@ var Kinds = []Kind{
 	APIServerLocal, APIServerUnknown, APIServerSilent, TolerationSeconds, WouldOffloadOthers,
 	NodeNotReady, NotReflected, QuotaUsedUp, ReflectsMore, NamespacesFull, VolumesAtStake, ServiceNamedLikeAPod,
 	PoolInvalid, DemandLimited, NotExtended, AllNotReady, VolumesKeep, NamespaceTaken, PoolNotOffloaded,
+	ProviderPassedOver,
 	PoliciesMissing, ClusterIDCollides, ConsumersCrowded,
 	SecretOfLiqo, APIServerProxy, NothingShared, PolicyInvalid, AdvertisementRefused, OfferRefused,
 	Overcommitted, NotCovered,

@@ -53,6 +53,26 @@ type local struct {
 	cluster ClusterAPI
 }
 
+// readClusters reads the clusters that a broker shows, and shows which of them this cluster passes over.
+func (l *local) readClusters(broker transport.Broker, ctx context.Context) ([]api.Envelope[api.Cluster], error) {
+	all, err := broker.Clusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return all, l.showPassedOver(ctx, all)
+}
+
+// showPassedOver shows which of the clusters this one passes over for each new request.
+func (l *local) showPassedOver(ctx context.Context, all []api.Envelope[api.Cluster]) error {
+	why, err := l.cluster.PassedOver(ctx)
+	for i := range all {
+		if cause := why[all[i].ID]; cause != nil {
+			all[i].Payload.PassedOver = cause.Error()
+		}
+	}
+	return err
+}
+
 type RequestPath struct {
 	Namespace string `path:"namespace" maxLength:"63"`
 	Name      string `path:"name" maxLength:"253"`
@@ -68,10 +88,15 @@ func (l *local) routes(a huma.API) {
 			return answered(l.cluster.Status(ctx))
 		})
 	paged(a, l.broker, "list-clusters", "/clusters", "List the clusters that this one may see",
-		readWhole(transport.Broker.Clusters))
+		readWhole(l.readClusters))
 	huma.Register(a, operation("get-cluster", http.MethodGet, "/clusters/{cluster}", "Read a cluster"),
 		func(ctx context.Context, in *ClusterPath) (*body[api.Envelope[api.Cluster]], error) {
-			return answered(l.broker.Cluster(ctx, in.Cluster))
+			one, err := l.broker.Cluster(ctx, in.Cluster)
+			all := []api.Envelope[api.Cluster]{one}
+			if err == nil {
+				err = l.showPassedOver(ctx, all)
+			}
+			return answered(all[0], err)
 		})
 	huma.Register(a, operation("search-catalog", http.MethodGet, "/catalog",
 		"Search the offers that this cluster may see"),
@@ -135,11 +160,7 @@ func (l *local) routes(a huma.API) {
 		})
 	huma.Register(a, operation("evaluate", http.MethodPost, "/evaluations", "Decide without a reservation"),
 		func(ctx context.Context, in *struct{ Body api.DryRun }) (*body[api.Evaluation], error) {
-			r, err := l.cluster.Asks(ctx, in.Body.RequestCreate)
-			if err != nil {
-				return nil, wrap(err)
-			}
-			return answered(l.broker.Fit(ctx, api.EvaluationCreate{Request: r, Fitting: in.Body.Fitting}))
+			return answered(l.cluster.Preview(ctx, l.broker, in.Body))
 		})
 	paged(a, l.broker, "list-reservations", "/reservations", "List the reservations of this cluster",
 		readWhole(transport.Broker.Reservations))

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/transport"
 )
 
 // ClusterAPI is what users do to the objects of their cluster through its agent. Methods that read one
@@ -13,9 +14,12 @@ type ClusterAPI interface {
 	Status(ctx context.Context) (api.AgentStatus, error)
 	// MakeRequest creates a ResourceRequest. Errors: Invalid; Conflict if it exists.
 	MakeRequest(ctx context.Context, r api.RequestCreate) (api.Envelope[api.RequestStatus], error)
-	// Asks returns what such a ResourceRequest would ask a broker for, including to stay where its volumes
-	// are. Errors: Unavailable.
-	Asks(ctx context.Context, r api.RequestCreate) (api.Request, error)
+	// Preview returns what a broker would decide about such a ResourceRequest, without the providers that this
+	// cluster would pass over. Errors: Invalid, Unavailable; why the only provider is passed over that the
+	// request may have.
+	Preview(ctx context.Context, broker transport.Broker, q api.DryRun) (api.Evaluation, error)
+	// PassedOver returns why this cluster passes over providers for each new request, by provider.
+	PassedOver(ctx context.Context) (map[string]error, error)
 	Request(ctx context.Context, namespace, name string) (api.Envelope[api.RequestStatus], error)
 	Requests(ctx context.Context) ([]api.Envelope[api.RequestStatus], error)
 	// ConfirmRequest confirms a held request. Errors: NotFound.

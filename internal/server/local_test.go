@@ -17,6 +17,7 @@ import (
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
+	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
@@ -41,9 +42,16 @@ func (h *house) MakeRequest(_ context.Context, r api.RequestCreate) (client.Requ
 	return client.RequestStatus{ID: r.Namespace + "/" + r.Name}, h.found("make " + r.Name)
 }
 
-func (h *house) Asks(_ context.Context, r api.RequestCreate) (api.Request, error) {
-	r.Request.StickTo = []string{"milan"}
-	return r.Request, h.found("asks " + r.Name)
+func (h *house) Preview(ctx context.Context, broker transport.Broker, q api.DryRun) (api.Evaluation, error) {
+	q.Request.StickTo = []string{"milan"}
+	if err := h.found("preview " + q.Name); err != nil {
+		return api.Evaluation{}, err
+	}
+	return broker.Fit(ctx, api.EvaluationCreate{Request: q.Request})
+}
+
+func (h *house) PassedOver(context.Context) (map[string]error, error) {
+	return map[string]error{"paris": api.Errorf(api.CodeInUse, "paris serves a VirtualNodePool")}, nil
 }
 
 func (h *house) Request(_ context.Context, namespace, name string) (client.RequestStatus, error) {
@@ -277,8 +285,14 @@ func TestLocal(t *testing.T) {
 		t.Errorf("the broker is away: %v", err)
 	}
 	if _, err := c.DryRun(ctx, api.RequestCreate{Name: "r",
-		Request: transporttest.Request("1")}); api.CodeOf(err) != api.CodeUnavailable || h.asked != "asks r" {
+		Request: transporttest.Request("1")}); api.CodeOf(err) != api.CodeUnavailable || h.asked != "preview r" {
 		t.Errorf("a dry run asks the cluster for %q, and then the broker: %v", h.asked, err)
+	}
+	h.OnCluster = func(id string) (api.Envelope[api.Cluster], error) { return api.Envelope[api.Cluster]{ID: id}, nil }
+	for id, want := range map[string]string{"paris": "InUse: paris serves a VirtualNodePool", "milan": ""} {
+		if one, err := c.Cluster(ctx, id); err != nil || one.Payload.PassedOver != want {
+			t.Errorf("%s is passed over: %q, %v", id, one.Payload.PassedOver, err)
+		}
 	}
 	for name, err := range map[string]error{
 		"what only a broker has":  errOf(c.Members(ctx)),

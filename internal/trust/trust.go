@@ -9,6 +9,7 @@
 package trust
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"slices"
@@ -37,38 +38,81 @@ type Demand struct {
 // Errors: BadSignature for a card that is not valid or not of that cluster; KeyChanged; KeyUnconfirmed.
 func (d Demand) Meet(ctx context.Context, m *exchange.Exchange,
 	signed, cluster string) (*api.Card, clusterkey.PublicKey, error) {
-	card, key, err := Open(signed)
+	card, key, err := open(signed, cluster)
 	if err != nil {
 		return nil, key, err
 	}
-	if card.Cluster != cluster {
-		return nil, key, api.Errorf(api.CodeBadSignature, "the card is of cluster %.80q, not of %s", card.Cluster, cluster)
-	}
-	if card.Legacy && (d.Legacy == nil || !d.Legacy()) {
-		err := api.Errorf(api.CodeKeyUnconfirmed,
-			"cluster %s has no key: its agent is a prototype's, and the broker signs for it", cluster).
-			Fix("to accept what the broker signs for it, set trust: legacy in the SharingPolicy")
-		if d.Met != nil {
-			d.Met(cluster, key, err)
+	if err = d.checkLegacy(card); err == nil {
+		var out market.Outcome
+		out, err = m.Do(ctx, d.pin(card, key, m.Now()))
+		if err == nil {
+			err = d.checkConfirmed(out.Member, key)
 		}
-		return card, key, err
-	}
-	former := Former(cluster, key, card.Rotations)
-	endorsed, inherited := d.endorsed(card, key, former, m.Now())
-	out, err := m.Do(ctx, market.Pin{
-		Cluster: cluster, Key: card.Key, Fingerprint: key.Fingerprint().String(),
-		Former: former, Endorsed: endorsed, Inherited: inherited, Connector: card.Properties.Connector,
-		MaxNamespaces: card.MaxNamespaces, Legacy: card.Legacy,
-	})
-	if err == nil && d.Pinned != nil && d.Pinned() && !out.Member.Confirmed {
-		err = api.Errorf(api.CodeKeyUnconfirmed, "nobody has confirmed that cluster %s has the key %s",
-			cluster, key.Fingerprint()).
-			Fix("compare it with what `bourse status` says there, then: bourse trust %s %s", cluster, key.Fingerprint())
 	}
 	if d.Met != nil {
 		d.Met(cluster, key, err)
 	}
 	return card, key, err
+}
+
+// Check returns what Meet would, but pins nothing and calls no Met.
+func (d Demand) Check(ctx context.Context, m *exchange.Exchange, signed, cluster string) (*api.Card, error) {
+	card, key, err := open(signed, cluster)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.checkLegacy(card); err != nil {
+		return card, err
+	}
+	read := m.Read(ctx, func(s *market.State) {
+		var out market.Outcome
+		if out, err = market.Decide(s, d.pin(card, key, m.Now()), m.Now()); err == nil {
+			err = d.checkConfirmed(out.Member, key)
+		}
+	})
+	return card, cmp.Or(read, err)
+}
+
+// open opens the card of a cluster. Errors: BadSignature.
+func open(signed, cluster string) (*api.Card, clusterkey.PublicKey, error) {
+	card, key, err := Open(signed)
+	if err == nil && card.Cluster != cluster {
+		err = api.Errorf(api.CodeBadSignature, "the card is of cluster %.80q, not of %s", card.Cluster, cluster)
+	}
+	return card, key, err
+}
+
+// checkLegacy returns an error for a card that the broker signed, unless the admin allows such. Errors:
+// KeyUnconfirmed.
+func (d Demand) checkLegacy(card *api.Card) error {
+	if !card.Legacy || d.Legacy != nil && d.Legacy() {
+		return nil
+	}
+	return api.Errorf(api.CodeKeyUnconfirmed,
+		"cluster %s has no key: its agent is a prototype's, and the broker signs for it", card.Cluster).
+		Fix("to accept what the broker signs for it, set trust: legacy in the SharingPolicy")
+}
+
+// checkConfirmed returns an error for a key that nobody confirmed, if the admin demands that. Errors:
+// KeyUnconfirmed.
+func (d Demand) checkConfirmed(known *market.Member, key clusterkey.PublicKey) error {
+	if d.Pinned == nil || !d.Pinned() || known.Confirmed {
+		return nil
+	}
+	return api.Errorf(api.CodeKeyUnconfirmed, "nobody has confirmed that cluster %s has the key %s",
+		known.Cluster, key.Fingerprint()).
+		Fix("compare it with what `bourse status` says there, then: bourse trust %s %s", known.Cluster, key.Fingerprint())
+}
+
+// pin returns the command that pins the key of a card.
+func (d Demand) pin(card *api.Card, key clusterkey.PublicKey, now market.Time) market.Pin {
+	former := Former(card.Cluster, key, card.Rotations)
+	endorsed, inherited := d.endorsed(card, key, former, now)
+	return market.Pin{
+		Cluster: card.Cluster, Key: card.Key, Fingerprint: key.Fingerprint().String(),
+		Former: former, Endorsed: endorsed, Inherited: inherited, Connector: card.Properties.Connector,
+		MaxNamespaces: card.MaxNamespaces, Legacy: card.Legacy,
+	}
 }
 
 // endorsed returns the time at which one of the roots endorsed a card's key or, inherited, a key that

@@ -2,6 +2,7 @@ package trust_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -28,9 +29,14 @@ func books(t *testing.T) *exchange.Exchange {
 	return x
 }
 
-// meet is by one who demands nothing.
+// meet is by one who demands nothing. Check says beforehand what it returns.
 func meet(ctx context.Context, x *exchange.Exchange, card, cluster string) (*api.Card, clusterkey.PublicKey, error) {
-	return trust.Demand{}.Meet(ctx, x, card, cluster)
+	_, before := trust.Demand{}.Check(ctx, x, card, cluster)
+	met, key, err := trust.Demand{}.Meet(ctx, x, card, cluster)
+	if api.CodeOf(before) != api.CodeOf(err) {
+		return nil, key, fmt.Errorf("Check returns %v, Meet %v", before, err)
+	}
+	return met, key, err
 }
 
 // The first contact pins; the same key is known again; any other is KeyChanged, for good.

@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,10 +25,13 @@ import (
 // stuckAfter is how long a peering may take to open or close.
 const stuckAfter = 2 * time.Minute
 
-// Peers looks at the keys of other clusters, and at prototypes among them.
+// Peers looks at the keys of other clusters, at prototypes among them, and at those that new requests get nothing
+// from.
 type Peers struct {
 	Client    client.Reader
 	Namespace string
+	// Refused returns why this cluster passes over providers for a request, by provider.
+	Refused func(ctx context.Context, request *api.ResourceRequest) (map[string]error, error)
 }
 
 // Find looks.
@@ -51,7 +57,11 @@ func (c Peers) Find(ctx context.Context) (found []api.Problem, err error) {
 			found = append(found, health.KeyUnconfirmed.Of("cluster "+p.Name, remedy, "%s", trusted.Message))
 		}
 	}
-	return found, nil
+	refused, err := c.Refused(ctx, &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault}})
+	for _, provider := range slices.Sorted(maps.Keys(refused)) {
+		found = append(found, health.ProviderPassedOver.Of("provider "+provider, "", "%s", refused[provider]))
+	}
+	return found, err
 }
 
 // Peerings looks at peerings, the versions of Liqo on both sides, and what Liqo made for them. It is for a

@@ -55,10 +55,18 @@ type Gate interface {
 type Requests interface {
 	// CheckRequest returns why this cluster cannot make a request.
 	CheckRequest(r api.Request) error
+	// CheckAsk returns why this cluster asks no broker for a request.
+	CheckAsk(ctx context.Context, r api.Request) error
 	// CheckOffload returns why a request of a namespace cannot offload what it names.
 	CheckOffload(ctx context.Context, namespace string, o *api.Offload) error
 	// FindStickTo returns the providers that have the volumes of a request.
 	FindStickTo(ctx context.Context, object *api.ResourceRequest) ([]string, error)
+	// FindRefused returns why this cluster would pass over providers that it uses already for a request, by
+	// provider.
+	FindRefused(ctx context.Context, object *api.ResourceRequest) (map[string]error, error)
+	// CheckCard returns why this cluster would pass over a provider that shows a card, nil if it would not. It
+	// pins no key.
+	CheckCard(ctx context.Context, object *api.ResourceRequest, provider, signed string) (refused, err error)
 	// FindVolumes returns the volumes that would be deleted if the reservations of a request ended
 	// now, nil if none.
 	FindVolumes(ctx context.Context, object *api.ResourceRequest) (*api.Volumes, error)

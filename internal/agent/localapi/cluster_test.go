@@ -96,10 +96,6 @@ func TestRequests(t *testing.T) {
 	if err != nil || made.ID != "default/r" {
 		t.Fatalf("it made %+v, %v", made, err)
 	}
-	if asks, err := c.Asks(ctx, api.RequestCreate{Request: transporttest.Request("2")}); err != nil ||
-		len(asks.StickTo) != 1 {
-		t.Errorf("it asks for %+v, %v", asks, err)
-	}
 	if _, err := c.ConfirmRequest(ctx, "default", "r"); err != nil {
 		t.Error(err)
 	}

@@ -44,17 +44,6 @@ func (c *Cluster) MakeRequest(ctx context.Context, r api.RequestCreate) (api.Env
 	return requestEnvelope(object), c.awaitCached(ctx, object)
 }
 
-// Asks returns what a ResourceRequest would ask the broker for. Errors: Invalid, Unavailable.
-func (c *Cluster) Asks(ctx context.Context, r api.RequestCreate) (_ api.Request, err error) {
-	object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: r.Request, Offload: r.Offload}}
-	object.Namespace = cmp.Or(r.Namespace, metav1.NamespaceDefault)
-	if err := c.o.Requests.CheckOffload(ctx, object.Namespace, r.Offload); err != nil {
-		return r.Request, err
-	}
-	r.Request.StickTo, err = c.o.Requests.FindStickTo(ctx, object)
-	return r.Request, err
-}
-
 // awaitCached waits until the agent's cache has an object: its caller reads it next.
 func (c *Cluster) awaitCached(ctx context.Context, object *api.ResourceRequest) error {
 	return wait.PollUntilContextTimeout(ctx, 5*time.Millisecond,

@@ -83,17 +83,21 @@ func (b *Borrower) CheckRequest(r api.Request) error {
 	return nil
 }
 
+// CheckAsk returns why this cluster asks no broker for a request, nil if it does. Errors: Invalid, with the field;
+// Fit's.
+func (b *Borrower) CheckAsk(ctx context.Context, r api.Request) error {
+	if err := b.CheckRequest(r); err != nil || b.Fit == nil {
+		return err
+	}
+	return b.Fit(ctx)
+}
+
 // Ask makes the reservation of a wish at the broker and acts on the answer. Repeating it is
 // harmless. Errors: the broker's; Fit's; Invalid if this cluster could not use it; BadSignature and
 // KeyChanged if the answer cannot be right.
 func (b *Borrower) Ask(ctx context.Context, w Wish) error {
-	if err := b.CheckRequest(w.Request); err != nil {
+	if err := b.CheckAsk(ctx, w.Request); err != nil {
 		return err
-	}
-	if b.Fit != nil {
-		if err := b.Fit(ctx); err != nil {
-			return err
-		}
 	}
 	theirs, err := b.reserve(ctx, w)
 	if err != nil {

@@ -135,15 +135,21 @@ func (b *Borrower) checkProvider(
 	if err != nil || theirs.Payload.Assignment != "" {
 		return card, err
 	}
+	return card, b.checkCard(ctx, card, w)
+}
+
+// checkCard returns why this cluster cannot use a provider with this card for a wish, nil if it can. Errors: those
+// of Check and Reach.
+func (b *Borrower) checkCard(ctx context.Context, card *api.Card, w Wish) error {
 	if w.Check != nil {
 		if err := w.Check(ctx, card); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if b.Reach == nil {
-		return card, nil
+		return nil
 	}
-	return card, b.Reach(ctx, card, w.Request)
+	return b.Reach(ctx, card, w.Request)
 }
 
 // checkHoldTimes returns an error if a hold waits for longer than the provider's admin may take to

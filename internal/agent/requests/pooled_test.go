@@ -3,6 +3,7 @@ package requests_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -44,6 +45,66 @@ func TestPassesOverTheProvidersOfPools(t *testing.T) {
 		if ours := d.ours(); ours.Provider != c.want || ours.Assignment == "" {
 			t.Errorf("of pool %q: it holds %+v", c.label, ours)
 		}
+	}
+}
+
+// A preview knows the providers that a request would pass over, and why.
+func TestFindRefused(t *testing.T) {
+	d := newDesk(t)
+	d.Offloading = full("oslo")
+	ofPool := &api.ResourceRequest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "bourse", Name: "burst-x", Labels: map[string]string{api.VirtualNodePoolLabel: "burst"}},
+		Spec:       api.ResourceRequestSpec{Request: transporttest.Request("2")},
+	}
+	ofPool.Spec.Target = "milan"
+	if err := d.Create(t.Context(), ofPool); err != nil {
+		t.Fatal(err)
+	}
+	for _, provider := range []string{"oslo", "paris"} {
+		note := market.Note{Reservation: &market.Reservation{ID: "r-" + provider, State: api.Active, Consumer: "rome",
+			Provider: provider, Pool: api.GeneralPool, Generation: 1, Until: market.At(time.Now().Add(time.Hour))}}
+		if _, err := d.borrower.Market.Do(t.Context(), note); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused, err := d.FindRefused(t.Context(), &api.ResourceRequest{})
+	if err != nil || len(refused) != 2 || api.CodeOf(refused["milan"]) != api.CodeInUse ||
+		api.CodeOf(refused["oslo"]) != api.CodeNamespacesFull {
+		t.Errorf("it refuses %v, %v", refused, err)
+	}
+	if refused, err = d.FindRefused(t.Context(), ofPool); err != nil || refused["milan"] != nil {
+		t.Errorf("the pool's own request is refused %v, %v", refused, err)
+	}
+}
+
+// A preview knows what a provider's card refuses, and pins no key.
+func TestCheckCard(t *testing.T) {
+	d := newDesk(t)
+	oslo, unreachable := transporttest.NewParty(t, "oslo"), api.Errorf(api.CodeUnreachable, "no way to oslo")
+	d.borrower.Reach = func(context.Context, *api.Card, api.Request) error { return unreachable }
+	object := &api.ResourceRequest{}
+	if refused, err := d.CheckCard(t.Context(), object, "oslo", oslo.Card(api.Properties{})); err != nil ||
+		api.CodeOf(refused) != api.CodeUnreachable {
+		t.Errorf("unreachable: %v, %v", refused, err)
+	}
+	d.borrower.Reach = nil
+	if refused, err := d.CheckCard(t.Context(), object, "oslo", oslo.Card(api.Properties{})); err != nil || refused != nil {
+		t.Errorf("usable: %v, %v", refused, err)
+	}
+	d.borrower.Trust.Pinned = func() bool { return true }
+	if refused, err := d.CheckCard(t.Context(), object, "oslo", oslo.Card(api.Properties{})); err != nil ||
+		api.CodeOf(refused) != api.CodeKeyUnconfirmed {
+		t.Errorf("not confirmed: %v, %v", refused, err)
+	}
+	if _, err := d.CheckCard(t.Context(), object, "paris", oslo.Card(api.Properties{})); api.CodeOf(err) != api.CodeBadSignature {
+		t.Errorf("the card of another: %v", err)
+	}
+	if err := d.borrower.Market.Read(t.Context(), func(s *market.State) {
+		if len(s.Members()) > 0 {
+			t.Errorf("it pinned %+v", s.Members())
+		}
+	}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,0 +1,47 @@
+package localapi
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// byAgent is the name of the filter of the clusters that the consumer's own agent passes over, and excluded that
+// of the filter by which it leaves them out at the broker.
+const byAgent, excluded = "agent", "exclude"
+
+// withRefused returns an evaluation that says why the consumer's own agent passes over clusters. At the broker it
+// excluded them.
+func withRefused(e api.Evaluation, refused map[string]error) api.Evaluation {
+	counts := map[api.Code]int{}
+	for i := range e.Clusters {
+		v := &e.Clusters[i]
+		if cause := refused[v.Cluster]; cause != nil && v.Filter == excluded {
+			v.Filter, v.Reason, v.Message = byAgent, string(api.CodeOf(cause)), api.WithoutCode(cause.Error())
+			counts[api.CodeOf(cause)]++
+		}
+	}
+	var eliminated []api.Elimination
+	for _, one := range e.Decision.Eliminated {
+		if one.Filter == excluded {
+			for _, code := range slices.Sorted(maps.Keys(counts)) {
+				one.Count -= counts[code]
+				eliminated = append(eliminated, api.Elimination{Filter: byAgent, Reason: string(code), Count: counts[code]})
+			}
+		}
+		if one.Count > 0 {
+			eliminated = append(eliminated, one)
+		}
+	}
+	if len(counts) > 0 {
+		e.Decision.Eliminated = eliminated
+	}
+	miss := e.Decision.NearestMiss
+	if miss != nil && miss.Filter == excluded && refused[miss.Cluster] != nil {
+		said := *miss
+		said.Filter, said.Message = byAgent, api.WithoutCode(refused[miss.Cluster].Error())
+		e.Decision.NearestMiss = &said
+	}
+	return e
+}

@@ -1,0 +1,68 @@
+package requests
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// FindRefused returns why this cluster would pass over providers that it uses already for a request, by provider.
+// Errors: those of the API server.
+func (r *Controller) FindRefused(ctx context.Context, o *api.ResourceRequest) (map[string]error, error) {
+	used := map[string]*api.Card{}
+	var ofPools api.ResourceRequestList
+	if err := r.List(ctx, &ofPools, client.HasLabels{api.VirtualNodePoolLabel}); err != nil {
+		return nil, kubeobject.Error(err)
+	}
+	for _, one := range ofPools.Items {
+		used[one.Spec.Target] = &api.Card{Cluster: one.Spec.Target}
+	}
+	if err := r.Market.Read(ctx, func(s *market.State) {
+		for _, one := range s.Of(s.Self, 0) {
+			if one.Consumer == s.Self && one.Bound() {
+				used[one.Provider] = &api.Card{Cluster: one.Provider}
+			}
+		}
+		for cluster, card := range used {
+			if m := s.Member(cluster); m != nil {
+				card.MaxNamespaces = m.MaxNamespaces
+			}
+		}
+	}); err != nil {
+		return nil, err
+	}
+	refused, check := map[string]error{}, r.makeWish(o).Check
+	for cluster, card := range used {
+		why, err := splitRefusal(check(ctx, card))
+		if err != nil {
+			return nil, err
+		}
+		if why != nil {
+			refused[cluster] = why
+		}
+	}
+	return refused, nil
+}
+
+// CheckCard returns why this cluster would pass over a provider that shows a card for a request, nil if it would
+// not. It pins no key. Errors: BadSignature for a card that is not valid; those of the API server.
+func (r *Controller) CheckCard(ctx context.Context, o *api.ResourceRequest, provider, signed string) (refused,
+	err error) {
+	card, err := r.Borrower.Trust.Check(ctx, r.Market, signed, provider)
+	if err == nil {
+		err = r.Borrower.checkCard(ctx, card, r.makeWish(o))
+	}
+	return splitRefusal(err)
+}
+
+// splitRefusal returns an error for which a provider is passed over apart from all others.
+func splitRefusal(cause error) (refused, err error) {
+	if _, is := refusals[api.CodeOf(cause)]; is {
+		return cause, nil
+	}
+	return nil, cause
+}
