@@ -16,7 +16,7 @@ const (
 	// ConditionNodeReady of a ReservationInstruction: its virtual node is Ready.
 	ConditionNodeReady = "NodeReady"
 	// ConditionPodsComply of a ReservationInstruction: no pod in its namespaces waits because a
-	// provider would refuse it.
+	// provider would refuse it, or because they use all that their requests reserve there.
 	ConditionPodsComply = "PodsComply"
 	// ConditionReflected of a ReservationInstruction: Liqo fails to copy no object of its
 	// namespaces to the provider. The message also names what the request leaves out.

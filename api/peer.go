@@ -61,6 +61,11 @@ type PeerSpec struct {
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	SuspendReason string `json:"suspendReason,omitempty"`
+	// ShareReservations lets the namespaces of this cluster share what their requests reserve at the
+	// cluster. Default false: each uses what its own requests reserved, and what others reserved for
+	// it. Its pods beyond that are evicted, the youngest first.
+	// +optional
+	ShareReservations bool `json:"shareReservations,omitempty"`
 }
 
 // PeerStatus is what the agent knows of the other cluster.

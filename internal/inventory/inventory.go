@@ -50,8 +50,8 @@ type Inventory struct {
 	client  kubernetes.Interface
 	options Options
 
-	changed, useChanged chan struct{}
-	synced              chan struct{}
+	changed, useChanged, podsMoved chan struct{}
+	synced                         chan struct{}
 
 	mu             sync.Mutex
 	nodes          *kept[node]
@@ -87,6 +87,7 @@ func New(client kubernetes.Interface, options Options) *Inventory {
 		owners:   byOwner{},
 
 		useChanged: make(chan struct{}, 1),
+		podsMoved:  make(chan struct{}, 1),
 	}
 	i.nodes = keep(i, &corev1.Node{}, nodeOf, i.nodeMoved)
 	i.pods = keep(i, &corev1.Pod{}, i.podOf, i.podMoved)
@@ -121,6 +122,9 @@ func (i *Inventory) Changed() <-chan struct{} { return i.changed }
 
 // UseChanged works like Changed, for changes of [Inventory.Used] of any owner.
 func (i *Inventory) UseChanged() <-chan struct{} { return i.useChanged }
+
+// PodsMoved works like Changed, for pods that come to a node, leave it, or change what they request.
+func (i *Inventory) PodsMoved() <-chan struct{} { return i.podsMoved }
 
 // signal sends a signal that a measurement may have changed.
 func (i *Inventory) signal() { sendSignal(i.changed) }

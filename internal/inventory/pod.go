@@ -66,6 +66,7 @@ func (i *Inventory) podMoved(key string, from, to *pod) {
 				"pod", key, "node", node)
 		}
 	}
+	sendSignal(i.podsMoved)
 	if from != nil && from.owner.Value() != "" || to != nil && to.owner.Value() != "" {
 		sendSignal(i.useChanged)
 	}

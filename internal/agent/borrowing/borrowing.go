@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,6 +39,8 @@ type Inventory interface {
 	// UsedOn returns what the pods on a node request, UsedByNamespace the same by the pods' namespace.
 	UsedOn(node string) api.Resources
 	UsedByNamespace(owner, node string) map[string]api.Resources
+	// PodsMoved receives a signal when pods come to nodes or leave them. It is for one receiver.
+	PodsMoved() <-chan struct{}
 }
 
 // Options say by what means this cluster borrows.
@@ -79,6 +82,10 @@ type state struct {
 	heldBack   []string             // these namespaces
 	reflection offload.Reflection   // what is copied there
 	exposed    map[string]error     // by namespace that is not mapped there, because too much would be copied
+
+	shared   atomic.Bool                    // namespaces that are kept apart use one virtual node
+	apart    map[string]map[string]*closing // by virtual node and namespace
+	notApart error                          // why they cannot be kept apart; nil: they can
 }
 
 // New returns the consumer's side.
@@ -126,7 +133,11 @@ func (b *Borrowing) Serve(ctx context.Context, provider string) (waits string, e
 		}
 	}
 	b.forgetOthers(provider, accounts)
-	nodes, have, err := b.label(ctx, provider, wanted)
+	closed, err := b.keepApart(ctx, provider, accounts, wanted)
+	if err != nil {
+		return "", err
+	}
+	nodes, have, err := b.label(ctx, provider, wanted, closed)
 	if err != nil {
 		return "", err
 	}
@@ -152,11 +163,11 @@ func (b *Borrowing) Serve(ctx context.Context, provider string) (waits string, e
 	return strings.Join(found, "; "), nil
 }
 
-// label adds the labels of namespaces to the virtual nodes with a provider, and removes those of
-// namespaces that are gone. It returns these nodes, and the namespaces whose labels they had and
-// keep.
-func (b *Borrowing) label(ctx context.Context, provider string,
-	wanted []string) (nodes, have []string, err error) {
+// label adds the labels of namespaces to the virtual nodes with a provider that are not closed to them, and
+// removes those of namespaces that are gone. It returns these nodes, and the namespaces that were offloaded
+// there and stay.
+func (b *Borrowing) label(ctx context.Context, provider string, wanted []string,
+	closed map[string][]string) (nodes, have []string, err error) {
 	nodes, have, err = b.namespaces.Nodes(ctx, provider)
 	if err != nil {
 		return nil, nil, err
@@ -166,7 +177,7 @@ func (b *Borrowing) label(ctx context.Context, provider string,
 		return nil, nil, err
 	}
 	have = slices.DeleteFunc(have, func(name string) bool { return slices.Contains(gone, name) })
-	return nodes, have, b.namespaces.SetLabels(ctx, provider, wanted, gone)
+	return nodes, have, b.namespaces.SetLabels(ctx, provider, wanted, gone, closed)
 }
 
 // forgetOthers drops what is known of reservations with a provider that are over.

@@ -27,11 +27,12 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// pods is an Inventory without pods.
-type pods struct{}
+// pods is an Inventory of what the pods of each namespace request on any node.
+type pods map[string]api.Resources
 
-func (pods) UsedOn(string) api.Resources                             { return nil }
-func (pods) UsedByNamespace(string, string) map[string]api.Resources { return nil }
+func (pods) UsedOn(string) api.Resources                               { return nil }
+func (p pods) UsedByNamespace(string, string) map[string]api.Resources { return p }
+func (pods) PodsMoved() <-chan struct{}                                { return nil }
 
 // Two providers are served at the same time, for requests that name one namespace. It is offloaded
 // to both, each gets a slice, and a request that may not offload a namespace says so.

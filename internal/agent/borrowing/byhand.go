@@ -105,7 +105,7 @@ func (b *Borrowing) serveHandMade(ctx context.Context, all []bound, provider str
 	if err != nil {
 		return false, err
 	}
-	nodes, have, err := b.label(ctx, provider, wanted)
+	nodes, have, err := b.label(ctx, provider, wanted, nil)
 	if err != nil {
 		return false, err
 	}
@@ -136,5 +136,5 @@ func (b *Borrowing) serveHandMade(ctx context.Context, all []bound, provider str
 			return true, err
 		}
 	}
-	return true, b.namespaces.SetLabels(ctx, provider, nil, leaving)
+	return true, b.namespaces.SetLabels(ctx, provider, nil, leaving, nil)
 }

@@ -63,7 +63,7 @@ func (b *Borrowing) leave(ctx context.Context, provider string, nodes, have, wan
 		waits = append(waits, message)
 	}
 	if len(leaving) > 0 && strings.Join(waits, "") == "" {
-		if err := b.namespaces.SetLabels(ctx, provider, nil, leaving); err != nil {
+		if err := b.namespaces.SetLabels(ctx, provider, nil, leaving, nil); err != nil {
 			return nil, err
 		}
 		waits = append(waits, "no longer offloaded: "+strings.Join(leaving, ", "))

@@ -246,6 +246,9 @@ func (b *Borrowing) checkUse(ctx context.Context, l bound) error {
 	if len(wrong) > 0 {
 		comply = condition(api.ConditionPodsComply, false, "WouldBeRefused", "no provider takes: "+firstFew(wrong))
 	}
+	if message := b.showUsedUp(l, l.offload().Namespaces); message != "" && comply.Status == metav1.ConditionTrue {
+		comply = condition(api.ConditionPodsComply, false, usedUp, message)
+	}
 	reflected := reflectedCondition(s.reflection, l, fails, leftOut)
 	return b.show(ctx, []bound{l}, podsPart, func(bound) api.InstructionStatus {
 		return api.InstructionStatus{Conditions: []metav1.Condition{comply, reflected}}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -37,6 +38,9 @@ type tenants struct {
 	client.Client
 	*Borrowing
 	ledger *exchange.Exchange
+	used   pods
+	clock  *testclock.FakePassiveClock
+	guard  error // why nothing can be kept apart
 }
 
 func newTenants(t *testing.T) *tenants {
@@ -46,6 +50,7 @@ func newTenants(t *testing.T) *tenants {
 	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
 		{GroupVersion: api.GroupVersion, Kind: "VirtualNodePool", Resource: "virtualnodepools", Status: true},
 		{GroupVersion: api.GroupVersion, Kind: "SharingPolicy", Resource: "sharingpolicies", Status: true},
+		kind(api.GroupVersion, "Peer", "peers"),
 		kind(api.GroupVersion, "ResourceRequest", "resourcerequests"),
 		kind(api.GroupVersion, "ReservationInstruction", "reservationinstructions"),
 		kind(authv1beta1.GroupVersion, authv1beta1.ResourceSliceKind, "resourceslices"),
@@ -59,17 +64,19 @@ func newTenants(t *testing.T) *tenants {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &tenants{T: t, Client: c, ledger: exchangetest.Open(t, nil, exchange.Options{Self: "rome"})}
+	w := &tenants{T: t, Client: c, ledger: exchangetest.Open(t, nil, exchange.Options{Self: "rome"}), used: pods{},
+		clock: testclock.NewFakePassiveClock(time.Now())}
 	w.create(&offv1beta1.VkOptionsTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo",
 		Name: "virtual-kubelet-default"}})
 	w.create(liqo.NewTenantNamespace("milan"))
 	graces := grant.Graces{Shrink: time.Minute, Excess: time.Minute}
 	w.Borrowing = New(Options{
-		Client: c, Reader: c, Market: w.ledger, Relay: &transporttest.Broker{}, Inventory: pods{}, Graces: graces,
-		Peering: &peering.Consumer{Client: c, Cluster: "rome", LiqoNamespace: "liqo"},
+		Client: c, Reader: c, Market: w.ledger, Relay: &transporttest.Broker{}, Inventory: w.used, Graces: graces,
+		Peering: &peering.Consumer{Client: c, Cluster: "rome", LiqoNamespace: "liqo", Clock: w.clock},
 		Network: &network.Network{Client: c, Reader: c, Cluster: "rome"},
 		Slices: &offload.Slices{Client: c, Reader: c, LiqoNamespace: "liqo",
-			Guarded: func(context.Context) error { return nil }},
+			Guarded: func(context.Context) error { return w.guard }},
+		Namespace: api.Namespace,
 	})
 	return w
 }

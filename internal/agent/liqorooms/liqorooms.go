@@ -142,6 +142,9 @@ func New(o Options) (r Rooms) {
 		},
 		Namespace: s.Namespace,
 	})
+	follows := borrowing.Follow{Borrowing: borrows, LookAgain: func(provider string, after time.Duration) {
+		o.Peerings.AddAfter(s.Namespace, api.PeeringName(provider, api.RoleProvider), after)
+	}}
 	peerings := peering.New(peering.Options{
 		Client: c, Namespace: s.Namespace, Market: m, Messages: o.Messages,
 		Peers: o.Peers, Lending: lends, Borrowing: borrows,
@@ -154,7 +157,7 @@ func New(o Options) (r Rooms) {
 	r.Joins = s.Gateway.Joins()
 	r.Freed, r.Overstaying, r.Follow, r.Liqo = used.Freed, used.Overstaying, peerings.Follow, reader
 	r.Volumes, r.Offloading = reader, borrows
-	r.Run, r.Controllers = []lifecycle.Room{o.Liqo, used}, []lifecycle.Controller{peerings, lends, borrows, keeps}
+	r.Run, r.Controllers = []lifecycle.Room{o.Liqo, used, follows}, []lifecycle.Controller{peerings, lends, borrows, keeps}
 	r.Checks = append(r.Checks,
 		doctor.Check{About: "what is borrowed", Find: doctor.Borrowed{Client: c}.Find},
 		doctor.Check{About: "peerings", Find: doctor.Peerings{

@@ -65,7 +65,7 @@ func TestNew(t *testing.T) {
 		}
 		used := rooms.FillCard != nil && rooms.CheckReach != nil && rooms.CheckBorrow != nil && rooms.Freed != nil &&
 			rooms.Follow != nil && rooms.Joins && rooms.Volumes != nil &&
-			rooms.Liqo != nil && len(rooms.Run) == 2 && len(rooms.Controllers) == 4
+			rooms.Liqo != nil && len(rooms.Run) == 3 && len(rooms.Controllers) == 4
 		unused := rooms.FillCard == nil && rooms.CheckReach == nil && rooms.CheckBorrow == nil && rooms.Freed == nil &&
 			rooms.Follow == nil && !rooms.Joins && rooms.Volumes == nil &&
 			rooms.Liqo == nil && rooms.Run == nil && rooms.Controllers == nil

@@ -52,7 +52,7 @@ func (p *Peerings) Control(m ctrl.Manager) error {
 	}
 	borrowing := handler.EnqueueRequestsFromMapFunc(borrows)
 	named := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return []reconcile.Request{request(o.GetName(), api.RoleConsumer)}
+		return []reconcile.Request{request(o.GetName(), api.RoleConsumer), request(o.GetName(), api.RoleProvider)}
 	})
 	both := of(api.RoleProvider, api.RoleConsumer)
 	return ctrl.NewControllerManagedBy(m).Named("peering").For(&api.Peering{}).

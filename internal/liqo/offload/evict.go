@@ -44,6 +44,24 @@ func (e *Evictor) Fit(ctx context.Context, node string, keep api.Resources,
 	return fmt.Sprintf("%d pods of virtual node %s no longer fit and are being evicted%s", len(excess), node, held), nil
 }
 
+// FitNamespaces evicts pods of namespaces from a virtual node that is closed to them, until the rest of theirs fits
+// into keep. It respects PodDisruptionBudgets. Pods of DaemonSets go, too: they are not placed there again.
+func (e *Evictor) FitNamespaces(ctx context.Context, node string, keep api.Resources, namespaces []string) error {
+	pods, err := e.list(ctx, node)
+	if err != nil {
+		return err
+	}
+	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool {
+		return kubeobject.HasEnded(p.Status.Phase) || !slices.Contains(namespaces, p.Namespace)
+	})
+	for _, p := range liqo.Excess(runningOf(pods, nil), keep) {
+		if _, err := e.Evict(ctx, &p, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 const budgetDelays = "; a PodDisruptionBudget delays some"
 
 // Fits reports whether the pods of a virtual node fit into a size. The provider counts pods of DaemonSets, too, in

@@ -45,8 +45,12 @@ func (n *Namespaces) virtualNodes(ctx context.Context, provider string) ([]offv1
 	}), err
 }
 
-// Nodes lists the virtual nodes with a provider, and the namespaces whose label they have.
+// Nodes lists the virtual nodes with a provider, and the namespaces that are offloaded there: one of them has
+// their label, or it is closed to them.
 func (n *Namespaces) Nodes(ctx context.Context, provider string) (nodes, namespaces []string, err error) {
+	if namespaces, err = n.kept(ctx, provider); err != nil {
+		return nil, nil, err
+	}
 	list, err := n.virtualNodes(ctx, provider)
 	for _, v := range list {
 		nodes = append(nodes, v.Name)
@@ -76,14 +80,44 @@ func (n *Namespaces) Mapped(ctx context.Context, provider string) ([]string, err
 	return slices.Compact(names), err
 }
 
-// mapsTo selects the NamespaceMap of this cluster's namespaces at a provider.
-func mapsTo(provider string) client.MatchingLabels {
-	return client.MatchingLabels{consts.RemoteClusterID: provider,
-		consts.ReplicationRequestedLabel: consts.ReplicationRequestedLabelValue}
+// ownMaps selects the NamespaceMaps of this cluster's namespaces, mapsTo that at a provider.
+func ownMaps() client.MatchingLabels {
+	return client.MatchingLabels{consts.ReplicationRequestedLabel: consts.ReplicationRequestedLabelValue}
 }
 
-// Labelled lists the providers on whose virtual nodes pods of a namespace may run.
+func mapsTo(provider string) client.MatchingLabels {
+	own := ownMaps()
+	own[consts.RemoteClusterID] = provider
+	return own
+}
+
+// kept lists the namespaces that stay in the map of a provider.
+func (n *Namespaces) kept(ctx context.Context, provider string) (out []string, err error) {
+	var list offv1beta1.NamespaceMapList
+	err = n.List(ctx, &list, mapsTo(provider))
+	for _, m := range list.Items {
+		out = append(out, keptIn(&m)...)
+	}
+	return out, err
+}
+
+// keptIn lists the namespaces that stay in a map.
+func keptIn(o client.Object) []string {
+	return slices.DeleteFunc(strings.Split(o.GetAnnotations()[keptNamespaces], ","),
+		func(name string) bool { return name == "" })
+}
+
+// Labelled lists the providers to which a namespace is offloaded.
 func (n *Namespaces) Labelled(ctx context.Context, namespace string) (providers []string, err error) {
+	var mapped offv1beta1.NamespaceMapList
+	if err := n.List(ctx, &mapped, ownMaps()); err != nil {
+		return nil, err
+	}
+	for _, m := range mapped.Items {
+		if slices.Contains(keptIn(&m), namespace) {
+			providers = append(providers, m.Labels[consts.RemoteClusterID])
+		}
+	}
 	list, err := n.virtualNodes(ctx, "")
 	for _, v := range list {
 		if v.Spec.Labels[Label(namespace)] != "" {
@@ -98,10 +132,12 @@ func (n *Namespaces) Labelled(ctx context.Context, namespace string) (providers 
 // bourse-namespacemap keeps in it.
 const keptNamespaces = kept + "-namespaces"
 
-// SetLabels adds and removes labels of namespaces at all virtual nodes with a provider. Liqo ends a
+// SetLabels adds and removes labels of namespaces at all virtual nodes with a provider. Those that are closed to a
+// namespace lose its label, and the namespace stays mapped: no more of its pods are placed there. Liqo ends a
 // namespace there, with its pods and volumes, when it sees one of them without the label. So an
 // admission policy keeps each namespace mapped until its label is removed here.
-func (n *Namespaces) SetLabels(ctx context.Context, provider string, add, remove []string) error {
+func (n *Namespaces) SetLabels(ctx context.Context, provider string, add, remove []string,
+	closed map[string][]string) error {
 	if err := n.keep(ctx, provider, add, remove); err != nil {
 		return err
 	}
@@ -116,7 +152,7 @@ func (n *Namespaces) SetLabels(ctx context.Context, provider string, add, remove
 		for _, name := range add {
 			v.Spec.Labels[Label(name)] = "true"
 		}
-		for _, name := range remove {
+		for _, name := range slices.Concat(remove, closed[v.Name]) {
 			delete(v.Spec.Labels, Label(name))
 		}
 	})
@@ -125,9 +161,8 @@ func (n *Namespaces) SetLabels(ctx context.Context, provider string, add, remove
 // keep adds and removes namespaces that stay in the map of a provider.
 func (n *Namespaces) keep(ctx context.Context, provider string, add, remove []string) error {
 	return liqo.Change(ctx, n.Client, &offv1beta1.NamespaceMapList{}, func(o client.Object) {
-		was := strings.Split(o.GetAnnotations()[keptNamespaces], ",")
-		names := slices.DeleteFunc(append(was, add...), func(name string) bool {
-			return name == "" || slices.Contains(remove, name)
+		names := slices.DeleteFunc(append(keptIn(o), add...), func(name string) bool {
+			return slices.Contains(remove, name)
 		})
 		slices.Sort(names)
 		is := strings.Join(slices.Compact(names), ",")
@@ -150,7 +185,7 @@ func (n *Namespaces) labelSelected(ctx context.Context, o *offv1beta1.NamespaceO
 			continue
 		}
 		ready = ready && v.Spec.Labels[Label(o.Namespace)] != ""
-		if err = n.SetLabels(ctx, string(v.Spec.ClusterID), []string{o.Namespace}, nil); err != nil {
+		if err = n.SetLabels(ctx, string(v.Spec.ClusterID), []string{o.Namespace}, nil, nil); err != nil {
 			break
 		}
 		var node corev1.Node

@@ -113,9 +113,7 @@ func (n *Namespaces) update(ctx context.Context, o *offv1beta1.NamespaceOffloadi
 	if u.Requested {
 		return nil
 	}
-	nodes, err := n.virtualNodes(ctx, "")
-	if err != nil || slices.ContainsFunc(nodes,
-		func(v offv1beta1.VirtualNode) bool { return v.Spec.Labels[Label(u.Namespace)] != "" }) {
+	if providers, err := n.Labelled(ctx, u.Namespace); err != nil || len(providers) > 0 {
 		return err
 	}
 	return client.IgnoreNotFound(n.Delete(ctx, o))

@@ -1,0 +1,275 @@
+package borrowing
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo/offload"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+const (
+	// A namespace whose pods were evicted may try again after firstPause, though nothing changed: smaller pods may
+	// fit. The pause doubles up to lastPause while they do not.
+	firstPause, lastPause = time.Minute, 16 * time.Minute
+	// podsSettle is how long pods that come and go together are one change.
+	podsSettle = 200 * time.Millisecond
+)
+
+// usedUp is the reason of PodsComply for a request whose namespaces use all that their requests reserve.
+const usedUp = "ReservationUsedUp"
+
+// closing is what is remembered of a namespace that used more of a virtual node than its requests reserve there. No
+// more of its pods are placed there while it is closed.
+type closing struct {
+	open bool // it may use the node again, since a time
+	over bool // it uses too much
+	// used and claimed are what it used, and what its requests had, when it no longer used too much.
+	used, claimed market.Amounts
+	since         time.Time
+	pause         time.Duration
+}
+
+// follow returns what to remember of a namespace at the next look; nil: nothing. It is open again when some of its
+// pods have ended, when more is reserved for it, and after a pause.
+func (c *closing) follow(over bool, used, claimed market.Amounts, now time.Time) *closing {
+	switch {
+	case c == nil && !over:
+		return nil
+	case c == nil:
+		return &closing{over: true, since: now, pause: firstPause}
+	case over && c.open:
+		pause := firstPause
+		if now.Sub(c.since) < c.pause {
+			pause = min(2*c.pause, lastPause)
+		}
+		return &closing{over: true, since: now, pause: pause}
+	case over:
+		return &closing{over: true, since: now, pause: c.pause}
+	case c.open && now.Sub(c.since) >= c.pause:
+		return nil
+	case c.open:
+		return c
+	case c.over:
+		return &closing{used: used, claimed: claimed, since: now, pause: c.pause}
+	case !used.Fits(c.used), len(claimed.Beyond(c.claimed)) > 0, now.Sub(c.since) >= c.pause:
+		return &closing{open: true, since: now, pause: c.pause}
+	}
+	return c
+}
+
+// keepApart lets each namespace use of a virtual node what its own requests reserve there, and no more. Who uses more
+// is closed: the node loses the label of the namespace, so no more of its pods are placed there, and its youngest
+// pods are evicted until the rest fits. It returns the closed namespaces by node. Namespaces that Bourse does not
+// offload, and those of a hub's customers, are not kept apart.
+func (b *Borrowing) keepApart(ctx context.Context, provider string, accounts map[string][]bound,
+	wanted []string) (map[string][]string, error) {
+	s := b.state(provider)
+	shared := map[string][]claim{}
+	for slice, loans := range accounts {
+		if claims := b.claims(ctx, loans); !loans[0].Relend && apart(claims, wanted) {
+			shared[slice] = claims
+		}
+	}
+	may, why := false, error(nil)
+	if len(shared) > 0 {
+		var err error
+		if may, why, err = b.mayKeepApart(ctx, provider); err != nil {
+			return nil, err
+		}
+	}
+	if s.shared.Store(may); !may {
+		s.apart, s.notApart = nil, nil
+		return nil, nil
+	}
+	customers, err := b.namespaces.Customers(ctx, b.options.Client)
+	if err != nil {
+		return nil, err
+	}
+	own := slices.DeleteFunc(slices.Clone(wanted), func(name string) bool { return customers[name].ID != "" })
+	next := map[string]map[string]*closing{}
+	for slice, claims := range shared {
+		var found []overuse
+		if next[slice], found, err = b.judge(slice, claims, own, s.apart[slice]); err != nil {
+			return nil, err
+		}
+		for _, o := range found {
+			if why != nil {
+				break
+			}
+			if err := b.takeBack(ctx, slice, o); err != nil {
+				return nil, err
+			}
+		}
+	}
+	closed := closedBy(next)
+	if !maps.EqualFunc(closed, closedBy(s.apart), slices.Equal) {
+		clear(s.checked) // the conditions of the requests show it now
+	}
+	if s.apart, s.notApart = next, why; why != nil {
+		return nil, nil
+	}
+	return closed, nil
+}
+
+// closedBy returns the closed namespaces by virtual node.
+func closedBy(all map[string]map[string]*closing) map[string][]string {
+	out := map[string][]string{}
+	for slice, names := range all {
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			if !names[name].open {
+				out[slice] = append(out[slice], name)
+			}
+		}
+	}
+	return out
+}
+
+// mayKeepApart reports whether namespaces are kept apart at a provider: an admin may want that they share. why is the
+// reason for which they cannot be, although they should. Errors: those of the API server.
+func (b *Borrowing) mayKeepApart(ctx context.Context, provider string) (may bool, why, err error) {
+	var peer api.Peer
+	err = b.options.Client.Get(ctx, client.ObjectKey{Namespace: b.options.Namespace, Name: provider}, &peer)
+	if client.IgnoreNotFound(err) != nil || peer.Spec.ShareReservations {
+		return false, nil, client.IgnoreNotFound(err)
+	}
+	return true, b.options.Slices.Guarded(ctx), nil // Liqo would delete a namespace whose label a node loses
+}
+
+// claims returns what the loans of a virtual node give to namespaces, one for each set of namespaces. Loans that name
+// no namespace are for any.
+func (b *Borrowing) claims(ctx context.Context, loans []bound) (out []claim) {
+	index := map[string]int{}
+	for _, l := range loans {
+		var names []string
+		if l.offload() != nil {
+			names = []string{}
+			for _, name := range l.namespaces() {
+				if b.checkAllowed(ctx, name, l) == nil && !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+			slices.Sort(names)
+		}
+		key := fmt.Sprint(names == nil, names)
+		if i, known := index[key]; known {
+			out[i].size = out[i].size.Plus(l.Size)
+			continue
+		}
+		index[key] = len(out)
+		out = append(out, claim{names, l.Size})
+	}
+	return out
+}
+
+// apart reports whether some namespace may not use all claims.
+func apart(claims []claim, namespaces []string) bool {
+	return slices.ContainsFunc(namespaces, func(name string) bool {
+		return slices.ContainsFunc(claims, func(c claim) bool { return !c.admits(name) })
+	})
+}
+
+// judge returns what to remember of the namespaces at a virtual node, and who uses too much there.
+func (b *Borrowing) judge(node string, claims []claim, own []string,
+	before map[string]*closing) (map[string]*closing, []overuse, error) {
+	used, others := map[string]market.Amounts{}, market.Amounts(nil)
+	for name, use := range b.options.Inventory.UsedByNamespace("", node) {
+		amounts, err := market.ParseCapacity("used", use)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case slices.Contains(own, name):
+			used[name] = amounts
+		default:
+			others = others.Plus(amounts)
+		}
+	}
+	claims = slices.Clone(claims)
+	for i := range claims {
+		if claims[i].namespaces == nil { // others use it first: they have nothing else
+			claims[i].size = claims[i].size.Minus(claims[i].size.Min(others))
+		}
+	}
+	found, now := findOveruse(claims, used), b.clock.Now()
+	next := map[string]*closing{}
+	for _, name := range own {
+		over := slices.ContainsFunc(found, func(o overuse) bool { return slices.Contains(o.namespaces, name) })
+		var claimed market.Amounts
+		for _, c := range claims {
+			if c.admits(name) {
+				claimed = claimed.Plus(c.size)
+			}
+		}
+		if c := before[name].follow(over, used[name], claimed, now); c != nil {
+			next[name] = c
+		}
+	}
+	return next, found, nil
+}
+
+// takeBack evicts the youngest pods of namespaces that use too much of a virtual node. It waits until the scheduler
+// sees that the node is closed to them: else the same pods would come again.
+func (b *Borrowing) takeBack(ctx context.Context, node string, o overuse) error {
+	var object corev1.Node
+	if err := b.options.Client.Get(ctx, client.ObjectKey{Name: node}, &object); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	for _, name := range o.namespaces {
+		if object.Labels[offload.Label(name)] != "" {
+			return nil
+		}
+	}
+	keep := market.Amounts{{Resource: o.resource, Value: o.claimed}}.Resources()
+	return b.evictor.FitNamespaces(ctx, node, keep, o.namespaces)
+}
+
+// showUsedUp says which of the namespaces of a loan are closed at its virtual node, empty if none is.
+func (b *Borrowing) showUsedUp(l bound, namespaces []string) string {
+	s, names := b.state(l.Provider), []string(nil)
+	for _, name := range namespaces {
+		if c := s.apart[l.Slice()][name]; c != nil && !c.open {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	if s.notApart != nil {
+		return fmt.Sprintf("%s uses more than its requests reserve at %s, and this cannot be taken back: %s",
+			strings.Join(names, ", "), l.Provider, s.notApart)
+	}
+	return fmt.Sprintf("%s uses all that its requests reserve at %s: no more of its pods start there until some end, "+
+		"or more is reserved", strings.Join(names, ", "), l.Provider)
+}
+
+// Follow looks at the providers whose virtual nodes several namespaces use apart, when pods come or go.
+type Follow struct {
+	*Borrowing
+	// LookAgain asks for a call of Serve after a time, or earlier if another call says so.
+	LookAgain func(provider string, after time.Duration)
+}
+
+// Run follows the pods until ctx ends.
+func (f Follow) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-f.options.Inventory.PodsMoved():
+		}
+		f.providers.Range(func(provider, known any) bool {
+			if known.(*state).shared.Load() {
+				f.LookAgain(provider.(string), podsSettle)
+			}
+			return true
+		})
+	}
+}

@@ -1,0 +1,100 @@
+package borrowing
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+func cpu(n int64) market.Amounts { return market.Amounts{{Resource: "cpu", Value: n}} }
+
+func TestFindOveruse(t *testing.T) {
+	of := func(n int64, namespaces ...string) claim { return claim{namespaces, cpu(n)} }
+	for _, c := range []struct {
+		name   string
+		claims []claim
+		used   map[string]int64
+		want   string
+	}{
+		{"each within its own", []claim{of(4, "a"), of(4, "b")}, map[string]int64{"a": 4, "b": 3}, "[]"},
+		{"one beyond its own, though there is room", []claim{of(4, "a"), of(4, "b")}, map[string]int64{"a": 5}, "[{[a] cpu 4}]"},
+		{"without a claim", []claim{of(4, "a")}, map[string]int64{"a": 1, "b": 1}, "[{[b] cpu 0}]"},
+		{"by what others reserve for it", []claim{of(4, "a", "b"), of(1, "b")}, map[string]int64{"a": 4, "b": 1}, "[]"},
+		{"together", []claim{of(4, "a", "b"), of(1, "b"), of(9, "c")}, map[string]int64{"a": 3, "b": 3, "c": 1},
+			"[{[a b] cpu 5}]"},
+		{"its own claim is not for others", []claim{of(4, "a", "b"), of(1, "b")}, map[string]int64{"a": 5},
+			"[{[a] cpu 4}]"},
+		{"for any namespace", []claim{of(4, "a"), {nil, cpu(2)}}, map[string]int64{"a": 5, "b": 1}, "[]"},
+		{"each beyond its own", []claim{of(1, "a"), of(1, "b")}, map[string]int64{"a": 2, "b": 3},
+			"[{[a] cpu 1} {[b] cpu 1}]"},
+		{"another resource", []claim{of(4, "a"), {[]string{"b"}, market.Amounts{{Resource: "memory", Value: 1}}}},
+			map[string]int64{"b": 1}, "[{[b] cpu 0}]"},
+	} {
+		used := map[string]market.Amounts{}
+		for name, n := range c.used {
+			used[name] = append(cpu(n), market.Amount{Resource: "pods", Value: 1})
+		}
+		if got := fmt.Sprint(findOveruse(c.claims, used)); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// What no claim covers is as little as possible: some namespaces use that much more than all claims that admit any
+// of them (Hall's theorem). Who is named uses more than these claims.
+func TestOveruseIsTheLeast(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := []string{"a", "b", "c", "d"}
+		var claims []claim
+		for range rapid.IntRange(0, 5).Draw(t, "claims") {
+			c := claim{size: cpu(rapid.Int64Range(0, 6).Draw(t, "size"))}
+			if !rapid.Bool().Draw(t, "any") {
+				c.namespaces = rapid.SliceOfDistinct(rapid.SampledFrom(all), rapid.ID[string]).Draw(t, "namespaces")
+			}
+			claims = append(claims, c)
+		}
+		used := map[string]market.Amounts{}
+		for _, name := range all {
+			used[name] = cpu(rapid.Int64Range(0, 8).Draw(t, name))
+		}
+		beyond := func(names []string) (sum int64) {
+			for _, name := range names {
+				sum += used[name].Of("cpu")
+			}
+			for _, c := range claims {
+				if slices.ContainsFunc(names, c.admits) {
+					sum -= c.size.Of("cpu")
+				}
+			}
+			return sum
+		}
+		most := int64(0)
+		for set := range 1 << len(all) {
+			var names []string
+			for i, name := range all {
+				if set>>i&1 == 1 {
+					names = append(names, name)
+				}
+			}
+			most = max(most, beyond(names))
+		}
+		var found int64
+		for _, o := range findOveruse(append(claims, claim{[]string{}, cpu(1)}), used) {
+			excess := -o.claimed
+			for _, name := range o.namespaces {
+				excess += used[name].Of("cpu")
+			}
+			if excess <= 0 || excess != beyond(o.namespaces) {
+				t.Fatalf("%v use %d more than their claims, want %d", o, excess, beyond(o.namespaces))
+			}
+			found += excess
+		}
+		if found != most {
+			t.Fatalf("%d is not covered, want %d: %v of %v", found, most, used, claims)
+		}
+	})
+}

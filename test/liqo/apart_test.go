@@ -1,0 +1,39 @@
+package liqo
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// Two namespaces reserved the same at one provider. The one that wants more pods than it reserved takes nothing of
+// what the other reserved, gets more when it reserves more, and loses that again.
+func TestNamespacesAtOneProviderAreKeptApart(t *testing.T) {
+	w := start(t)
+	noisy := w.ask(t, w.rome, w.milan, "noisy", amounts("1", "1Gi"))
+	noisy.becomes(api.Active)
+	quiet := w.ask(t, w.rome, w.milan, "quiet", amounts("1", "1Gi"))
+	quiet.becomes(api.Active)
+	noisy.run(8, "250m", "64Mi")
+	noisy.runs(4)
+	noisy.tells(api.ConditionPodsComply, metav1.ConditionFalse, "noisy uses all that its requests reserve at milan")
+	quiet.run(4, "250m", "64Mi")
+	quiet.runs(4)
+	noisy.runs(4)
+	quiet.tells(api.ConditionPodsComply, metav1.ConditionTrue)
+
+	more := w.askIn(t, "noisy", "more", "milan", amounts("1", "1Gi"))
+	more.becomes(api.Active)
+	noisy.runs(8)
+	more.release()
+	noisy.runs(4)
+	quiet.runs(4)
+
+	// What is closed leaves in order, too.
+	noisy.release()
+	quiet.runs(4)
+	quiet.release()
+	w.nothingLeft(t, w.rome, w.milan)
+}
