@@ -37,6 +37,30 @@ func edited(t *testing.T, cpu string) (*desk, *transporttest.Deal) {
 	return d, deal
 }
 
+// No condition of a request that is over is True.
+func TestWhatIsOverIsNotUpToDate(t *testing.T) {
+	d := newDesk(t)
+	d.create(nil)
+	deal := d.deal()
+	d.offers(deal.Shown)
+	d.takes(deal)
+	d.reconcile()
+	d.broker.Asked()
+	d.hears(deal.Reserved(""))
+	d.reconcile()
+	d.hears(deal.Ending(d.milan, api.ReasonRevokedByProvider))
+	d.hears(deal.Over(api.Released, api.ReasonRevokedByProvider))
+	o, _ := d.reconcile()
+	if o.Status.State != api.Released {
+		t.Fatalf("it is %+v", o.Status)
+	}
+	for _, c := range o.Status.Conditions {
+		if c.Status == metav1.ConditionTrue {
+			t.Errorf("%s is still True: %s", c.Type, c.Message)
+		}
+	}
+}
+
 func (d *desk) edit(cpu string) {
 	d.t.Helper()
 	o, _ := d.reconcile()

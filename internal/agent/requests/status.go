@@ -43,6 +43,8 @@ func (r *Controller) showState(
 		if l := r.Market.View().Listing(ours.Provider); l != nil && l.Member != nil && l.Member.Legacy {
 			status.Message += "; its agent is a prototype: an admin peers the two clusters (docs/migrate.md)"
 		}
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, api.ConditionUpToDate)
 	}
 	if ends := ours.LastsUntil().Meta(); !ends.IsZero() && (ours.State.Counts() || ours.State == api.Released) {
 		status.Until = &ends

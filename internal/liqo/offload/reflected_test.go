@@ -25,9 +25,17 @@ func (e eventsOf) Get(context.Context, client.ObjectKey, client.Object, ...clien
 func (e eventsOf) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
 	var o client.ListOptions
 	o.ApplyOptions(options)
-	if pods, is := list.(*corev1.PodList); is { // one runs
-		if name, _ := o.FieldSelector.RequiresExactMatch("metadata.name"); name == "runs" {
-			pods.Items = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "runs"}}}
+	if _, is := list.(*corev1.EventList); !is { // one of each kind is there
+		name, _ := o.FieldSelector.RequiresExactMatch("metadata.name")
+		if there := (metav1.ObjectMeta{Name: name, UID: "runs"}); name == "runs" {
+			switch list := list.(type) {
+			case *corev1.PodList:
+				list.Items = []corev1.Pod{{ObjectMeta: there}}
+			case *corev1.ServiceList:
+				list.Items = []corev1.Service{{ObjectMeta: there}}
+			case *corev1.PersistentVolumeClaimList:
+				list.Items = []corev1.PersistentVolumeClaim{{ObjectMeta: there}}
+			}
 		}
 		return nil
 	}
@@ -62,11 +70,11 @@ func TestNotReflected(t *testing.T) {
 			"fails", failed, refused),
 		event(time.Minute, "fails", reflected, done),
 		event(time.Minute, "mended", failed, refused), event(time.Second, "mended", reflected, done),
-		event(time.Minute, "status", failed, refused), event(time.Second,
+		event(50*time.Second, "status", failed, refused), event(time.Second,
 			"status", reflected, `Successfully reflected object status back from cluster "milan"`),
 		event(time.Second, "back", failed, `Error reflecting object status back from cluster "milan": refused`),
 		event(time.Hour, "gone", failed, refused),
-		ofPod(event(time.Minute, "deleted", failed, refused)), ofPod(event(2*time.Minute, "runs", failed, refused)),
+		ofPod(event(30*time.Second, "deleted", failed, refused)), ofPod(event(40*time.Second, "runs", failed, refused)),
 		event(time.Second, "elsewhere", failed, `Error reflecting object to cluster "paris": refused`),
 		event(time.Minute, "off", disabled,
 			`Reflection to cluster "milan" disabled for the current object (policy: "AllowList")`),
@@ -74,9 +82,31 @@ func TestNotReflected(t *testing.T) {
 			`Reflection to cluster "milan" disabled for the current object (policy: "AllowList")`),
 		event(time.Second, "pod", disabled, `Reflection to cluster "milan" disabled for namespace "db".`),
 	}, "db", "milan", now)
-	if err != nil || !slices.Equal(fails, []string{"Secret db/fails: refused", "Secret db/status: refused", "Pod db/runs: refused"}) ||
+	if err != nil || !slices.Equal(fails, []string{"Secret db/fails: refused", "Pod db/runs: refused", "Secret db/status: refused"}) ||
 		!slices.Equal(leftOut, []string{"Secret db/off"}) {
 		t.Errorf("it fails for %q, leaves out %q, %v", fails, leftOut, err)
+	}
+	of := func(kind string, e corev1.Event) corev1.Event {
+		e.InvolvedObject.Kind = kind
+		return e
+	}
+	since := func(before time.Duration, count int32, e corev1.Event) corev1.Event {
+		e.FirstTimestamp, e.Count = metav1.NewTime(e.LastTimestamp.Add(-before)), count
+		return e
+	}
+	fails, _, err = NotReflected(t.Context(), eventsOf{
+		of("Service", event(time.Second, "runs", failed, refused)), of("Service", event(time.Second, "deleted", failed, refused)),
+		of("PersistentVolumeClaim", event(time.Second, "deleted", failed, refused)),
+		// of these the agent knows only when Liqo would have failed again
+		since(4*time.Second, 10, event(50*time.Second, "stays", failed, refused)),
+		since(4*time.Second, 10, event(3*time.Minute, "deleted", failed, refused)),
+		of("ConfigMap", since(time.Second, 17, event(10*time.Minute, "edited", failed, refused))),
+		of("Ingress", since(10*time.Minute, 2, event(12*time.Minute, "dropped", failed, refused))),
+		of("Ingress", since(time.Hour, 30, event(19*time.Minute, "gone", failed, refused))),
+	}, "db", "milan", now)
+	if slices.Sort(fails); err != nil || !slices.Equal(fails, []string{"ConfigMap db/edited: refused",
+		"Ingress db/dropped: refused", "Secret db/stays: refused", "Service db/runs: refused"}) {
+		t.Errorf("it fails for %q, %v", fails, err)
 	}
 	var many eventsOf
 	for i := range 300 {
