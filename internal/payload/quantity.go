@@ -15,20 +15,21 @@ import (
 const (
 	// maxDigits is how many digits and dots an amount in a signed document has at most.
 	maxDigits = 24
-	// shortAmount is so few characters that Kubernetes writes the amount in at most [api.QuantityLength].
+	// shortAmount is so few characters that Kubernetes writes an amount without an exponent in at most
+	// [api.QuantityLength].
 	shortAmount = 20
 )
 
 // ParseQuantity parses an amount from outside. It refuses what does not match [api.QuantityPattern],
 // and what has more than [api.QuantityLength] characters, before it makes a number: Kubernetes' parser
 // spends hours on some of these. It also refuses the few amounts that Kubernetes writes with more
-// characters than that. Its errors quote the text.
+// characters or digits of an exponent than that: nobody could read them back. Its errors quote the text.
 func ParseQuantity(text string) (resource.Quantity, error) {
 	if !IsQuantity(text) {
 		return resource.Quantity{}, fmt.Errorf("%.40q is not an amount", text)
 	}
 	q, err := resource.ParseQuantity(text)
-	if err == nil && len(text) > shortAmount && len(q.String()) > api.QuantityLength {
+	if err == nil && (len(text) > shortAmount || strings.ContainsAny(text, "eE")) && !IsQuantity(q.String()) {
 		return resource.Quantity{}, fmt.Errorf("%q has more digits than an amount may have", text)
 	}
 	return q, err

@@ -122,7 +122,7 @@ func TestErrorsAreKnown(t *testing.T) {
 func FuzzQuantity(f *testing.F) {
 	for _, text := range []string{"", "0", "1", "-1", "+.5", "1.", ".", "1.5Gi", "1e-9", "1E+99", "1e", "1e123", "1Mi", "1mi", "1i",
 		"1e-999999999", strings.Repeat("9", 32), "-" + strings.Repeat("9", 31) + "E", "99999999999999999999999.9999999",
-		"1.1Ei", "1 ", "1\n", "١"} {
+		"1.1Ei", "1000e99", "1 ", "1\n", "١"} {
 		f.Add(text)
 	}
 	pattern := regexp.MustCompile(api.QuantityPattern)
@@ -144,7 +144,7 @@ func FuzzQuantity(f *testing.F) {
 			t.Fatalf("%q: as text %v, as JSON %v", text, err, failed)
 		}
 		if err != nil {
-			if want && len(text) <= 20 {
+			if want && len(text) <= 20 && !strings.ContainsAny(text, "eE") {
 				t.Fatalf("%q is not read: %v", text, err)
 			}
 			return

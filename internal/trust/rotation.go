@@ -179,11 +179,13 @@ func Vouched(document string, key clusterkey.PublicKey, cluster, reservation, as
 	return nil
 }
 
-// Parties returns the keys that may end a reservation: the current keys of the two clusters, and the
+// Parties returns the keys that may end a reservation, by cluster: the current keys of the two, and the
 // former ones with which they agreed to it. An end that was signed before a rotation still counts. A
 // former key cannot end what was agreed with a later one.
-func Parties(ctx context.Context, m *exchange.Exchange, r *market.Reservation) []clusterkey.PublicKey {
-	return partyKeys(ctx, m, r, r.Consumer, r.Provider)
+func Parties(ctx context.Context, m *exchange.Exchange, r *market.Reservation) map[string][]clusterkey.PublicKey {
+	return map[string][]clusterkey.PublicKey{
+		r.Consumer: partyKeys(ctx, m, r, r.Consumer), r.Provider: partyKeys(ctx, m, r, r.Provider),
+	}
 }
 
 // Seller returns the keys that may reclaim a contract: the current key of its provider, and the former
@@ -193,16 +195,14 @@ func Seller(ctx context.Context, m *exchange.Exchange, r *market.Reservation) []
 }
 
 func partyKeys(ctx context.Context, m *exchange.Exchange, r *market.Reservation,
-	clusters ...string) (may []clusterkey.PublicKey) {
-	for _, cluster := range clusters {
-		keys, err := Keys(ctx, m, cluster)
-		if err != nil {
-			continue
-		}
-		for i, key := range keys {
-			if i == 0 || isBy(key, r.Assignment) || isBy(key, r.Acceptance) {
-				may = append(may, key)
-			}
+	cluster string) (may []clusterkey.PublicKey) {
+	keys, err := Keys(ctx, m, cluster)
+	if err != nil {
+		return nil
+	}
+	for i, key := range keys {
+		if i == 0 || isBy(key, r.Assignment) || isBy(key, r.Acceptance) {
+			may = append(may, key)
 		}
 	}
 	return may

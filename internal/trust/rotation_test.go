@@ -289,7 +289,7 @@ func TestParties(t *testing.T) {
 		"a former one's of what is none": {&market.Reservation{ID: "r", Consumer: "milan", Provider: "oslo"},
 			oldMilan, false},
 	} {
-		if _, ok := trust.EndSigned(end(c.r, c.by), c.r, trust.Parties(t.Context(), x, c.r)...); ok != c.want {
+		if _, ok := trust.EndSigned(end(c.r, c.by), c.r, trust.Parties(t.Context(), x, c.r)); ok != c.want {
 			t.Errorf("%s: %v", name, ok)
 		}
 	}

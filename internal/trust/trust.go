@@ -253,14 +253,23 @@ func Signer(ctx context.Context, m *exchange.Exchange, document string) (cluster
 	return "", key, api.Errorf(api.CodeBadSignature, "no pinned key has the fingerprint %s", header.Key)
 }
 
-// EndSigned reports whether a document is the end of a reservation, signed by one of the keys, and
-// returns it. The end must name the assignment in force, or that of the pending change. An end
-// of an earlier reservation with the same ID ends nothing.
-func EndSigned(document string, r *market.Reservation, keys ...clusterkey.PublicKey) (e api.End, signed bool) {
-	for _, key := range keys {
-		e = api.End{}
-		if clusterkey.Verify(document, api.DocumentEnd, key, &e) == nil && e.Reservation == r.ID && Names(e.Assignment, r) {
+// EndSigned reports whether a document is the end of a reservation that the party signed which it names, and
+// returns it. parties are the keys by cluster. The end must name the assignment in force, or that of the
+// pending change. An end of an earlier reservation with the same ID ends nothing. A consumer speaks for itself: what
+// it says that its provider did is a release.
+func EndSigned(document string, r *market.Reservation, parties map[string][]clusterkey.PublicKey) (e api.End,
+	signed bool) {
+	for cluster, keys := range parties {
+		for _, key := range keys {
+			e = api.End{}
+			if clusterkey.Verify(document, api.DocumentEnd, key, &e) != nil || e.By != cluster || e.Reservation != r.ID ||
+				!Names(e.Assignment, r) {
+				continue
+			}
 			e.Reason = Reason(e.Reason)
+			if cluster == r.Consumer && (e.Reason == api.ReasonRevokedByProvider || e.Reason == api.ReasonReclaimed) {
+				e.Reason = api.ReasonReleased
+			}
 			return e, true
 		}
 	}

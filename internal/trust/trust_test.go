@@ -148,7 +148,7 @@ func TestEndorsedByARoot(t *testing.T) {
 // An end counts for the assignment that it names, if one signed it who may end that.
 func TestEndSigned(t *testing.T) {
 	milan, oslo := transporttest.NewParty(t, "milan"), transporttest.NewParty(t, "oslo")
-	r := &market.Reservation{ID: "r", Generation: 2, Assignment: "of today",
+	r := &market.Reservation{ID: "r", Consumer: "milan", Provider: "oslo", Generation: 2, Assignment: "of today",
 		Change: &market.Change{Generation: 3, Assignment: "of tomorrow"}}
 	end := func(id, assignment string, reason api.Reason) string {
 		return milan.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: id,
@@ -166,14 +166,21 @@ func TestEndSigned(t *testing.T) {
 		"of another reservation": {end("q", "of today", api.ReasonReleased), false, ""},
 		"as before 2026-11-23": {milan.Sign(api.DocumentEnd,
 			api.End{Protocol: 1, Reservation: "r", Generation: 9, By: "milan"}), false, ""},
-		"for a reason unknown": {end("r", "of today", "Because"), true, ""},
-		"nothing":              {"", false, ""},
+		"for a reason unknown":    {end("r", "of today", "Because"), true, ""},
+		"in the provider's words": {end("r", "of today", api.ReasonRevokedByProvider), true, api.ReasonReleased},
+		"in the provider's name": {milan.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: "r", By: "oslo",
+			Assignment: clusterkey.Digest("of today").String()}), false, ""},
+		"in nobody's name": {milan.Sign(api.DocumentEnd, api.End{Protocol: 1, Reservation: "r",
+			Assignment: clusterkey.Digest("of today").String()}), false, ""},
+		"nothing": {"", false, ""},
 	} {
-		end, signed := trust.EndSigned(c.document, r, oslo.Key.Public(), milan.Key.Public())
+		keys := map[string][]clusterkey.PublicKey{"oslo": {oslo.Key.Public()}, "milan": {milan.Key.Public()}}
+		end, signed := trust.EndSigned(c.document, r, keys)
 		if signed != c.signed || end.Reason != c.reason {
 			t.Errorf("%s: %+v, %v", name, end, signed)
 		}
-		if _, signed := trust.EndSigned(c.document, r, oslo.Key.Public()); signed {
+		delete(keys, "milan")
+		if _, signed := trust.EndSigned(c.document, r, keys); signed {
 			t.Errorf("%s: it counts although nobody of these signed it", name)
 		}
 	}

@@ -78,8 +78,9 @@ func (g *Gate) verifyEnd(
 	if theirs.Payload.End == "" {
 		return end, false
 	}
-	parties := append(trust.Parties(ctx, g.Market, ours), g.Key.Public())
-	if end, signed = trust.EndSigned(theirs.Payload.End, ours, parties...); !signed {
+	parties := trust.Parties(ctx, g.Market, ours)
+	parties[g.Cluster] = append(parties[g.Cluster], g.Key.Public())
+	if end, signed = trust.EndSigned(theirs.Payload.End, ours, parties); !signed {
 		g.Log.Warn("the broker relays an end that neither party signed: not obeyed", "reservation", ours.ID)
 	}
 	return end, signed

@@ -228,7 +228,9 @@ func (b *Borrower) followBroker(ctx context.Context, theirs *transport.Reservati
 				}
 			}
 		}
-		if ours.Acceptance == "" && t.End == "" || b.isEndSigned(ctx, t.End, next) {
+		if end, signed := b.verifyEnd(ctx, t.End, next); signed {
+			return b.record(ctx, theirs, ours, &end)
+		} else if ours.Acceptance == "" && t.End == "" {
 			return b.recordState(ctx, theirs, ours)
 		}
 		return nil // without a signature it ends with its time

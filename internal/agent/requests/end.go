@@ -15,19 +15,29 @@ import (
 func (b *Borrower) ApplySignedEnd(
 	ctx context.Context, theirs *transport.Reservation, ours *market.Reservation,
 ) error {
-	if ours.State.Over() || ours.State == api.Releasing || !b.isEndSigned(ctx, theirs.Payload.End, ours) {
+	if ours.State.Over() || ours.State == api.Releasing {
 		return nil
 	}
-	end := transport.Reservation{ID: theirs.ID, Payload: api.Reservation{
-		State: api.Releasing, Reason: theirs.Payload.Reason, End: theirs.Payload.End, Fence: ours.Fence,
-	}}
-	return b.recordState(ctx, &end, ours)
+	end, signed := b.verifyEnd(ctx, theirs.Payload.End, ours)
+	if !signed {
+		return nil
+	}
+	return b.record(ctx, &transport.Reservation{ID: theirs.ID, Payload: api.Reservation{
+		State: api.Releasing, End: theirs.Payload.End, Fence: ours.Fence,
+	}}, ours, &end)
 }
 
-// isEndSigned reports whether one of the two parties signed a document that ends a reservation.
-func (b *Borrower) isEndSigned(ctx context.Context, document string, ours *market.Reservation) bool {
-	_, signed := trust.EndSigned(document, ours, append(trust.Parties(ctx, b.Market, ours), b.Key.Public())...)
-	return signed
+// verifyEnd returns the end of a reservation, and whether one of the two parties signed it. Its reason is what that
+// party may say: a provider that ends a reservation does not say that the consumer released it.
+func (b *Borrower) verifyEnd(ctx context.Context, document string, ours *market.Reservation) (api.End, bool) {
+	parties := trust.Parties(ctx, b.Market, ours)
+	parties[b.Cluster] = append(parties[b.Cluster], b.Key.Public())
+	end, signed := trust.EndSigned(document, ours, parties)
+	released := end.Reason == api.ReasonReleased || end.Reason == api.ReasonCancelled
+	if signed && end.By == ours.Provider && released && ours.State != api.Releasing {
+		end.Reason = api.ReasonRevokedByProvider
+	}
+	return end, signed
 }
 
 // End ends a reservation of ours because its object is gone. Sync sends that to the broker until

@@ -115,6 +115,13 @@ func refusedChange(ours *market.Change, theirs *api.Change) *market.Change {
 // recordState records the state that the broker shows. What the reservation is about stays as it
 // was checked and signed.
 func (b *Borrower) recordState(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+	return b.record(ctx, theirs, ours, nil)
+}
+
+// record does what recordState says. end is what a party signed, nil if nothing: then the broker's word counts for why
+// it ends.
+func (b *Borrower) record(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation,
+	end *api.End) error {
 	t := theirs.Payload
 	next := *ours
 	next.ID, next.Consumer, next.Fence = theirs.ID, b.Cluster, t.Fence
@@ -124,6 +131,9 @@ func (b *Borrower) recordState(ctx context.Context, theirs *transport.Reservatio
 	next.State, next.Reason, next.Message = t.State, trust.Reason(t.Reason), trust.Text(t.Message)
 	if nobodyAnswered(t) {
 		next.Reason = api.ReasonNoAnswer
+	}
+	if end != nil {
+		next.Reason = end.Reason
 	}
 	if (t.State == api.Rejected || t.State == api.Pending) && t.Decision != nil {
 		next.Message = trust.Text(explain(t.Decision))
@@ -144,8 +154,7 @@ func (b *Borrower) recordState(ctx context.Context, theirs *transport.Reservatio
 		return nil // nothing to record: idle means idle
 	}
 	note := market.Note{Reservation: &next}
-	var end api.End
-	if t.End != "" && trust.Claimed(t.End, &end) == nil { // its signature was verified
+	if end != nil {
 		note.Signer, note.At = end.By, market.At(end.At.Time)
 	}
 	var command market.Command = note
