@@ -183,8 +183,8 @@ type NamespaceUse struct {
 // +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.spec.provider`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.slice`,priority=1
 // +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.spec.resources.cpu`
-// +kubebuilder:printcolumn:name="Granted",type=string,JSONPath=`.status.granted.cpu`
-// +kubebuilder:printcolumn:name="Used",type=string,JSONPath=`.status.used.cpu`
+// +kubebuilder:printcolumn:name="Account granted",type=string,JSONPath=`.status.granted.cpu`,priority=1
+// +kubebuilder:printcolumn:name="Account used",type=string,JSONPath=`.status.used.cpu`,priority=1
 // +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.resources.memory`
 // +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.spec.until`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -204,8 +204,8 @@ type ReservationInstruction struct {
 // +kubebuilder:printcolumn:name="Consumer",type=string,JSONPath=`.spec.consumer`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.slice`,priority=1
 // +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.spec.resources.cpu`
-// +kubebuilder:printcolumn:name="Granted",type=string,JSONPath=`.status.granted.cpu`
-// +kubebuilder:printcolumn:name="Used",type=string,JSONPath=`.status.used.cpu`
+// +kubebuilder:printcolumn:name="Account granted",type=string,JSONPath=`.status.granted.cpu`,priority=1
+// +kubebuilder:printcolumn:name="Account used",type=string,JSONPath=`.status.used.cpu`,priority=1
 // +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.resources.memory`
 // +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.spec.until`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

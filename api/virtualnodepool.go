@@ -25,6 +25,8 @@ const (
 	ConditionExtended = "Extended"
 	// ConditionDrifted: the template was edited since a provider was chosen, or a provider no longer meets it.
 	ConditionDrifted = "Drifted"
+	// PoolProviderDisabled is the reason of Drifted for a provider that was disabled at the broker.
+	PoolProviderDisabled = "Disabled"
 	// ConditionAllNotReady: most virtual nodes are not Ready, or no broker answers. Nothing is replaced.
 	ConditionAllNotReady = "AllNotReady"
 	// ConditionVolumesKeep: a provider that should go has volumes, and stays until an admin gives them up.

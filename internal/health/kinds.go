@@ -135,6 +135,10 @@ var (
 			"long, or an agent refuses.",
 		"Their pods run at no provider.",
 		"Do what the message says for each namespace, or take it out of the VirtualNodePool."}
+	ProviderDisabled = Kind{"ProviderDisabled", info,
+		"A provider that serves a VirtualNodePool was disabled at the broker.",
+		"It leaves the VirtualNodePool when half of its time is over. Its pods move within their PodDisruptionBudgets.",
+		"Nothing to do. To let it leave at once, use the command in the message."}
 	ProviderPassedOver = Kind{"ProviderPassedOver", info,
 		"A provider serves a VirtualNodePool of this cluster, or maps no more of its namespaces.",
 		"New ResourceRequests of this cluster get nothing from that provider.",
@@ -283,7 +287,7 @@ var Kinds = []Kind{
 	APIServerLocal, APIServerUnknown, APIServerSilent, TolerationSeconds, WouldOffloadOthers,
 	NodeNotReady, NotReflected, QuotaUsedUp, ReflectsMore, NamespacesFull, VolumesAtStake, ServiceNamedLikeAPod,
 	PoolInvalid, DemandLimited, NotExtended, AllNotReady, VolumesKeep, NamespaceTaken, PoolNotOffloaded,
-	ProviderPassedOver,
+	ProviderDisabled, ProviderPassedOver,
 	PoliciesMissing, ClusterIDCollides, ConsumersCrowded,
 	SecretOfLiqo, APIServerProxy, NothingShared, PolicyInvalid, AdvertisementRefused, OfferRefused,
 	Overcommitted, NotCovered,

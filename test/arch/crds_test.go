@@ -53,6 +53,30 @@ func TestAmountsOfCRDs(t *testing.T) {
 	}
 }
 
+// A column of kubectl get that shows the sum of an account says so: a row is one reservation.
+func TestColumnsOfAnAccount(t *testing.T) {
+	files, err := filepath.Glob("../../config/crd/bourse.dev_*instructions.yaml")
+	if err != nil || len(files) != 2 {
+		t.Fatal(files, err)
+	}
+	column := regexp.MustCompile(`jsonPath: \.status\.(granted|used|sharedBy)[^\n]*\n +name: ([^\n]*)`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := column.FindAllStringSubmatch(string(text), -1)
+		for _, one := range found {
+			if !strings.HasPrefix(one[2], "Account ") {
+				t.Errorf("%s: column %s shows %s of the account", file, one[2], one[1])
+			}
+		}
+		if len(found) != 2 {
+			t.Errorf("%s has %d columns of the account", file, len(found))
+		}
+	}
+}
+
 // amounts are texts of at most 32 characters, of all forms that an amount can and cannot have.
 func amounts() (all []string) {
 	for _, sign := range []string{"", "+", "-", "--"} {

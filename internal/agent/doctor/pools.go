@@ -39,6 +39,10 @@ func (c Pools) Find(ctx context.Context) (found []api.Problem, err error) {
 			limited.Reason != vnp.WaitsForReservations { // else it grows now
 			report(health.DemandLimited, api.ConditionLimited, metav1.ConditionTrue, why)
 		}
+		if drifted := meta.FindStatusCondition(pool.Status.Conditions, api.ConditionDrifted); drifted != nil &&
+			drifted.Reason == api.PoolProviderDisabled {
+			report(health.ProviderDisabled, api.ConditionDrifted, metav1.ConditionTrue, "")
+		}
 		report(health.NotExtended, api.ConditionExtended, metav1.ConditionFalse, why)
 		report(health.AllNotReady, api.ConditionAllNotReady, metav1.ConditionTrue, "see: kubectl get nodes -l "+
 			api.VirtualNodePoolLabel+"="+pool.Name)

@@ -76,7 +76,7 @@ func (c *Controller) status(pool *api.VirtualNodePool, all *children, plan *vnp.
 	set(api.ConditionExtended, len(late) == 0, "Extended", "NotExtended", list("not extended yet: ", late))
 	drift, differs := driftText(pool, plan), "OtherTemplate"
 	if slices.ContainsFunc(plan.Providers, func(one vnp.Provider) bool { return one.Disabled }) {
-		differs = "Disabled"
+		differs = api.PoolProviderDisabled
 	}
 	set(api.ConditionDrifted, drift != "", differs, "AsTheTemplate", drift)
 	set(api.ConditionAllNotReady, plan.AllNotReady, "CutOff", "SomeReady", "")
