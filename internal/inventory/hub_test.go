@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // A pool of virtual nodes has the selected ones that are Ready, uncordoned and of reservations that let the
@@ -40,7 +41,8 @@ func TestAPoolOfVirtualNodes(t *testing.T) {
 	hub := api.PoolPolicy{Name: api.GeneralPool, VirtualNodes: &api.VirtualNodes{
 		Selector: api.VirtualNodeSelector{MatchLabels: map[string]string{"lent": "on"}}}}
 	virtual("by-hand", lent("it", "c"))
-	made := map[string]bool{"milan": true, "rome": true, "kept": false, "cordoned": true, "away": true}
+	signed := market.Amounts{{Resource: "cpu", Value: 8000}, {Resource: "memory", Value: 16 << 30}, {Resource: "pods", Value: 110}}
+	made := map[string]market.Amounts{"milan": signed, "rome": signed, "kept": nil, "cordoned": signed, "away": signed}
 	m := i.Measure([]api.PoolPolicy{hub}, made)
 	pool := m.Pools[api.GeneralPool]
 	if pool.Shared.Cpu().String() != "16" || pool.Allocated.Cpu().String() != "1" || len(pool.Shapes) > 0 {
@@ -59,5 +61,22 @@ func TestAPoolOfVirtualNodes(t *testing.T) {
 	}
 	if own := i.Measure([]api.PoolPolicy{general}, nil).Pools[api.GeneralPool]; own.Shared.Cpu().String() != "64" {
 		t.Errorf("a pool of the cluster's own nodes shares %v", own.Shared)
+	}
+}
+
+// A hub lends no more of a virtual node than both sides signed, whatever the provider's Liqo says that it grants.
+func TestAVirtualNodeThatPromisesTooMuch(t *testing.T) {
+	i := byHand(t, Options{})
+	n := aNode("milan", "cpu", "100k", "memory", "1Gi", "example.com/gpu", "8")
+	n.Labels = map[string]string{"liqo.io/type": "virtual-node", "lent": "on"}
+	must(t, i.nodes.Add(n))
+	hub := api.PoolPolicy{Name: api.GeneralPool, VirtualNodes: &api.VirtualNodes{
+		Selector: api.VirtualNodeSelector{MatchLabels: map[string]string{"lent": "on"}}}}
+	signed := market.Amounts{{Resource: "cpu", Value: 1000}, {Resource: "memory", Value: 2 << 30}}
+	pool := i.Measure([]api.PoolPolicy{hub}, map[string]market.Amounts{"milan": signed}).Pools[api.GeneralPool]
+	gpus := pool.Shared["example.com/gpu"]
+	if pool.Shared.Cpu().String() != "1" || pool.Shared.Memory().String() != "1Gi" || !gpus.IsZero() ||
+		pool.Allocatable.Cpu().String() != "1" || pool.Capacity.Cpu().String() != "1" {
+		t.Errorf("the hub shares %v of %+v", pool.Shared, pool)
 	}
 }

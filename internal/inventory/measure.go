@@ -24,8 +24,9 @@ type Measured struct {
 //
 // A node counts if it is Ready, uncordoned, selected by the pool and without a taint that the pool does
 // not tolerate. Only a pool of virtual nodes has virtual nodes, and it has no others. A node that two
-// pools select belongs to the first. made are the virtual nodes that reservations made: true if this
-// cluster may lend on all of them. Of other virtual nodes, those count that the pool names.
+// pools select belongs to the first. made are the virtual nodes that reservations made, with the most of
+// each that counts: nil if this cluster may not lend it on. Of other virtual nodes, those count that the
+// pool names.
 //
 // A pod counts if it is on such a node. Other pods are left out, also of accounts, because the capacity
 // of their node is left out too: otherwise they would be charged to other nodes.
@@ -33,7 +34,7 @@ type Measured struct {
 // Properties are those of the nodes of all pools; without pools, as in a cluster that only consumes,
 // those of all nodes without taints. Properties of a pool of virtual nodes are those that all its nodes
 // have in common.
-func (i *Inventory) Measure(pools []api.PoolPolicy, made map[string]bool) Measured {
+func (i *Inventory) Measure(pools []api.PoolPolicy, made map[string]market.Amounts) Measured {
 	counted, properties, ok := i.count(pools, made)
 	if !ok {
 		return Measured{}
@@ -93,7 +94,7 @@ type counted struct {
 // count sums the counting nodes and pods, one result per pool. All else happens later, without the lock:
 // calls of Options must not delay the inventory.
 func (i *Inventory) count(
-	pools []api.PoolPolicy, made map[string]bool,
+	pools []api.PoolPolicy, made map[string]market.Amounts,
 ) (all []counted, properties api.Properties, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -111,11 +112,7 @@ func (i *Inventory) count(
 			if !node.counts(policy) {
 				continue
 			}
-			lent, known := made[name]
-			if counts = lent || !node.virtual; !known && node.virtual {
-				counts = node.restrict(name, policy.VirtualNodes)
-			}
-			if counts {
+			if counts = node.bound(name, made, policy.VirtualNodes); counts {
 				all[n].add(node, i.usage[name], policy)
 				break
 			}

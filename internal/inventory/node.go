@@ -86,8 +86,16 @@ func (n node) counts(pool api.PoolPolicy) bool {
 	return !slices.ContainsFunc(n.taints, func(key string) bool { return !slices.Contains(pool.TolerateTaints, key) })
 }
 
-// restrict leaves of a virtual node that no reservation made what a hub lends on, and reports whether it does.
-func (n *node) restrict(name string, lent *api.VirtualNodes) bool {
+// bound leaves of a virtual node what a hub lends on, and reports whether it does. Other nodes stay as they are.
+func (n *node) bound(name string, made map[string]market.Amounts, lent *api.VirtualNodes) bool {
+	if !n.virtual {
+		return true
+	}
+	most, known := made[name]
+	if known {
+		n.capacity, n.allocatable = n.capacity.Min(most), n.allocatable.Min(most)
+		return most != nil
+	}
 	at := slices.IndexFunc(lent.ByHand, func(h api.HandMadeNode) bool { return h.Node == name })
 	if at < 0 {
 		return false

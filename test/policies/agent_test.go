@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -122,7 +123,9 @@ func TestNodesThatTheAgentChanges(t *testing.T) {
 		Name: "virtual", Labels: map[string]string{"liqo.io/remote-cluster-id": "milan"}}, Spec: offv1beta1.VirtualNodeSpec{
 		ClusterID: "milan", Labels: map[string]string{"liqo.io/remote-cluster-id": "milan"}, KubeconfigSecretRef: &corev1.LocalObjectReference{Name: "k"},
 	}}
-	for _, o := range []kube.Object{virtual, real, v} {
+	own := v.DeepCopy()
+	own.Name, own.Labels["app.kubernetes.io/managed-by"] = "own", "bourse"
+	for _, o := range []kube.Object{virtual, real, v, own} {
 		if err := w.admin.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
@@ -135,6 +138,11 @@ func TestNodesThatTheAgentChanges(t *testing.T) {
 	}
 	made := func(change func(*offv1beta1.VirtualNode)) kube.Object {
 		o := v.DeepCopy()
+		change(o)
+		return o
+	}
+	kept := func(change func(*offv1beta1.VirtualNode)) kube.Object {
+		o := own.DeepCopy()
 		change(o)
 		return o
 	}
@@ -166,17 +174,28 @@ func TestNodesThatTheAgentChanges(t *testing.T) {
 		})},
 		{"taints its Node", labels, v,
 			made(func(n *offv1beta1.VirtualNode) { n.Spec.Taints = []corev1.Taint{{Key: "x", Effect: "NoExecute"}} })},
+		{"keeps one that it made", "", own, kept(func(n *offv1beta1.VirtualNode) {
+			n.Spec.Labels["topology.kubernetes.io/region"] = "eu"
+			n.Spec.ResourceQuota.Hard = corev1.ResourceList{"cpu": resource.MustParse("1")}
+			n.Spec.StorageClasses = []liqov1beta1.StorageType{{StorageClassName: "fast"}}
+		})},
+		{"moves one that it made to another cluster", mine, own,
+			kept(func(n *offv1beta1.VirtualNode) { n.Spec.Labels["liqo.io/remote-cluster-id"] = "oslo" })},
+		{"makes one its own", labels, v,
+			made(func(n *offv1beta1.VirtualNode) { n.Labels["app.kubernetes.io/managed-by"] = "bourse" })},
 	} {
 		err := w.mustAs(t, agent).Patch(t.Context(), c.to, kube.MergeFrom(c.from), kube.DryRunAll)
 		if c.says == "" && err != nil || c.says != "" && !isRefusal(err, c.says) {
 			t.Errorf("the agent %s: %v, want %q", c.what, err, c.says)
 		}
 	}
-	// Liqo itself, which copies labels that the provider chooses, offloads no namespace.
-	stolen := made(func(n *offv1beta1.VirtualNode) { n.Spec.Labels["offload.bourse.dev/payroll"] = "true" })
-	if err := w.admin.Patch(t.Context(), stolen, kube.MergeFrom(v),
-		kube.DryRunAll); !isRefusal(err, "only the agent offloads namespaces") {
-		t.Errorf("another offloads a namespace: %v", err)
+	// Liqo itself, which copies labels that the provider chooses, offloads no namespace, and ends no cordon.
+	for _, key := range []string{"offload.bourse.dev/payroll", "bourse.dev/leaving", "bourse.dev/virtual-node-pool"} {
+		stolen := made(func(n *offv1beta1.VirtualNode) { n.Spec.Labels[key] = "true" })
+		if err := w.admin.Patch(t.Context(), stolen, kube.MergeFrom(v),
+			kube.DryRunAll); !isRefusal(err, "only the agent offloads namespaces") {
+			t.Errorf("another writes %s: %v", key, err)
+		}
 	}
 }
 

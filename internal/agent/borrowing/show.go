@@ -2,6 +2,7 @@ package borrowing
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,10 +68,15 @@ func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans
 		}
 		return "Waiting"
 	}
+	node := s.Message
+	if len(s.LeftOut) > 0 {
+		node = trust.Text(fmt.Sprintf("%s; its virtual node does not get the labels that %s sends: %s", node, provider,
+			firstFew(s.LeftOut)))
+	}
 	conditions := []metav1.Condition{
 		condition(api.ConditionPeered, true, "Peered", ""),
 		condition(api.ConditionGranted, s.Granted, reason(s.Granted, "Granted"), s.Message),
-		condition(api.ConditionNodeReady, s.Ready, reason(s.Ready, "Ready"), s.Message),
+		condition(api.ConditionNodeReady, s.Ready, reason(s.Ready, "Ready"), node),
 	}
 	suspension := condition(api.ConditionSuspended, s.Held != "", s.Held, trust.Text(s.Why))
 	b.state(provider).suspension = &suspension

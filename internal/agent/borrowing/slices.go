@@ -24,7 +24,8 @@ func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, a
 	if waits, err := b.awaitNetwork(ctx, provider, slice, loans); err != nil || waits != "" {
 		return waits, err
 	}
-	node := offload.Node{Reflect: b.reflectionFor(provider, all), Namespaces: namespaces, Hub: loans[0].Relend}
+	node := offload.Node{Reflect: b.reflectionFor(provider, all), Namespaces: namespaces, Hub: loans[0].Relend,
+		ProviderPool: loans[0].Pool}
 	if i := firstOfPool(loans); i >= 0 {
 		pool := loans[i].pool
 		node.Pool, node.Burst = pool.Name, len(pool.Spec.Namespaces) > 0 && pool.offload.Strategy != api.OffloadRemote

@@ -40,7 +40,8 @@ type tenants struct {
 	ledger *exchange.Exchange
 	used   pods
 	clock  *testclock.FakePassiveClock
-	guard  error // why nothing can be kept apart
+	guard  error                                  // why nothing can be kept apart
+	grants func(*authv1beta1.ResourceSliceStatus) // changes what milan grants; nil: nothing
 }
 
 func newTenants(t *testing.T) *tenants {
@@ -151,6 +152,9 @@ func (w *tenants) grantAll() {
 		s.Status.Resources = corev1.ResourceList{"cpu": resource.MustParse("100")}
 		s.Status.Conditions = []authv1beta1.ResourceSliceCondition{{
 			Type: authv1beta1.ResourceSliceConditionTypeResources, Status: authv1beta1.ResourceSliceConditionAccepted}}
+		if w.grants != nil {
+			w.grants(&s.Status)
+		}
 		w.update(s)
 	}
 	var nodes offv1beta1.VirtualNodeList
@@ -158,7 +162,7 @@ func (w *tenants) grantAll() {
 		w.Fatal(err)
 	}
 	for _, v := range nodes.Items {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: v.Name}}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: v.Name, Labels: v.Spec.Labels}}
 		if err := w.Create(w.Context(), node); err != nil {
 			continue
 		}

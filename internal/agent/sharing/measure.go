@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo/grant"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -45,19 +46,30 @@ func (a *Advertiser) measure(ctx context.Context) (m measured, err error) {
 	return m, a.options.Market.Observe(ctx, a.options.Card.Cluster, internal, true)
 }
 
-// virtualNodes returns the virtual nodes that reservations made, and whether this cluster may lend on all of
-// each.
-func (a *Advertiser) virtualNodes(ctx context.Context) (made map[string]bool, err error) {
+// virtualNodes returns the virtual nodes that reservations made, with what both sides signed of each. This cluster
+// lends no more of a virtual node, whatever its provider's Liqo says. One is nil if this cluster may not lend on
+// all of it.
+func (a *Advertiser) virtualNodes(ctx context.Context) (made map[string]market.Amounts, err error) {
 	cluster := a.options.Card.Cluster
-	made = map[string]bool{}
+	signed, kept := map[string]market.Amounts{}, map[string]bool{}
 	err = a.options.Market.Read(ctx, func(s *market.State) {
 		for _, r := range s.Of(cluster, 0) {
-			if r.Consumer == cluster && !r.State.Over() && r.Provider != "" {
-				lent, known := made[r.Slice()]
-				made[r.Slice()] = r.Relend && (lent || !known)
+			if r.Consumer != cluster || r.State.Over() || r.Provider == "" {
+				continue
 			}
+			slice, size := r.Slice(), market.Amounts(nil)
+			if kept[slice] = kept[slice] || !r.Relend; r.Bound() {
+				size = r.Size
+			}
+			signed[slice] = signed[slice].Plus(size)
 		}
 	})
+	made = map[string]market.Amounts{}
+	for slice, size := range signed {
+		if made[slice] = nil; err == nil && !kept[slice] {
+			made[slice], err = grant.Covers(size, nil)
+		}
+	}
 	return made, err
 }
 

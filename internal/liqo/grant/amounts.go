@@ -40,6 +40,11 @@ func wished(owed api.Resources, wish corev1.ResourceList) api.Resources {
 // Grant returns the grant of an account with these reservations.
 func Grant(owed api.Resources) api.Resources { return api.Resources(grantOf(owed, nil)) }
 
+// AtMost returns what a virtual node gets of a grant: of each resource no more than what its account asked for.
+func AtMost(granted corev1.ResourceList, asked api.Resources) corev1.ResourceList {
+	return lesser(grantOf(asked, nil), granted)
+}
+
 // lesser returns a grant in which no resource exceeds the one before.
 func lesser(grant, before corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}

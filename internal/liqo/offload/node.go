@@ -10,36 +10,51 @@ import (
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"
+	"github.com/bourse-dev/bourse/internal/liqo/grant"
 )
 
-// makeNode creates the VirtualNode of a granted slice, as Liqo would, but with our options. Liqo's
-// default options send every Secret of a namespace to the provider. Once the Node is Ready, an
-// annotation makes Liqo maintain the VirtualNode. Earlier, Liqo's updates would only delay the node.
-func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
-	provider string, as Node, stands bool) error {
-	if err := s.keep(ctx, slice.Namespace, slice.Name, false); err != nil {
-		return err
+// keepNode creates the VirtualNode of a slice, with our options, and keeps it what the slice grants. Liqo's own
+// creator would use its default options, which send every Secret of a namespace to the provider, and would copy
+// each label that the provider chooses, for good. granted says that the slice has all that is reserved: a node is
+// not made for less.
+func (s *Slices) keepNode(ctx context.Context, slice *authv1beta1.ResourceSlice, provider string,
+	want api.Resources, as Node, granted bool) error {
+	if granted {
+		if err := s.keep(ctx, slice.Namespace, slice.Name, false); err != nil {
+			return err
+		}
 	}
-	if slice.Annotations[consts.CreateVirtualNodeAnnotation] == "true" {
-		return nil
-	}
-	made, err := s.made(ctx, slice, stands)
+	var have offv1beta1.VirtualNode
+	err := s.Get(ctx, client.ObjectKeyFromObject(slice), &have)
 	switch {
-	case err != nil || made && !stands:
-		return err
-	case made:
-		return kubeobject.Change(ctx, s.Client, slice, func() {
-			metav1.SetMetaDataAnnotation(&slice.ObjectMeta, consts.CreateVirtualNodeAnnotation, "true")
-		})
+	case apierrors.IsNotFound(err) && granted:
+		return s.makeNode(ctx, slice, provider, want, as)
+	case err != nil || have.DeletionTimestamp != nil || !liqo.IsOurs(&have):
+		return client.IgnoreNotFound(err)
 	}
+	is := newNode(slice, provider, want, as)
+	if err := kubeobject.Change(ctx, s.Client, &have, func() { update(&have, is, slice.Status.NodeLabels) }); err != nil {
+		return err
+	}
+	// Former releases left the VirtualNode to Liqo's creator, by this annotation.
+	return kubeobject.Change(ctx, s.Client, slice, func() {
+		delete(slice.Annotations, consts.CreateVirtualNodeAnnotation)
+	})
+}
+
+// makeNode creates the VirtualNode of a granted slice, once its Identity has credentials.
+func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice, provider string,
+	want api.Resources, as Node) error {
 	var identities authv1beta1.IdentityList
 	if err := s.List(ctx, &identities, client.InNamespace(slice.Namespace),
 		client.MatchingLabels{consts.ResourceSliceNameLabelKey: slice.Name}); err != nil {
@@ -52,7 +67,7 @@ func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 	if err != nil {
 		return err
 	}
-	node := newNode(slice, provider, as)
+	node := newNode(slice, provider, want, as)
 	node.Spec.KubeconfigSecretRef = identities.Items[0].Status.KubeconfigSecretRef
 	node.Spec.VkOptionsTemplateRef = &corev1.ObjectReference{Namespace: s.LiqoNamespace, Name: options}
 	if err := controllerutil.SetControllerReference(slice, node, s.Scheme()); err != nil {
@@ -61,34 +76,43 @@ func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 	return client.IgnoreAlreadyExists(s.Create(ctx, node))
 }
 
-// made reports whether a slice has a VirtualNode. If its Node is Ready, made reads from the API
-// server: if Liqo maintained a VirtualNode that is gone, it would recreate it with its default options.
-func (s *Slices) made(ctx context.Context, slice *authv1beta1.ResourceSlice, stands bool) (bool, error) {
-	if !stands {
-		return s.have(ctx, client.ObjectKeyFromObject(slice), &offv1beta1.VirtualNode{})
-	}
-	var list offv1beta1.VirtualNodeList
-	err := s.Reader.List(ctx, &list, client.InNamespace(slice.Namespace))
-	return slices.ContainsFunc(list.Items, func(n offv1beta1.VirtualNode) bool {
-		return n.Name == slice.Name &&
-			n.DeletionTimestamp == nil
-	}), err
-}
-
-// newNode returns the VirtualNode that Liqo would make for a slice. If it differed, Liqo would
-// restart the virtual kubelet once it maintains it. Liqo keeps labels that it did not set.
-func newNode(slice *authv1beta1.ResourceSlice, provider string, as Node) *offv1beta1.VirtualNode {
-	given, on := &slice.Status, labels.Set{consts.RemoteClusterID: provider}
-	for key, value := range given.NodeLabels {
-		if !strings.HasPrefix(key, labelPrefix) && key != consts.RemoteClusterID { // the provider does not choose namespaces
-			on[key] = value
+// update makes a VirtualNode what it should be. It keeps the namespaces, which [Namespaces.SetLabels] adds and
+// removes, and the labels of admins. sent are the labels that the provider sends.
+func update(have, should *offv1beta1.VirtualNode, sent map[string]string) {
+	all := labels.Set{}
+	for key, value := range have.Spec.Labels {
+		_, isSent := sent[key]
+		if strings.HasPrefix(key, labelPrefix) || !isSent && !isReserved(key) {
+			all[key] = value
 		}
 	}
+	for key, value := range should.Spec.Labels {
+		if !strings.HasPrefix(key, labelPrefix) {
+			all[key] = value
+		}
+	}
+	to, from := &have.Spec, &should.Spec
+	to.Labels, to.ResourceQuota = all, from.ResourceQuota
+	to.StorageClasses, to.IngressClasses = from.StorageClasses, from.IngressClasses
+	to.LoadBalancerClasses = from.LoadBalancerClasses
+	switch {
+	case to.OffloadingPatch != nil: // Liqo's webhook writes the other fields
+		to.OffloadingPatch.NodeSelector = nil
+		if from.OffloadingPatch != nil {
+			to.OffloadingPatch.NodeSelector = from.OffloadingPatch.NodeSelector
+		}
+	case from.OffloadingPatch != nil:
+		to.OffloadingPatch = from.OffloadingPatch
+	}
+}
+
+// newNode returns the VirtualNode of a slice. It has no more than what is asked for (want), whatever the provider
+// grants: its scheduler, or a hub's customers, would rely on what nobody signed.
+func newNode(slice *authv1beta1.ResourceSlice, provider string, want api.Resources, as Node) *offv1beta1.VirtualNode {
+	given := &slice.Status
+	on, _ := nodeLabels(given.NodeLabels, provider, as)
 	for _, name := range as.Namespaces {
 		on[Label(name)] = "true"
-	}
-	if delete(on, api.VirtualNodePoolLabel); as.Pool != "" {
-		on[api.VirtualNodePoolLabel] = as.Pool
 	}
 	node := &offv1beta1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{
@@ -96,7 +120,8 @@ func newNode(slice *authv1beta1.ResourceSlice, provider string, as Node) *offv1b
 			Labels: liqo.Labels(provider, consts.ResourceSliceNameLabelKey, slice.Name),
 		},
 		Spec: offv1beta1.VirtualNodeSpec{
-			ClusterID: liqov1beta1.ClusterID(provider), ResourceQuota: corev1.ResourceQuotaSpec{Hard: given.Resources},
+			ClusterID:      liqov1beta1.ClusterID(provider),
+			ResourceQuota:  corev1.ResourceQuotaSpec{Hard: grant.AtMost(given.Resources, want)},
 			Labels:         on,
 			StorageClasses: given.StorageClasses, IngressClasses: given.IngressClasses,
 			LoadBalancerClasses: given.LoadBalancerClasses,
@@ -109,6 +134,42 @@ func newNode(slice *authv1beta1.ResourceSlice, provider string, as Node) *offv1b
 		node.Spec.OffloadingPatch = &offv1beta1.OffloadingPatch{NodeSelector: given.NodeSelector}
 	}
 	return node
+}
+
+// fromProvider are the labels of its virtual node that a provider chooses. Liqo itself chooses others, such as the
+// node's host name.
+var fromProvider = []string{
+	corev1.LabelArchStable, corev1.LabelOSStable, corev1.LabelTopologyRegion, corev1.LabelTopologyZone,
+}
+
+// nodeLabels returns the labels of a virtual node, given those that its provider sends, and the keys of what the
+// provider may not choose: schedulers, hubs, Liqo and this agent act by labels.
+func nodeLabels(sent map[string]string, provider string, as Node) (on labels.Set, leftOut []string) {
+	on = labels.Set{consts.RemoteClusterID: provider, grant.ProviderLabel: provider}
+	if as.ProviderPool != "" {
+		on[grant.PoolLabel] = as.ProviderPool
+	}
+	if as.Pool != "" {
+		on[api.VirtualNodePoolLabel] = as.Pool
+	}
+	for key, value := range sent {
+		switch is, ours := on[key]; {
+		case ours && is == value: // what the provider says is true
+		case slices.Contains(fromProvider, key) && len(validation.IsValidLabelValue(value)) == 0:
+			on[key] = value
+		default:
+			leftOut = append(leftOut, key)
+		}
+	}
+	slices.Sort(leftOut)
+	return on, leftOut
+}
+
+// isReserved reports whether a label of a virtual node is one by which Liqo or Bourse acts.
+func isReserved(key string) bool {
+	domain, _, _ := strings.Cut(key, "/")
+	under := func(of string) bool { return domain == of || strings.HasSuffix(domain, "."+of) }
+	return key == "type" || under(api.Group) || under("liqo.io")
 }
 
 // PoolNode returns the Node of a virtual node of a VirtualNodePool, as Liqo makes it with any provider.

@@ -52,15 +52,17 @@ func TestSelects(t *testing.T) {
 	}
 }
 
-// The label of a namespace with the longest name is valid. A provider chooses labels of its virtual
-// node, but not the namespaces that may run there, nor whose node it is.
+// The label of a namespace with the longest name is valid. A provider chooses the zone of its virtual node, but not
+// the namespaces that may run there, nor whose node it is, nor a label that no API server takes.
 func TestLabelsOfAVirtualNode(t *testing.T) {
 	long := strings.Repeat("n", 63)
 	slice := &authv1beta1.ResourceSlice{Status: authv1beta1.ResourceSliceStatus{NodeLabels: map[string]string{
-		"zone": "a", Label("payroll"): "true", "liqo.io/remote-cluster-id": "oslo",
+		corev1.LabelTopologyZone: "a", corev1.LabelTopologyRegion: "a b", Label("payroll"): "true",
+		"liqo.io/remote-cluster-id": "oslo", "zone": "a",
 	}}}
-	got := newNode(slice, "milan", Node{Namespaces: []string{"demo", long}}).Spec.Labels
-	want := map[string]string{"zone": "a", "liqo.io/remote-cluster-id": "milan",
+	got := newNode(slice, "milan", nil, Node{Namespaces: []string{"demo", long}}).Spec.Labels
+	want := map[string]string{corev1.LabelTopologyZone: "a", "liqo.io/remote-cluster-id": "milan",
+		"bourse.dev/provider":     "milan",
 		"offload.bourse.dev/demo": "true", "offload.bourse.dev/" + long: "true"}
 	if !maps.Equal(got, want) {
 		t.Errorf("the labels are %v, want %v", got, want)

@@ -35,15 +35,17 @@ type Slices struct {
 type Standing struct {
 	// Granted: the provider grants at least the requested resources. Ready: also, the virtual node is Ready.
 	Granted, Ready bool
-	// Resources are the resources that the provider grants.
+	// Resources are the resources that the provider grants, at most those that are asked for.
 	Resources api.Resources
+	// LeftOut are the labels that the provider sends for the virtual node and may not choose, sorted.
+	LeftOut []string
 	// Message names the step that is awaited, in Liqo's words if it gives any.
 	Message string
 	// Held is the reason for which the provider grants nothing more (package grant); Why is its
 	// message. Empty: the provider grants.
 	Held, Why string
 
-	stands bool // the Node is Ready, with any resources
+	accepted bool // the provider grants something, or has granted it
 }
 
 // Node says how a virtual node is made.
@@ -52,6 +54,8 @@ type Node struct {
 	Reflect api.Reflect
 	// Namespaces are those whose pods may run there from the start.
 	Namespaces []string
+	// ProviderPool is the provider's pool.
+	ProviderPool string
 	// Pool is the VirtualNodePool; empty: none. Burst says that pods go to other nodes first.
 	Pool  string
 	Burst bool
@@ -62,8 +66,7 @@ type Node struct {
 	NoIP bool
 }
 
-// Ensure makes or updates the slice of an account for the reserved resources, and makes its virtual
-// node.
+// Ensure makes or updates the slice of an account for the reserved resources, and its virtual node.
 func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Resources, node Node) (Standing, error) {
 	namespace, err := liqo.TenantNamespace(ctx, s.Client, provider)
 	if err != nil || namespace == "" {
@@ -89,10 +92,11 @@ func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Res
 		return Standing{}, err
 	}
 	out, err := s.standing(ctx, slice, want)
-	if err != nil || !out.Granted {
+	if err != nil || !out.accepted {
 		return out, err
 	}
-	return out, s.makeNode(ctx, slice, provider, node, out.stands)
+	_, out.LeftOut = nodeLabels(slice.Status.NodeLabels, provider, node)
+	return out, s.keepNode(ctx, slice, provider, want, node, out.Granted)
 }
 
 // NewSlice returns the slice of an account.
@@ -110,10 +114,11 @@ func NewSlice(namespace, provider, name string, want api.Resources) *authv1beta1
 }
 
 func (s *Slices) standing(ctx context.Context, slice *authv1beta1.ResourceSlice, want api.Resources) (Standing, error) {
-	out := Standing{Resources: api.Resources(slice.Status.Resources)}
+	out := Standing{Resources: api.Resources(grant.AtMost(slice.Status.Resources, want))}
 	for _, c := range slice.Status.Conditions {
 		if c.Type == authv1beta1.ResourceSliceConditionTypeResources {
-			out.Granted = c.Status == authv1beta1.ResourceSliceConditionAccepted && covers(slice.Status.Resources, want)
+			out.accepted = c.Status == authv1beta1.ResourceSliceConditionAccepted
+			out.Granted = out.accepted && covers(slice.Status.Resources, want)
 			out.Message = c.Message
 			if c.Reason == grant.ReasonSuspended || c.Reason == grant.ReasonCordoned {
 				out.Held, out.Why = c.Reason, c.Message
@@ -129,10 +134,10 @@ func (s *Slices) standing(ctx context.Context, slice *authv1beta1.ResourceSlice,
 	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
-			out.stands = c.Status == corev1.ConditionTrue
-			out.Ready = out.Granted && c.Status == corev1.ConditionTrue && covers(node.Status.Allocatable, want)
+			isReady := c.Status == corev1.ConditionTrue
+			out.Ready = out.Granted && isReady && covers(node.Status.Allocatable, want)
 			switch {
-			case !out.stands:
+			case !isReady:
 				out.Message = "the virtual node is not Ready: " + c.Message
 			case !out.Ready && out.Granted:
 				out.Message = "the virtual node does not have all of the reserved amounts yet"

@@ -1,0 +1,94 @@
+package borrowing
+
+import (
+	"maps"
+	"testing"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// hostile are labels that a provider must not choose: they end an admin's cordon, keep the agent from draining the
+// node, put it into a pool or a hub's selection, and draw pods.
+var hostile = map[string]string{
+	"bourse.dev/leaving": "1", "bourse.dev/virtual-node-pool": "upstream", "bourse.dev/provider": "oslo",
+	"offload.bourse.dev/payroll": "true", "liqo.io/type": "none", "x.liqo.io/y": "z", "type": "none", "lent": "hub",
+	"node-role.kubernetes.io/control-plane": "", "kubernetes.io/hostname": "db-1", "autoscaling.k8s.io/x": "y",
+}
+
+// sliceOf returns the slice and the VirtualNode of milan's general pool.
+func (w *tenants) sliceOf() (slice authv1beta1.ResourceSlice, node offv1beta1.VirtualNode) {
+	w.Helper()
+	name := market.SliceName("rome", "milan", api.GeneralPool)
+	w.get("liqo-tenant-milan", name, &slice)
+	w.get("liqo-tenant-milan", name, &node)
+	return slice, node
+}
+
+// A virtual node keeps its own labels and follows the reservations, whatever labels and amounts its provider sends.
+// A condition of the request names the labels, and an admin's cordon stays.
+func TestLabelsThatAProviderSends(t *testing.T) {
+	w := newTenants(t)
+	w.grants = func(status *authv1beta1.ResourceSliceStatus) {
+		status.NodeLabels = maps.Clone(hostile)
+		status.NodeLabels[corev1.LabelTopologyRegion], status.NodeLabels[corev1.LabelArchStable] = "eu", "arm64"
+	}
+	w.borrows("a", &api.Offload{})
+	w.serve()
+	want := map[string]string{"liqo.io/remote-cluster-id": "milan", "bourse.dev/provider": "milan",
+		"bourse.dev/pool": "general", "offload.bourse.dev/a": "true",
+		corev1.LabelTopologyRegion: "eu", corev1.LabelArchStable: "arm64"}
+	slice, node := w.sliceOf()
+	if !maps.Equal(node.Spec.Labels, want) {
+		t.Errorf("the labels are %v, want %v", node.Spec.Labels, want)
+	}
+	w.shows("a", api.ConditionNodeReady, metav1.ConditionTrue, "Ready", "milan", "bourse.dev/leaving", "more")
+	if cpu := node.Spec.ResourceQuota.Hard.Cpu(); cpu.String() != "1" {
+		t.Errorf("1 CPU is reserved, and the node has %s", cpu)
+	}
+
+	// Liqo made it what the provider said, as the release before let it. An admin labelled and cordoned it.
+	for key, value := range hostile {
+		node.Spec.Labels[key] = value
+	}
+	node.Spec.Labels["team"], want["team"] = "data", "data"
+	slice.Annotations = map[string]string{consts.CreateVirtualNodeAnnotation: "true"}
+	var machine corev1.Node
+	w.get("", slice.Name, &machine)
+	machine.Spec.Unschedulable = true
+	for _, o := range []client.Object{&node, &slice, &machine} {
+		if err := w.Update(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.borrows("b", &api.Offload{})
+	want["offload.bourse.dev/b"] = "true"
+	w.serve()
+	slice, node = w.sliceOf()
+	if !maps.Equal(node.Spec.Labels, want) || slice.Annotations[consts.CreateVirtualNodeAnnotation] != "" {
+		t.Errorf("the labels are %v, want %v; Liqo's creator: %v", node.Spec.Labels, want, slice.Annotations)
+	}
+	if cpu := node.Spec.ResourceQuota.Hard.Cpu(); cpu.String() != "2" {
+		t.Errorf("2 CPUs are reserved, and the node has %s", cpu)
+	}
+	if w.get("", slice.Name, &machine); !machine.Spec.Unschedulable {
+		t.Error("the admin's cordon is gone")
+	}
+
+	// The provider takes back what it lends: the node has no more than that.
+	w.grants = func(status *authv1beta1.ResourceSliceStatus) {
+		status.Resources = corev1.ResourceList{"cpu": resource.MustParse("0")}
+	}
+	w.serve()
+	if _, node = w.sliceOf(); !node.Spec.ResourceQuota.Hard.Cpu().IsZero() {
+		t.Errorf("nothing is granted, and the node has %v", node.Spec.ResourceQuota.Hard)
+	}
+}
