@@ -126,6 +126,11 @@ func TestAProviderLeavesInOrder(t *testing.T) {
 	if refusal == nil || refusal.Volumes == nil {
 		t.Fatalf("release: %v", err)
 	}
+	var slice authv1beta1.ResourceSlice
+	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "liqo-tenant-milan", Name: node},
+		&slice); err != nil || slice.Annotations["liqo.io/create-virtual-node"] != "" {
+		t.Errorf("Liqo's creator copies what the provider sends: %v, %v", slice.Annotations, err)
+	}
 	if err := w.rome.People(0).ReleaseLocally(t.Context(), id,
 		api.Release{VolumesDie: refusal.Volumes.Digest}); err != nil {
 		t.Fatal(err)
