@@ -135,9 +135,8 @@ func TestOneExpiresWhileTheConsumersAgentIsDead(t *testing.T) {
 			}
 			return err
 		})
-	w.granted(t, w.rome, w.paris, "2")
 	stays.running(w.paris, 2)
-	agent.start()
+	agent.start() // it keeps the virtual node, which has its former size until then
 	eventually(t, "it is over for the consumer, too", func(ctx context.Context) error {
 		err := w.rome.Objects.Get(ctx, kube.ObjectKeyFromObject(expires.request), expires.request)
 		if err == nil && !expires.request.Status.State.Over() {
