@@ -8,6 +8,7 @@ import (
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -90,5 +91,50 @@ func TestLabelsThatAProviderSends(t *testing.T) {
 	w.serve()
 	if _, node = w.sliceOf(); !node.Spec.ResourceQuota.Hard.Cpu().IsZero() {
 		t.Errorf("nothing is granted, and the node has %v", node.Spec.ResourceQuota.Hard)
+	}
+}
+
+// A virtual node keeps its size and its labels while its slice has no answer, as after a restart of the provider's
+// Liqo, and follows the next answer.
+func TestASliceWithoutAnAnswer(t *testing.T) {
+	w := newTenants(t)
+	w.borrows("a", &api.Offload{})
+	w.serve()
+	_, before := w.sliceOf()
+	answers := w.grants
+	w.grants = func(status *authv1beta1.ResourceSliceStatus) { *status = authv1beta1.ResourceSliceStatus{} }
+	w.serve()
+	slice, node := w.sliceOf()
+	if len(slice.Status.Conditions) > 0 || !equality.Semantic.DeepEqual(node.Spec, before.Spec) {
+		t.Errorf("without an answer (%v) the node is %+v, was %+v", slice.Status, node.Spec, before.Spec)
+	}
+
+	w.borrows("b", &api.Offload{})
+	w.grants = answers
+	w.serve()
+	if _, node = w.sliceOf(); node.Spec.ResourceQuota.Hard.Cpu().String() != "2" {
+		t.Errorf("2 CPUs are reserved, and the node has %v", node.Spec.ResourceQuota.Hard)
+	}
+	w.shows("a", api.ConditionNodeReady, metav1.ConditionTrue, "Ready")
+}
+
+// Liqo's creator does not make a virtual node that is gone: its options send all Secrets to the provider.
+func TestLiqosCreatorMakesNoVirtualNode(t *testing.T) {
+	w := newTenants(t)
+	w.borrows("a", &api.Offload{})
+	w.serve()
+	slice, node := w.sliceOf()
+	slice.Annotations = map[string]string{consts.CreateVirtualNodeAnnotation: "true"} // as the release before left it
+	if err := w.Update(t.Context(), &slice); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Delete(t.Context(), &node); err != nil {
+		t.Fatal(err)
+	}
+	w.grants = func(status *authv1beta1.ResourceSliceStatus) { *status = authv1beta1.ResourceSliceStatus{} }
+	w.serve()
+	w.get(slice.Namespace, slice.Name, &slice)
+	if _, stands := slice.Annotations[consts.CreateVirtualNodeAnnotation]; stands {
+		t.Errorf("Liqo makes the virtual node: %v", slice.Annotations)
 	}
 }

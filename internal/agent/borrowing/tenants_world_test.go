@@ -145,9 +145,10 @@ func (w *tenants) grantAll() {
 		if s.Status.Resources == nil {
 			identity := &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name,
 				Labels: map[string]string{consts.ResourceSliceNameLabelKey: s.Name}}}
-			w.create(identity)
-			identity.Status.KubeconfigSecretRef = &corev1.LocalObjectReference{Name: "kubeconfig"}
-			w.update(identity)
+			if w.Create(w.Context(), identity) == nil {
+				identity.Status.KubeconfigSecretRef = &corev1.LocalObjectReference{Name: "kubeconfig"}
+				w.update(identity)
+			}
 		}
 		s.Status.Resources = corev1.ResourceList{"cpu": resource.MustParse("100")}
 		s.Status.Conditions = []authv1beta1.ResourceSliceCondition{{

@@ -43,13 +43,7 @@ func (s *Slices) keepNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 		return client.IgnoreNotFound(err)
 	}
 	is := newNode(slice, provider, want, as)
-	if err := kubeobject.Change(ctx, s.Client, &have, func() { update(&have, is, slice.Status.NodeLabels) }); err != nil {
-		return err
-	}
-	// Former releases left the VirtualNode to Liqo's creator, by this annotation.
-	return kubeobject.Change(ctx, s.Client, slice, func() {
-		delete(slice.Annotations, consts.CreateVirtualNodeAnnotation)
-	})
+	return kubeobject.Change(ctx, s.Client, &have, func() { update(&have, is, slice.Status.NodeLabels) })
 }
 
 // makeNode creates the VirtualNode of a granted slice, once its Identity has credentials.

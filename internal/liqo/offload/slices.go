@@ -88,6 +88,9 @@ func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Res
 	}
 	if err := kubeobject.Change(ctx, s.Client, slice, func() {
 		slice.Spec.Resources, slice.Spec.Class = corev1.ResourceList(want), liqo.Class
+		// Former releases left the VirtualNode to Liqo's creator, by this annotation. It would make one that is gone
+		// again, with Liqo's options.
+		delete(slice.Annotations, consts.CreateVirtualNodeAnnotation)
 	}); err != nil {
 		return Standing{}, err
 	}
