@@ -19,6 +19,8 @@ package inventory
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -60,6 +62,7 @@ type Inventory struct {
 	unsynced       int                // kinds without a complete list
 	usage          map[string]byOwner // what pods request, by node
 	owners         byOwner            // and by owner
+	moved          map[string]bool    // owners whose pods changed since ChangedOwners was called
 	kubernetes     string             // version of the API server
 }
 
@@ -85,6 +88,7 @@ func New(client kubernetes.Interface, options Options) *Inventory {
 		unsynced: 3,
 		usage:    map[string]byOwner{},
 		owners:   byOwner{},
+		moved:    map[string]bool{},
 
 		useChanged: make(chan struct{}, 1),
 		podsMoved:  make(chan struct{}, 1),
@@ -125,6 +129,15 @@ func (i *Inventory) UseChanged() <-chan struct{} { return i.useChanged }
 
 // PodsMoved works like Changed, for pods that come to a node, leave it, or change what they request.
 func (i *Inventory) PodsMoved() <-chan struct{} { return i.podsMoved }
+
+// ChangedOwners returns the owners whose pods came or went since it was last called, also if their sums are as before.
+func (i *Inventory) ChangedOwners() []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	all := slices.Sorted(maps.Keys(i.moved))
+	clear(i.moved)
+	return all
+}
 
 // signal sends a signal that a measurement may have changed.
 func (i *Inventory) signal() { sendSignal(i.changed) }

@@ -67,8 +67,11 @@ func (i *Inventory) podMoved(key string, from, to *pod) {
 		}
 	}
 	sendSignal(i.podsMoved)
-	if from != nil && from.owner.Value() != "" || to != nil && to.owner.Value() != "" {
-		sendSignal(i.useChanged)
+	for _, p := range []*pod{from, to} {
+		if p != nil && p.owner.Value() != "" {
+			i.moved[p.owner.Value()] = true
+			sendSignal(i.useChanged)
+		}
 	}
 }
 

@@ -67,7 +67,8 @@ func (r *round) noteUnplaced() {
 				r.Counted++
 			default:
 				r.noteUncounted(p.Pod, NotPlaced, "it is bound to virtual node "+one.Node+
-					", and its provider does not run it: see its Events; it stays there, because it has no controller, or for its volumes")
+					", and its provider does not run it: see its Events; "+
+					"it stays there, because it has no controller, or for its volumes")
 			}
 		}
 	}

@@ -111,7 +111,8 @@ func reflectedCondition(is offload.Reflection, l bound, fails, leftOut []string)
 	switch {
 	case len(refused) > 0:
 		return condition(api.ConditionReflected, false, api.QuotaUsedUp, "Liqo's quota at "+l.Provider+" refuses pods. "+
-			"Pods that have ended hold it until they are deleted (of Jobs: ttlSecondsAfterFinished): "+firstFew(refused)+"; "+message)
+			"Pods that have ended hold it until they are deleted (of Jobs: ttlSecondsAfterFinished): "+
+			firstFew(refused)+"; "+message)
 	case len(fails) > 0:
 		return condition(api.ConditionReflected, false, "FailedReflection", firstFew(fails)+"; "+message)
 	case !is.AtLeastAsStrict(l.reflect()):

@@ -101,8 +101,10 @@ func (l *Lending) controlGrants(m ctrl.Manager) error {
 			slices, _ := grant.Slices(ctx, c)
 			return slices
 		})).
+		WatchesRawSource(&l.options.Usage.Grants).
 		Complete(&grant.Granter{
-			Client: c, Cluster: l.options.Cluster, Owed: l.owed, Properties: l.properties, Suspended: l.suspended,
+			Client: c, Reader: l.options.Reader, Cluster: l.options.Cluster, Owed: l.owed,
+			Properties: l.properties, Suspended: l.suspended,
 			Pool: func(name string) *api.PoolPolicy { return l.options.Sharing().Pool(name) },
 		})
 }

@@ -24,8 +24,7 @@ var overstay = instruction.Part{Manager: "bourse-overstay", Conditions: []string
 // Freed reports whether nothing is left of a reservation that ends: it is not granted any more, and no pods
 // use it. After the graces it deletes the pods that stay.
 func (u *Usage) Freed(ctx context.Context, ours *market.Reservation) (bool, error) {
-	slice := ours.Slice()
-	a, err := u.Account(ctx, ours.Consumer, slice)
+	a, err := u.Account(ctx, ours.Consumer, ours.Slice())
 	if err != nil {
 		return false, err
 	}
@@ -43,15 +42,29 @@ func (u *Usage) Freed(ctx context.Context, ours *market.Reservation) (bool, erro
 		}
 		return false, u.takeBack(ctx, ours, rest)
 	}
-	told, err := grant.ReadGrant(ctx, u.options.Client, ours.Consumer, slice)
+	return u.isGrantedAtMost(ctx, ours, rest)
+}
+
+// isGrantedAtMost reports whether the slice of a reservation that ends grants no more than the rest of the account.
+// Pods that have ended may take a part of the grant, which nothing runs by.
+func (u *Usage) isGrantedAtMost(ctx context.Context, ours *market.Reservation, rest market.Amounts) (bool, error) {
+	shown, covers, err := grant.ReadGrant(ctx, u.options.Client, ours.Consumer, ours.Slice())
 	if err != nil {
 		return false, err
 	}
-	granted, err := market.ParseCapacity("granted", told)
+	granted, err := market.ParseCapacity("granted", shown)
 	if err != nil {
 		return false, err
 	}
-	return rest.Fits(granted.Only(ours.Size)), nil
+	if granted = granted.Only(ours.Size); rest.Fits(granted) || !covers {
+		return rest.Fits(granted), nil
+	}
+	taken, err := grant.Ended(ctx, u.options.Reader, grant.User(ours.Slice(), ours.Consumer))
+	if err != nil {
+		return false, err
+	}
+	ended, err := market.ParseCapacity("ended", taken)
+	return err == nil && rest.Plus(ended).Fits(granted), err
 }
 
 // AwaitGivenUp returns what it waits for while pods of a consumer use what its reservations gave up

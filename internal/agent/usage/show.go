@@ -3,6 +3,7 @@ package usage
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -23,9 +24,12 @@ func (u *Usage) Show(ctx context.Context, consumer string) error {
 		if len(a.Bound) == 0 {
 			continue
 		}
-		granted, err := grant.ReadGrant(ctx, u.options.Client, consumer, a.Bound[0].Slice())
+		granted, covers, err := grant.ReadGrant(ctx, u.options.Client, consumer, a.Bound[0].Slice())
 		if err != nil {
 			return err
+		}
+		if covers { // pods that have ended: the account may use no more than it is owed
+			granted = api.Resources(grant.AtMost(corev1.ResourceList(granted), a.Owed().Resources()))
 		}
 		shown := instruction.Use{Granted: granted, Used: u.options.Inventory.Used(user), SharedBy: len(a.Bound)}
 		if len(shown.Used) > 0 {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -21,6 +22,8 @@ const (
 	lookEvery = 15 * time.Second
 	// restBetween is the least time between two looks, however often it changes.
 	restBetween = time.Second
+	// coverWithin is the time in which several pods of an account that end cause one look at its grant.
+	coverWithin = 2 * time.Second
 )
 
 // attempt is what an account used after all its excess had been killed. Its node may be
@@ -41,6 +44,7 @@ type steady struct {
 func (u *Usage) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait := lookEvery
+		u.triggerGrants(ctx)
 		taken, err := u.takeBackAll(ctx)
 		if err != nil && ctx.Err() == nil {
 			u.options.Log.Warn("cannot take back what pods use beyond what is reserved", "error", err)
@@ -60,6 +64,24 @@ func (u *Usage) Run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// triggerGrants has the grants of the accounts looked at whose pods came or went: a pod that has ended stays in
+// Liqo's quota, and the grant covers it.
+func (u *Usage) triggerGrants(ctx context.Context) {
+	all, err := u.Accounts(ctx, "")
+	if err != nil {
+		return
+	}
+	for _, user := range u.options.Inventory.ChangedOwners() {
+		a, known := all[user]
+		if !known {
+			continue
+		}
+		if namespace, err := liqo.TenantNamespace(ctx, u.options.Client, a.Consumer); err == nil && namespace != "" {
+			u.Grants.AddAfter(namespace, a.Slice, coverWithin)
+		}
+	}
 }
 
 // takeBackAll looks at all accounts, and reports whether it deleted pods. For the graces after the start it

@@ -18,6 +18,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -36,6 +37,8 @@ type Inventory interface {
 	UsedByNamespace(user, node string) map[string]api.Resources
 	// UseChanged receives after a change.
 	UseChanged() <-chan struct{}
+	// ChangedOwners returns the users whose pods came or went since it was last called.
+	ChangedOwners() []string
 }
 
 // Options say where pods and instructions are.
@@ -60,6 +63,9 @@ type Options struct {
 
 // Usage looks at what consumers' pods use. Several goroutines may use it.
 type Usage struct {
+	// Grants asks the controller of grants, which watches it, to look at a slice again.
+	Grants kubeobject.Trigger
+
 	options Options
 	began   time.Time          // when this agent began to lead, by the market's clock
 	stuck   map[string]attempt // by the account's user; only Run uses it

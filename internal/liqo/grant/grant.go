@@ -34,11 +34,16 @@ type Owed struct {
 	Reservations []string
 	// Unguarded: the admission policies do not hold the consumer now. Its grant does not grow.
 	Unguarded bool
+
+	ended api.Resources // what the grant covers besides: what pods that have ended take of it
 }
 
-// Granter writes the status of our class's slices.
+// Granter writes the status of our class's slices. A grant also covers what pods that have ended take of Liqo's
+// quota ([Ended]), if the consumer keeps the size of its virtual node.
 type Granter struct {
 	client.Client
+	// Reader reads from the API server.
+	Reader  client.Reader
 	Cluster string
 	// Owed returns the grant for the account with this slice; false if the Ledger has no such account.
 	Owed func(ctx context.Context, consumer, slice string) (Owed, bool, error)
@@ -102,6 +107,14 @@ func (g *Granter) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 		again = liqo.GuardEvery
 		if hold.reason == "" {
 			hold.reason, hold.message = ReasonUnguarded, "the admission policies of "+g.Cluster+" do not hold "+consumer+" yet"
+		}
+	}
+	if keepsSize(&slice) && len(owed.Reservations) > 0 {
+		if owed.ended, err = Ended(ctx, g.Reader, User(slice.Name, consumer)); err != nil {
+			return ctrl.Result{}, err
+		}
+		if len(owed.ended) > 0 && again == 0 {
+			again = coverEvery
 		}
 	}
 	return ctrl.Result{RequeueAfter: again}, g.write(ctx, &slice, owed, known, hold)
@@ -212,9 +225,11 @@ func (g *Granter) write(ctx context.Context, slice *authv1beta1.ResourceSlice, o
 	switch {
 	case verdict.Status != authv1beta1.ResourceSliceConditionAccepted:
 	case hold.reason != "":
-		next.Status.Resources = lesser(grantOf(owed.Resources, slice.Status.Resources), slice.Status.Resources)
+		next.Status.Resources = lesser(cover(grantOf(owed.Resources, slice.Status.Resources), owed.ended),
+			slice.Status.Resources)
 	default:
-		next.Status.Resources = grantOf(wished(owed.Resources, slice.Spec.Resources), slice.Status.Resources)
+		next.Status.Resources = cover(grantOf(wished(owed.Resources, slice.Spec.Resources), slice.Status.Resources),
+			owed.ended)
 		next.Status.NodeLabels = g.labels(owed, slice.Status.NodeLabels)
 		if pool := g.Pool(owed.Pool); pool != nil {
 			offer(&next.Status, pool)

@@ -24,17 +24,19 @@ func Slices(ctx context.Context, r client.Reader, of ...client.ListOption) ([]ct
 	return all, err
 }
 
-// ReadGrant returns the grant in a slice's status; nil if there is no such slice.
-func ReadGrant(ctx context.Context, r client.Reader, consumer, name string) (api.Resources, error) {
+// ReadGrant returns the grant in a slice's status; nil if there is no such slice. covers says that pods that have
+// ended may take a part of it: see [Ended].
+func ReadGrant(ctx context.Context, r client.Reader, consumer, name string) (granted api.Resources, covers bool,
+	err error) {
 	namespace, err := liqo.TenantNamespace(ctx, r, consumer)
 	if err != nil || namespace == "" {
-		return nil, err
+		return nil, false, err
 	}
 	var slice authv1beta1.ResourceSlice
 	if err := r.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &slice); err != nil {
-		return nil, client.IgnoreNotFound(err)
+		return nil, false, client.IgnoreNotFound(err)
 	}
-	return api.Resources(slice.Status.Resources), nil
+	return api.Resources(slice.Status.Resources), keepsSize(&slice), nil
 }
 
 // User returns the user name of a slice's virtual kubelet in the provider's cluster, as Liqo forms it.

@@ -111,6 +111,7 @@ func NewSlice(namespace, provider, name string, want api.Resources) *authv1beta1
 			Labels: liqo.Labels(provider,
 				consts.ReplicationRequestedLabel, consts.ReplicationRequestedLabelValue,
 				consts.ReplicationDestinationLabel, provider),
+			Annotations: map[string]string{grant.KeepsSize: "true"},
 		},
 		Spec: authv1beta1.ResourceSliceSpec{Class: liqo.Class, ProviderClusterID: &id, Resources: corev1.ResourceList(want)},
 	}

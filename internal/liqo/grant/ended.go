@@ -1,0 +1,106 @@
+package grant
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"github.com/liqotech/liqo/pkg/consts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/liqo"
+)
+
+// KeepsSize is an annotation of a slice: the consumer's agent gives the virtual node the size of the
+// reservations, also if more is granted. Liqo's own creator gives it all that is granted. Liqo copies annotations
+// when it makes the provider's slice, and not later.
+const KeepsSize = api.Group + "/keeps-size"
+
+// coverEvery is the interval at which a slice is looked at whose grant covers pods that have ended. The consumer
+// may delete them, which triggers nothing.
+const coverEvery = time.Minute
+
+// keepsSize reports whether the consumer keeps the size of the virtual node itself.
+func keepsSize(slice *authv1beta1.ResourceSlice) bool { return slice.Annotations[KeepsSize] == "true" }
+
+// Ended adds up what the pods of a slice's user take of Liqo's quota that have ended. Liqo counts a ShadowPod
+// until its deletion begins; an ended one never runs again. r reads from the API server.
+func Ended(ctx context.Context, r client.Reader, user string) (api.Resources, error) {
+	var pods corev1.PodList
+	var shadows offv1beta1.ShadowPodList
+	made := client.MatchingLabels{consts.CreatorLabelKey: user}
+	// A ShadowPod exists before its pod. In this order, no pod is missed that a listed ShadowPod has got.
+	err := errors.Join(r.List(ctx, &pods, made, client.MatchingLabels(liqo.FromShadowPods())), r.List(ctx, &shadows, made))
+	if err != nil {
+		return nil, err
+	}
+	pod := map[client.ObjectKey]*corev1.Pod{}
+	for i := range pods.Items {
+		pod[client.ObjectKeyFromObject(&pods.Items[i])] = &pods.Items[i]
+	}
+	sum := corev1.ResourceList{}
+	for i := range shadows.Items {
+		s := &shadows.Items[i]
+		if s.DeletionTimestamp == nil && hasEnded(s, pod[client.ObjectKeyFromObject(s)]) {
+			add(sum, counted(&s.Spec.Pod))
+		}
+	}
+	return api.Resources(sum), nil
+}
+
+// hasEnded reports whether the pod of a ShadowPod has ended. Liqo makes it again if it is gone and the ShadowPod
+// does not say that it ended. A pod of the same name may be that of an earlier ShadowPod.
+func hasEnded(s *offv1beta1.ShadowPod, pod *corev1.Pod) bool {
+	if pod == nil {
+		return kubeobject.HasEnded(s.Status.Phase)
+	}
+	return metav1.IsControlledBy(pod, s) && kubeobject.HasEnded(pod.Status.Phase)
+}
+
+// counted returns what Liqo's quota counts of a pod (webhook shadowpod, getQuotaFromShadowPod): the containers
+// together, or the largest init container. It compares those by Value, which rounds up. A larger amount than
+// Liqo's would let the consumer run more than it reserved.
+func counted(pod *corev1.PodSpec) corev1.ResourceList {
+	all, init := corev1.ResourceList{}, corev1.ResourceList{}
+	for i := range pod.Containers {
+		add(all, pod.Containers[i].Resources.Requests)
+	}
+	for i := range pod.InitContainers {
+		for name, amount := range pod.InitContainers[i].Resources.Requests {
+			if has, is := init[name]; !is || has.Value() < amount.Value() {
+				init[name] = amount
+			}
+		}
+	}
+	for name, amount := range init {
+		if has := all[name]; has.Cmp(amount) < 0 {
+			all[name] = amount
+		}
+	}
+	return all
+}
+
+func add(sum, more corev1.ResourceList) {
+	for name, amount := range more {
+		total := sum[name]
+		total.Add(amount)
+		sum[name] = total
+	}
+}
+
+// cover adds to a grant what pods that have ended take of it, so that the rest of Liqo's quota is what was granted.
+func cover(grant corev1.ResourceList, ended api.Resources) corev1.ResourceList {
+	for name, amount := range ended {
+		if has := grant[name]; has.Sign() > 0 {
+			has.Add(amount)
+			grant[name] = has
+		}
+	}
+	return grant
+}
