@@ -20,10 +20,10 @@ import (
 // left out of what is compared.
 func TestPoliciesAreBound(t *testing.T) {
 	ours, err := wanted()
-	if err != nil || len(ours.policies) != 16 || len(ours.bindings) != len(ours.policies) {
+	if err != nil || len(ours.policies) != 17 || len(ours.bindings) != len(ours.policies) {
 		t.Fatalf("%d policies, %d bindings, %v", len(ours.policies), len(ours.bindings), err)
 	}
-	ofEverybody := []string{"bourse-agent", "bourse-hub-events", "bourse-hub-pods", "bourse-namespacemap",
+	ofEverybody := []string{"bourse-agent", "bourse-claims", "bourse-hub-events", "bourse-hub-pods", "bourse-namespacemap",
 		"bourse-pod-amounts", "bourse-pool-requests", "bourse-reflected-secrets", "bourse-slice-amounts",
 		"bourse-virtualnodes"}
 	for i, b := range ours.bindings {
