@@ -132,7 +132,7 @@ func TestAReservationNeedsACard(t *testing.T) {
 	f := servertest.Start(t, servertest.Options{})
 	f.Join("milan").Advertise("8")
 	rome := f.Enter("rome", f.Token("rome"))
-	before := f.Exchange.View().Revision
+	before := f.Revision()
 	_, reserved := rome.Reserve(ctx, "key", transporttest.Request("2"))
 	_, evaluated := rome.Evaluate(ctx, transporttest.Request("2"))
 	for what, err := range map[string]error{"a reservation": reserved, "an evaluation": evaluated} {

@@ -128,7 +128,7 @@ const readmeOffer = `{
 // Invalid callers and invalid bodies change nothing.
 func TestHostileCallsOfTheBroker(t *testing.T) {
 	b := newBazaar(t)
-	before := b.Exchange.View().Revision
+	before := b.Revision()
 	deep := strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
 	for _, c := range []struct {
 		name         string
@@ -242,7 +242,7 @@ func TestTokens(t *testing.T) {
 // Nothing of a Liqo token is kept: not in the market, nor in any answer.
 func TestLiqoTokensAreDropped(t *testing.T) {
 	b := newBazaar(t)
-	before := b.Exchange.View().Revision
+	before := b.Revision()
 	b.authenticate(t, b.milan)
 	if now := b.Exchange.View().Revision; now != before {
 		t.Errorf("authenticating is in the journal: revision %d, before %d", now, before)
