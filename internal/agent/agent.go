@@ -258,7 +258,7 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 			}.Find},
 			{About: "what this cluster shares", Find: doctor.Sharing{Cluster: cluster, Ledger: market, Policy: policy}.Find},
 			{About: "what this cluster sells", Find: doctor.Offers{Client: c, Namespace: ns}.Find},
-			{About: "peers", Find: doctor.Peers{Client: c, Namespace: ns, Refused: asks.FindRefused}.Find},
+			{About: "peers", Find: doctor.Peers{Client: c, Namespace: ns, PassedOver: asks.FindPassedOver}.Find},
 			{About: "Ledgers", Find: ledgers.Find},
 		}, liqos.Checks...),
 	})

@@ -64,7 +64,7 @@ func TestAPoolOfVirtualNodes(t *testing.T) {
 	}
 }
 
-// A hub lends no more of a virtual node than both sides signed, whatever the provider's Liqo says that it grants.
+// A hub lends no more of a virtual node than both sides signed, even if the provider's Liqo grants more.
 func TestAVirtualNodeThatPromisesTooMuch(t *testing.T) {
 	i := byHand(t, Options{})
 	n := aNode("milan", "cpu", "100k", "memory", "1Gi", "example.com/gpu", "8")

@@ -79,15 +79,19 @@ func (b *Borrowing) keepApart(ctx context.Context, provider string, accounts map
 			shared[slice] = claims
 		}
 	}
-	may, why := false, error(nil)
 	if len(shared) > 0 {
-		var err error
-		if may, why, err = b.mayKeepApart(ctx, provider); err != nil {
+		var peer api.Peer
+		at := client.ObjectKey{Namespace: b.options.Namespace, Name: provider}
+		if err := b.options.Client.Get(ctx, at, &peer); client.IgnoreNotFound(err) != nil {
 			return nil, err
 		}
+		if peer.Spec.ShareReservations {
+			shared = nil
+		}
 	}
-	if s.shared.Store(may); !may {
-		s.apart, s.notApart = nil, nil
+	s.notApart = nil
+	if s.shared.Store(len(shared) > 0); len(shared) == 0 {
+		s.apart = nil
 		return nil, nil
 	}
 	customers, err := b.namespaces.Customers(ctx, b.options.Client)
@@ -95,27 +99,29 @@ func (b *Borrowing) keepApart(ctx context.Context, provider string, accounts map
 		return nil, err
 	}
 	own := slices.DeleteFunc(slices.Clone(wanted), func(name string) bool { return customers[name].ID != "" })
-	next := map[string]map[string]*closing{}
+	next, found := map[string]map[string]*closing{}, map[string][]overuse{}
 	for slice, claims := range shared {
-		var found []overuse
-		if next[slice], found, err = b.judge(slice, claims, own, s.apart[slice]); err != nil {
+		if next[slice], found[slice], err = b.judge(slice, claims, own, s.apart[slice]); err != nil {
 			return nil, err
-		}
-		for _, o := range found {
-			if why != nil {
-				break
-			}
-			if err := b.takeBack(ctx, slice, o); err != nil {
-				return nil, err
-			}
 		}
 	}
 	closed := closedBy(next)
 	if !maps.EqualFunc(closed, closedBy(s.apart), slices.Equal) {
 		clear(s.checked) // the conditions of the requests show it now
 	}
-	if s.apart, s.notApart = next, why; why != nil {
+	if s.apart = next; len(closed) == 0 {
 		return nil, nil
+	}
+	// Without the policies, Liqo would delete a namespace at the provider when a node loses its label.
+	if s.notApart = b.options.Slices.Guarded(ctx); s.notApart != nil {
+		return nil, nil
+	}
+	for slice, all := range found {
+		for _, o := range all {
+			if err := b.takeBack(ctx, slice, o); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return closed, nil
 }
@@ -131,17 +137,6 @@ func closedBy(all map[string]map[string]*closing) map[string][]string {
 		}
 	}
 	return out
-}
-
-// mayKeepApart reports whether namespaces are kept apart at a provider: an admin may want that they share. why is the
-// reason for which they cannot be, although they should. Errors: those of the API server.
-func (b *Borrowing) mayKeepApart(ctx context.Context, provider string) (may bool, why, err error) {
-	var peer api.Peer
-	err = b.options.Client.Get(ctx, client.ObjectKey{Namespace: b.options.Namespace, Name: provider}, &peer)
-	if client.IgnoreNotFound(err) != nil || peer.Spec.ShareReservations {
-		return false, nil, client.IgnoreNotFound(err)
-	}
-	return true, b.options.Slices.Guarded(ctx), nil // Liqo would delete a namespace whose label a node loses
 }
 
 // claims returns what the loans of a virtual node give to namespaces, one for each set of namespaces. Loans that name

@@ -34,7 +34,8 @@ func (w *tenants) sliceOf() (slice authv1beta1.ResourceSlice, node offv1beta1.Vi
 	return slice, node
 }
 
-// A virtual node keeps its own labels and follows the reservations, whatever labels and amounts its provider sends.
+// A virtual node keeps its own labels and follows the reservations. Labels and amounts that its
+// provider sends do not change that.
 // A condition of the request names the labels, and an admin's cordon stays.
 func TestLabelsThatAProviderSends(t *testing.T) {
 	w := newTenants(t)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,8 +29,8 @@ const stuckAfter = 2 * time.Minute
 type Peers struct {
 	Client    client.Reader
 	Namespace string
-	// Refused returns why this cluster passes over providers for a request, by provider.
-	Refused func(ctx context.Context, request *api.ResourceRequest) (map[string]error, error)
+	// PassedOver returns why this cluster passes over providers for each new request, by provider.
+	PassedOver func(ctx context.Context) (map[string]error, error)
 }
 
 // Find looks.
@@ -57,9 +56,9 @@ func (c Peers) Find(ctx context.Context) (found []api.Problem, err error) {
 			found = append(found, health.KeyUnconfirmed.Of("cluster "+p.Name, remedy, "%s", trusted.Message))
 		}
 	}
-	refused, err := c.Refused(ctx, &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault}})
-	for _, provider := range slices.Sorted(maps.Keys(refused)) {
-		found = append(found, health.ProviderPassedOver.Of("provider "+provider, "", "%s", refused[provider]))
+	passed, err := c.PassedOver(ctx)
+	for _, provider := range slices.Sorted(maps.Keys(passed)) {
+		found = append(found, health.ProviderPassedOver.Of("provider "+provider, "", "%s", passed[provider]))
 	}
 	return found, err
 }

@@ -64,6 +64,8 @@ type Requests interface {
 	// FindRefused returns why this cluster would pass over providers that it uses already for a request, by
 	// provider.
 	FindRefused(ctx context.Context, object *api.ResourceRequest) (map[string]error, error)
+	// FindPassedOver returns the same for each new request.
+	FindPassedOver(ctx context.Context) (map[string]error, error)
 	// CheckCard returns why this cluster would pass over a provider that shows a card, nil if it would not. It
 	// pins no key.
 	CheckCard(ctx context.Context, object *api.ResourceRequest, provider, signed string) (refused, err error)

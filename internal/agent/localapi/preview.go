@@ -92,9 +92,7 @@ func (c *Cluster) checkChoice(ctx context.Context, broker transport.Broker, obje
 
 // PassedOver returns why this cluster passes over providers for each new request, by provider.
 func (c *Cluster) PassedOver(ctx context.Context) (map[string]error, error) {
-	object := &api.ResourceRequest{}
-	object.Namespace = metav1.NamespaceDefault
-	return c.o.Requests.FindRefused(ctx, object)
+	return c.o.Requests.FindPassedOver(ctx)
 }
 
 // onlyProvider returns the only provider that a request may have, empty if it may have others.

@@ -7,8 +7,8 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// byAgent is the name of the filter of the clusters that the consumer's own agent passes over, and excluded that
-// of the filter by which it leaves them out at the broker.
+// byAgent is the filter of the clusters that the consumer's own agent passes over. At the broker, the filter excluded
+// leaves them out.
 const byAgent, excluded = "agent", "exclude"
 
 // withRefused returns an evaluation that says why the consumer's own agent passes over clusters. At the broker it

@@ -17,6 +17,10 @@ func (a *agent) FindRefused(context.Context, *api.ResourceRequest) (map[string]e
 	return map[string]error{"paris": api.Errorf(api.CodeInUse, "paris serves a VirtualNodePool of this cluster")}, nil
 }
 
+func (a *agent) FindPassedOver(ctx context.Context) (map[string]error, error) {
+	return a.FindRefused(ctx, nil)
+}
+
 func (a *agent) CheckAsk(context.Context, api.Request) error { return nil }
 
 func (a *agent) CheckCard(_ context.Context, _ *api.ResourceRequest, provider, card string) (refused, err error) {

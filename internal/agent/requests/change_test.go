@@ -15,8 +15,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// edited returns a desk whose request is bound, and then asks for so many CPUs for a day.
-func edited(t *testing.T, cpu string) (*desk, *transporttest.Deal) {
+// reserved returns a desk whose broker says that its request is bound.
+func reserved(t *testing.T) (*desk, *transporttest.Deal) {
 	d := newDesk(t)
 	d.create(nil)
 	deal := d.deal()
@@ -25,6 +25,12 @@ func edited(t *testing.T, cpu string) (*desk, *transporttest.Deal) {
 	d.reconcile()
 	d.broker.Asked()
 	d.hears(deal.Reserved(""))
+	return d, deal
+}
+
+// edited returns a desk whose request is bound, and then asks for so many CPUs for a day.
+func edited(t *testing.T, cpu string) (*desk, *transporttest.Deal) {
+	d, deal := reserved(t)
 	if o, _ := d.reconcile(); !meta.IsStatusConditionTrue(o.Status.Conditions, api.ConditionUpToDate) {
 		t.Fatalf("it is %+v", o.Status)
 	}
@@ -39,14 +45,7 @@ func edited(t *testing.T, cpu string) (*desk, *transporttest.Deal) {
 
 // No condition of a request that is over is True.
 func TestWhatIsOverIsNotUpToDate(t *testing.T) {
-	d := newDesk(t)
-	d.create(nil)
-	deal := d.deal()
-	d.offers(deal.Shown)
-	d.takes(deal)
-	d.reconcile()
-	d.broker.Asked()
-	d.hears(deal.Reserved(""))
+	d, deal := reserved(t)
 	d.reconcile()
 	d.hears(deal.Ending(d.milan, api.ReasonRevokedByProvider))
 	d.hears(deal.Over(api.Released, api.ReasonRevokedByProvider))

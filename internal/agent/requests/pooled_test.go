@@ -19,14 +19,7 @@ func TestPassesOverTheProvidersOfPools(t *testing.T) {
 		label, want string
 	}{{"", "oslo"}, {"burst", "milan"}} {
 		d := newDesk(t)
-		ofPool := &api.ResourceRequest{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "bourse", Name: "burst-x", Labels: map[string]string{api.VirtualNodePoolLabel: "burst"}},
-			Spec:       api.ResourceRequestSpec{Request: transporttest.Request("2")},
-		}
-		ofPool.Spec.Target = "milan"
-		if err := d.Create(t.Context(), ofPool); err != nil {
-			t.Fatal(err)
-		}
+		d.createOfPool()
 		d.create(func(o *api.ResourceRequest) {
 			if c.label != "" {
 				o.Labels = map[string]string{api.VirtualNodePoolLabel: c.label}
@@ -48,18 +41,26 @@ func TestPassesOverTheProvidersOfPools(t *testing.T) {
 	}
 }
 
+// createOfPool creates the request of a VirtualNodePool that milan serves.
+func (d *desk) createOfPool() *api.ResourceRequest {
+	d.t.Helper()
+	o := &api.ResourceRequest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "bourse", Name: "burst-x",
+			Labels: map[string]string{api.VirtualNodePoolLabel: "burst"}},
+		Spec: api.ResourceRequestSpec{Request: transporttest.Request("2")},
+	}
+	o.Spec.Target = "milan"
+	if err := d.Create(d.t.Context(), o); err != nil {
+		d.t.Fatal(err)
+	}
+	return o
+}
+
 // A preview knows the providers that a request would pass over, and why.
 func TestFindRefused(t *testing.T) {
 	d := newDesk(t)
 	d.Offloading = full("oslo")
-	ofPool := &api.ResourceRequest{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "bourse", Name: "burst-x", Labels: map[string]string{api.VirtualNodePoolLabel: "burst"}},
-		Spec:       api.ResourceRequestSpec{Request: transporttest.Request("2")},
-	}
-	ofPool.Spec.Target = "milan"
-	if err := d.Create(t.Context(), ofPool); err != nil {
-		t.Fatal(err)
-	}
+	ofPool := d.createOfPool()
 	for _, provider := range []string{"oslo", "paris"} {
 		note := market.Note{Reservation: &market.Reservation{ID: "r-" + provider, State: api.Active, Consumer: "rome",
 			Provider: provider, Pool: api.GeneralPool, Generation: 1, Until: market.At(time.Now().Add(time.Hour))}}

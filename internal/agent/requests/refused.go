@@ -3,6 +3,7 @@ package requests
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -46,6 +47,11 @@ func (r *Controller) FindRefused(ctx context.Context, o *api.ResourceRequest) (m
 		}
 	}
 	return refused, nil
+}
+
+// FindPassedOver is [Controller.FindRefused] for each new request of this cluster.
+func (r *Controller) FindPassedOver(ctx context.Context) (map[string]error, error) {
+	return r.FindRefused(ctx, &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault}})
 }
 
 // CheckCard returns why this cluster would pass over a provider that shows a card for a request, nil if it would

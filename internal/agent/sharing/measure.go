@@ -47,7 +47,7 @@ func (a *Advertiser) measure(ctx context.Context) (m measured, err error) {
 }
 
 // virtualNodes returns the virtual nodes that reservations made, with what both sides signed of each. This cluster
-// lends no more of a virtual node, whatever its provider's Liqo says. One is nil if this cluster may not lend on
+// lends no more of a virtual node, even if its provider's Liqo grants more. One is nil if this cluster may not lend on
 // all of it.
 func (a *Advertiser) virtualNodes(ctx context.Context) (made map[string]market.Amounts, err error) {
 	cluster := a.options.Card.Cluster

@@ -77,7 +77,7 @@ func TestEnded(t *testing.T) {
 		"Liqo does not show it yet":              {work{shadow: runs, pod: ran}, "400m"},
 		"its pod is gone":                        {work{shadow: ran}, "400m"},
 		"it runs":                                {work{shadow: runs, pod: runs}, "0"},
-		"it runs, whatever Liqo shows":           {work{shadow: ran, pod: runs}, "0"},
+		"it runs, though Liqo shows otherwise":   {work{shadow: ran, pod: runs}, "0"},
 		"Liqo makes its pod again":               {work{shadow: runs}, "0"},
 		"the pod of an earlier one has ended":    {work{shadow: corev1.PodPending, pod: ran, other: true}, "0"},
 		"it is being deleted":                    {work{shadow: ran, pod: ran, deleted: true}, "0"},

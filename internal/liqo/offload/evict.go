@@ -33,13 +33,9 @@ func (e *Evictor) Fit(ctx context.Context, node string, keep api.Resources,
 	if err != nil || len(excess) == 0 {
 		return "", err
 	}
-	held := ""
-	for _, p := range excess {
-		if delayed, err := e.Evict(ctx, &p, force); err != nil {
-			return "", err
-		} else if delayed {
-			held = budgetDelays
-		}
+	held, err := e.evictAll(ctx, excess, force)
+	if err != nil {
+		return "", err
 	}
 	return fmt.Sprintf("%d pods of virtual node %s no longer fit and are being evicted%s", len(excess), node, held), nil
 }
@@ -54,12 +50,20 @@ func (e *Evictor) FitNamespaces(ctx context.Context, node string, keep api.Resou
 	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool {
 		return kubeobject.HasEnded(p.Status.Phase) || !slices.Contains(namespaces, p.Namespace)
 	})
-	for _, p := range liqo.Excess(runningOf(pods, nil), keep) {
-		if _, err := e.Evict(ctx, &p, false); err != nil {
-			return err
+	_, err = e.evictAll(ctx, liqo.Excess(runningOf(pods, nil), keep), false)
+	return err
+}
+
+// evictAll evicts pods, and says if a PodDisruptionBudget delays some.
+func (e *Evictor) evictAll(ctx context.Context, pods []liqo.Running, force bool) (held string, err error) {
+	for i := range pods {
+		if delayed, err := e.Evict(ctx, &pods[i], force); err != nil {
+			return "", err
+		} else if delayed {
+			held = budgetDelays
 		}
 	}
-	return nil
+	return held, nil
 }
 
 const budgetDelays = "; a PodDisruptionBudget delays some"

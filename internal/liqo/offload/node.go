@@ -100,8 +100,8 @@ func update(have, should *offv1beta1.VirtualNode, sent map[string]string) {
 	}
 }
 
-// newNode returns the VirtualNode of a slice. It has no more than what is asked for (want), whatever the provider
-// grants: its scheduler, or a hub's customers, would rely on what nobody signed.
+// newNode returns the VirtualNode of a slice. It has no more than what is asked for (want), even if the provider
+// grants more: its scheduler, or a hub's customers, would rely on what nobody signed.
 func newNode(slice *authv1beta1.ResourceSlice, provider string, want api.Resources, as Node) *offv1beta1.VirtualNode {
 	given := &slice.Status
 	on, _ := nodeLabels(given.NodeLabels, provider, as)
@@ -159,7 +159,7 @@ func nodeLabels(sent map[string]string, provider string, as Node) (on labels.Set
 	return on, leftOut
 }
 
-// isReserved reports whether a label of a virtual node is one by which Liqo or Bourse acts.
+// isReserved reports whether a label of a virtual node is one that Liqo or Bourse reads.
 func isReserved(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	under := func(of string) bool { return domain == of || strings.HasSuffix(domain, "."+of) }
