@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/bourse-dev/bourse/api"
@@ -117,9 +116,8 @@ func kinds() (types []kubeapi.Type) {
 // Of 50 consumers one never gets a message. The peerings with the other 49 open while it still waits.
 func TestASlowPeerHoldsUpNobody(t *testing.T) {
 	const count = 50
-	skip := true
 	m, err := ctrl.NewManager(kubeapi.New(kubeapi.Options{Types: kinds()}).Config(), ctrl.Options{
-		Scheme: scheme.New(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &skip},
+		Scheme: scheme.New(), Metrics: server.Options{BindAddress: "0"}, Controller: scheme.Controllers(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/bourse-dev/bourse/api"
@@ -37,9 +36,8 @@ type running struct {
 // runController starts the controller of a borrower. It ends with the test.
 func runController(t testing.TB, b *borrower) *running {
 	t.Helper()
-	skip := true
 	m, err := ctrl.NewManager(kubeapi.New(kubeapi.Options{Types: ourKinds()}).Config(), ctrl.Options{
-		Scheme: scheme.New(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &skip},
+		Scheme: scheme.New(), Metrics: server.Options{BindAddress: "0"}, Controller: scheme.Controllers(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,6 @@ import (
 // ones. With leaderElect, one of several replicas leads. The manager serves neither metrics nor
 // probes. Its recorders send Events that an API server takes.
 func NewManager(c *rest.Config, namespace string, leaderElect bool, log *slog.Logger) (ctrl.Manager, error) {
-	skip := true
 	own := cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}}
 	m, err := ctrl.NewManager(c, ctrl.Options{
 		Scheme: New(), Logger: logr.FromSlogHandler(kubeobject.QuietLog(log.Handler())),
@@ -36,8 +35,7 @@ func NewManager(c *rest.Config, namespace string, leaderElect bool, log *slog.Lo
 		LeaderElectionID:              "bourse-agent",
 		LeaderElectionNamespace:       namespace,
 		LeaderElectionReleaseOnCancel: true,
-		// the demo has several agents in one process
-		Controller: config.Controller{SkipNameValidation: &skip},
+		Controller:                    Controllers(),
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&api.ProviderInstruction{}: own, &api.Advertisement{}: own, &api.Peer{}: own, &api.Peering{}: own,
 			&api.Broker{}: own, &api.Offer{}: own,
@@ -46,6 +44,15 @@ func NewManager(c *rest.Config, namespace string, leaderElect bool, log *slog.Lo
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&api.Ledger{}, &corev1.Secret{}}}},
 	})
 	return recordingManager{m}, err
+}
+
+// Controllers returns how the agent's controllers run. Several may have one name, as the demo has
+// several agents in one process. Their queues know no priorities: the priority queue of
+// controller-runtime v0.23 may lock a worker for good when it shuts down. It then waits for a reader
+// that has gone, and holds the lock that the worker needs (mended in v0.25.2).
+func Controllers() config.Controller {
+	yes, no := true, false
+	return config.Controller{SkipNameValidation: &yes, UsePriorityQueue: &no}
 }
 
 // recordingManager cuts the notes of Events.

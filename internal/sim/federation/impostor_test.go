@@ -22,15 +22,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// controller-runtime leaks goroutines of a queue that is shut down while it hands out an item:
-// handleReadyItems waits for a reader that has gone, and holds the lock that the two others wait
-// for.
-func TestMain(m *testing.M) {
-	const queue = "sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...])."
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(queue+"handleReadyItems"),
-		goleak.IgnoreAnyFunction(queue+"handleAddBuffer"),
-		goleak.IgnoreAnyFunction(queue+"handleWaitingItems"))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A broker with the CA that replaces all signatures stands between two clusters that have never met, and nobody
 // notices: see "At first contact it can" in THREAT_MODEL.md. It fails if the clusters have met through another broker,

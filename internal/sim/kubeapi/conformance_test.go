@@ -17,11 +17,7 @@ import (
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard()) // clients report what these tests do to them
 	log.SetLogger(logr.Discard())
-	// controller-runtime leaks these of a queue that is shut down while it hands out an item.
-	const queue = "sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...])."
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(queue+"handleReadyItems"),
-		goleak.IgnoreAnyFunction(queue+"handleAddBuffer"),
-		goleak.IgnoreAnyFunction(queue+"handleWaitingItems"))
+	goleak.VerifyTestMain(m)
 }
 
 func newAPI(o kubeapi.Options) *kubeapi.API {

@@ -56,8 +56,9 @@ func (s *suite) start(o manager.Options, with func(manager.Manager)) (stop func(
 	s.Helper()
 	o.Metrics = server.Options{BindAddress: "0"}
 	o.Cache = cache.Options{DefaultNamespaces: map[string]cache.Config{s.ns: {}}}
-	anyName := true // several tests in one process
-	o.Controller = config.Controller{SkipNameValidation: &anyName}
+	// several tests in one process; the priority queue of v0.23 leaks goroutines when it shuts down
+	yes, no := true, false
+	o.Controller = config.Controller{SkipNameValidation: &yes, UsePriorityQueue: &no}
 	m, err := ctrl.NewManager(s.cfg, o)
 	s.ok(err)
 	with(m)
