@@ -35,16 +35,10 @@ lab: bin/bourse ## Run three real clusters, a broker and an agent in each; Ctrl-
 	@$(GO) run ./test/lab/cmd/lab $(if $(REAL),--real)
 
 .PHONY: test
-test: daemons ## Run every test, also those on real API servers
-	@echo "== fresh: generated files" >&2
-	@$(MAKE) --no-print-directory check
-	@$(MAKE) --no-print-directory test-race
-	@$(MAKE) --no-print-directory test-plain
-	@$(MAKE) --no-print-directory test-clusters
-	@$(MAKE) --no-print-directory test-network
-	@$(MAKE) --no-print-directory test-robustness
+test: ## Run every test, also those on real API servers, and print the time of each suite
+	@test/run
 
-# The suites, also those of make soak. TESTFLAGS are added to those of go test.
+# The suites that test/suites lists. TESTFLAGS are added to those of go test.
 .PHONY: test-race test-plain test-clusters test-network test-robustness
 test-race: ## ... those beside the code, with the race detector where there is a C compiler
 	@echo "== tests beside the code, with the race detector" >&2
@@ -95,6 +89,7 @@ generate: ## Generate what is generated: deep copies, CRDs, OpenAPI, the referen
 
 .PHONY: check
 check: ## Fail when something generated is stale (OpenAPI and the reference have tests), or a linter finds something
+	@echo "== generated files, linters, prose" >&2
 	@tmp=$$(mktemp -d) && trap 'rm -rf '$$tmp EXIT && \
 	$(CRDGEN) object output:object:dir=$$tmp crd output:crd:dir=$$tmp paths=./api && \
 	$(SHORT_AMOUNTS) $$tmp/*.yaml && \
