@@ -92,7 +92,7 @@ type Deal struct {
 	Status ContractStatus `json:"status"`
 	// Due is the cost so far ("3.20 EUR"). Empty: it is free.
 	Due string `json:"due,omitempty"`
-	// Used is what the buyer's pods request now, in namespaces that only this contract uses.
+	// Used is what the pods of its namespaces use of it now. Absent: not known, or nothing.
 	Used Resources `json:"used,omitempty"`
 }
 

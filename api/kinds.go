@@ -153,16 +153,25 @@ type InstructionStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	State      State              `json:"state,omitempty"`
 	Reason     Reason             `json:"reason,omitempty"`
-	// Granted is what Liqo allows for the account, Used what the account's pods request there, both
-	// for the reserved resources. If SharedBy is more than 1, that many reservations share the
-	// account and these amounts.
-	Granted  Resources `json:"granted,omitempty"`
-	Used     Resources `json:"used,omitempty"`
-	SharedBy int       `json:"sharedBy,omitempty"`
+	// Granted is what Liqo allows of the reserved resources, Used what the pods of the reservation's
+	// namespaces request of them. A provider does not know which reservation a namespace is for: it shows
+	// Used for a reservation that is alone in its account, and for no other.
+	Granted Resources `json:"granted,omitempty"`
+	Used    Resources `json:"used,omitempty"`
+	// SharedBy is how many reservations the account has, Account what all of them have together.
+	SharedBy int         `json:"sharedBy,omitempty"`
+	Account  *AccountSum `json:"account,omitempty"`
 	// Namespaces are the amounts used, by namespace of the pods.
 	// +listType=map
 	// +listMapKey=name
 	Namespaces []NamespaceUse `json:"namespaces,omitempty"`
+}
+
+// AccountSum is what Liqo allows for an account, and what all its pods request, both for the resources that the
+// reservation reserves.
+type AccountSum struct {
+	Granted Resources `json:"granted,omitempty"`
+	Used    Resources `json:"used,omitempty"`
 }
 
 // NamespaceUse is what the pods of a namespace request at the provider.
@@ -183,8 +192,10 @@ type NamespaceUse struct {
 // +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.spec.provider`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.slice`,priority=1
 // +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.spec.resources.cpu`
-// +kubebuilder:printcolumn:name="Account granted",type=string,JSONPath=`.status.granted.cpu`,priority=1
-// +kubebuilder:printcolumn:name="Account used",type=string,JSONPath=`.status.used.cpu`,priority=1
+// +kubebuilder:printcolumn:name="Granted",type=string,JSONPath=`.status.granted.cpu`
+// +kubebuilder:printcolumn:name="Used",type=string,JSONPath=`.status.used.cpu`
+// +kubebuilder:printcolumn:name="Account granted",type=string,JSONPath=`.status.account.granted.cpu`,priority=1
+// +kubebuilder:printcolumn:name="Account used",type=string,JSONPath=`.status.account.used.cpu`,priority=1
 // +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.resources.memory`
 // +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.spec.until`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -204,8 +215,10 @@ type ReservationInstruction struct {
 // +kubebuilder:printcolumn:name="Consumer",type=string,JSONPath=`.spec.consumer`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.slice`,priority=1
 // +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.spec.resources.cpu`
-// +kubebuilder:printcolumn:name="Account granted",type=string,JSONPath=`.status.granted.cpu`,priority=1
-// +kubebuilder:printcolumn:name="Account used",type=string,JSONPath=`.status.used.cpu`,priority=1
+// +kubebuilder:printcolumn:name="Granted",type=string,JSONPath=`.status.granted.cpu`
+// +kubebuilder:printcolumn:name="Used",type=string,JSONPath=`.status.used.cpu`
+// +kubebuilder:printcolumn:name="Account granted",type=string,JSONPath=`.status.account.granted.cpu`,priority=1
+// +kubebuilder:printcolumn:name="Account used",type=string,JSONPath=`.status.account.used.cpu`,priority=1
 // +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.resources.memory`
 // +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.spec.until`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -102,7 +102,7 @@ func passTime(ts *testscript.TestScript, _ bool, args []string) {
 	playedIn(ts).Pass(d)
 }
 
-// uses RESERVATION NAMESPACE CPU [shared] says in rome what its pods use of a reservation, as its
+// uses RESERVATION CPU says in rome what its pods use of a reservation, as its
 // agent does where there is Liqo, which simulated clusters have not.
 func usesPods(ts *testscript.TestScript, _ bool, args []string) {
 	rome, i := playedIn(ts).Members["rome"].Objects, &api.ReservationInstruction{}
@@ -110,8 +110,7 @@ func usesPods(ts *testscript.TestScript, _ bool, args []string) {
 		return rome.Get(context.Background(), kube.ObjectKey{Namespace: "default", Name: args[0]}, i)
 	})
 	before := i.DeepCopy()
-	i.Status.Namespaces = append(i.Status.Namespaces,
-		api.NamespaceUse{Name: args[1], Used: api.Resources{"cpu": resource.MustParse(args[2])}, Shared: len(args) > 3})
+	i.Status.Used = api.Resources{"cpu": resource.MustParse(args[1])}
 	ts.Check(rome.Status().Patch(context.Background(), i, kube.MergeFrom(before)))
 }
 

@@ -55,7 +55,8 @@ func (p Part) of(status *api.InstructionStatus) (own api.InstructionStatus) {
 		own.State, own.Reason = status.State, status.Reason
 	}
 	if p.Use {
-		own.Granted, own.Used, own.SharedBy, own.Namespaces = status.Granted, status.Used, status.SharedBy, status.Namespaces
+		own.Granted, own.Used, own.Namespaces = status.Granted, status.Used, status.Namespaces
+		own.SharedBy, own.Account = status.SharedBy, status.Account
 	}
 	for _, c := range status.Conditions {
 		if slices.Contains(p.Conditions, c.Type) {

@@ -8,10 +8,12 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Use is what an account is granted and uses, and how many reservations share it.
+// Use is what a reservation is granted and uses, and its account.
 type Use struct {
+	// Granted and Used are the reservation's. Used is nil if it is not known whose the pods of the account are.
 	Granted, Used api.Resources
-	// SharedBy is how many reservations the account has.
+	// Account is what the SharedBy reservations of the account are granted and use together.
+	Account  api.AccountSum
 	SharedBy int
 	// Namespaces is what pods use, by their namespace.
 	Namespaces map[string]api.Resources
@@ -29,7 +31,11 @@ func (u Use) Status(size market.Amounts) (s api.InstructionStatus) {
 		}
 		return out
 	}
-	s.Granted, s.Used, s.SharedBy = only(u.Granted), only(u.Used), u.SharedBy
+	s.Granted, s.SharedBy = only(u.Granted), u.SharedBy
+	if u.Used != nil {
+		s.Used = only(u.Used)
+	}
+	s.Account = &api.AccountSum{Granted: only(u.Account.Granted), Used: only(u.Account.Used)}
 	for _, name := range slices.Sorted(maps.Keys(u.Namespaces)) {
 		all, this := u.Naming(name)
 		if all == 1 && !this {
@@ -38,4 +44,24 @@ func (u Use) Status(size market.Amounts) (s api.InstructionStatus) {
 		s.Namespaces = append(s.Namespaces, api.NamespaceUse{Name: name, Used: only(u.Namespaces[name]), Shared: all != 1})
 	}
 	return s
+}
+
+// Split divides an amount by sizes: each gets at most its size of what those before it left.
+func Split(amount api.Resources, sizes []market.Amounts) (parts []api.Resources) {
+	rest := maps.Clone(amount)
+	for _, size := range sizes {
+		part := size.Resources()
+		for name, most := range part {
+			left := rest[name].DeepCopy()
+			if left.Cmp(most) < 0 {
+				part[name] = left.DeepCopy()
+			}
+			if rest != nil {
+				left.Sub(part[name])
+				rest[name] = left
+			}
+		}
+		parts = append(parts, part)
+	}
+	return parts
 }

@@ -92,9 +92,9 @@ func TestReservationsOfOneAccountAddUp(t *testing.T) {
 	of := func(namespace string, shared bool) []api.NamespaceUse {
 		return []api.NamespaceUse{{Name: namespace, Used: amounts("1600m", "256Mi"), Shared: shared}}
 	}
-	second.uses("second", w.rome, &api.ReservationInstruction{}, of("second", false)) // it alone names its namespace
-	first.uses("add-first", w.rome, &api.ReservationInstruction{}, nil)
-	first.uses(api.Namespace, w.paris, &api.ProviderInstruction{}, of("second-rome", true))
+	second.uses("second", w.rome, &api.ReservationInstruction{}, "2 1600m", of("second", false)) // it alone names it
+	first.uses("add-first", w.rome, &api.ReservationInstruction{}, "4 0", nil)
+	first.uses(api.Namespace, w.paris, &api.ProviderInstruction{}, "4 not known", of("second-rome", true))
 
 	first.release()
 	w.granted(t, w.rome, w.paris, "2")
@@ -153,9 +153,10 @@ func TestOneExpiresWhileTheConsumersAgentIsDead(t *testing.T) {
 	w.nothingLeft(t, w.rome, w.paris)
 }
 
-// uses waits until an instruction of the request shows the granted and used amounts of its account of two, by
-// namespace.
-func (a *asked) uses(namespace string, at *federation.Member, o kube.Object, namespaces []api.NamespaceUse) {
+// uses waits until an instruction of the request shows what it is granted and uses, the same of its account of two, and
+// what is used by namespace.
+func (a *asked) uses(namespace string, at *federation.Member, o kube.Object, own string,
+	namespaces []api.NamespaceUse) {
 	a.t.Helper()
 	eventually(a.t, fmt.Sprintf("the %T of %s shows what is used", o, a.request.Name), func(ctx context.Context) error {
 		if err := at.Objects.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: a.request.Status.Reservation},
@@ -169,8 +170,12 @@ func (a *asked) uses(namespace string, at *federation.Member, o kube.Object, nam
 		case *api.ProviderInstruction:
 			s = i.Status
 		}
-		granted, used := s.Granted[corev1.ResourceCPU], s.Used[corev1.ResourceCPU]
-		if granted.String() != "6" || used.String() != "1600m" || s.SharedBy != 2 ||
+		used := "not known"
+		if s.Used != nil {
+			used = s.Used.Cpu().String()
+		}
+		if s.Granted.Cpu().String()+" "+used != own || s.SharedBy != 2 || s.Account == nil ||
+			s.Account.Granted.Cpu().String() != "6" || s.Account.Used.Cpu().String() != "1600m" ||
 			!equality.Semantic.DeepEqual(s.Namespaces, namespaces) {
 			return fmt.Errorf("it says %+v", s)
 		}

@@ -139,30 +139,36 @@ func closedBy(all map[string]map[string]*closing) map[string][]string {
 	return out
 }
 
-// claims returns what the loans of a virtual node give to namespaces, one for each set of namespaces. Loans that name
-// no namespace are for any.
+// claims returns what the loans of a virtual node give to namespaces, one for each set of namespaces.
 func (b *Borrowing) claims(ctx context.Context, loans []bound) (out []claim) {
 	index := map[string]int{}
 	for _, l := range loans {
-		var names []string
-		if l.offload() != nil {
-			names = []string{}
-			for _, name := range l.namespaces() {
-				if b.checkAllowed(ctx, name, l) == nil && !slices.Contains(names, name) {
-					names = append(names, name)
-				}
-			}
-			slices.Sort(names)
-		}
-		key := fmt.Sprint(names == nil, names)
+		c := b.claimOf(ctx, l)
+		key := fmt.Sprint(c.namespaces == nil, c.namespaces)
 		if i, known := index[key]; known {
 			out[i].size = out[i].size.Plus(l.Size)
 			continue
 		}
 		index[key] = len(out)
-		out = append(out, claim{names, l.Size})
+		out = append(out, c)
 	}
 	return out
+}
+
+// claimOf returns what a loan gives to its namespaces, or to any: the pods of a hub's customers are in namespaces that
+// its loans do not name.
+func (b *Borrowing) claimOf(ctx context.Context, l bound) claim {
+	if l.Relend || l.offload() == nil {
+		return claim{nil, l.Size}
+	}
+	names := []string{}
+	for _, name := range l.namespaces() {
+		if b.checkAllowed(ctx, name, l) == nil && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return claim{names, l.Size}
 }
 
 // apart reports whether some namespace may not use all claims.

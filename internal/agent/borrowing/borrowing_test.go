@@ -30,7 +30,17 @@ import (
 // pods is an Inventory of what the pods of each namespace request on any node.
 type pods map[string]api.Resources
 
-func (pods) UsedOn(string) api.Resources                               { return nil }
+func (p pods) UsedOn(string) api.Resources {
+	var sum market.Amounts
+	for _, used := range p {
+		amounts, err := market.ParseCapacity("", used)
+		if err != nil {
+			panic(err)
+		}
+		sum = sum.Plus(amounts)
+	}
+	return sum.Resources()
+}
 func (p pods) UsedByNamespace(string, string) map[string]api.Resources { return p }
 func (pods) PodsMoved() <-chan struct{}                                { return nil }
 

@@ -30,23 +30,39 @@ type overuse struct {
 // namespace, so that as much as possible is covered. A resource that no claim names has no bound, nor has the number
 // of pods: the provider grants it to the node as a whole.
 func findOveruse(claims []claim, used map[string]market.Amounts) (found []overuse) {
+	for _, name := range resourcesOf(claims) {
+		if name != string(corev1.ResourcePods) {
+			found = append(found, newFlow(claims, used, name).overuses(claims)...)
+		}
+	}
+	return found
+}
+
+// coveredUse returns how much of the use each claim covers. A use that several claims admit counts for the first of
+// them, if that leaves no other use without a claim.
+func coveredUse(claims []claim, used map[string]market.Amounts) []market.Amounts {
+	out := make([]market.Amounts, len(claims))
+	for _, name := range resourcesOf(claims) {
+		for c, covers := range newFlow(claims, used, name).covers {
+			sum := market.Amount{Resource: name}
+			for _, n := range covers {
+				sum.Value += n
+			}
+			out[c] = append(out[c], sum)
+		}
+	}
+	return out
+}
+
+// resourcesOf returns the resources that claims name, sorted.
+func resourcesOf(claims []claim) []string {
 	named := map[string]bool{}
 	for _, c := range claims {
 		for _, a := range c.size {
 			named[a.Resource] = true
 		}
 	}
-	delete(named, string(corev1.ResourcePods))
-	for _, name := range slices.Sorted(maps.Keys(named)) {
-		f := newFlow(claims, used, name)
-		for i := range f.namespaces {
-			for f.left[i] > 0 && f.push(i, make([]bool, len(claims))) > 0 {
-				continue
-			}
-		}
-		found = append(found, f.overuses(claims)...)
-	}
-	return found
+	return slices.Sorted(maps.Keys(named))
 }
 
 // flow assigns the use of one resource to claims. It is a flow in a graph of namespaces and claims: see
@@ -60,6 +76,7 @@ type flow struct {
 	covers     []map[int]int64 // by claim, the use of each namespace
 }
 
+// newFlow covers as much of the use of a resource as possible.
 func newFlow(claims []claim, used map[string]market.Amounts, resource string) *flow {
 	f := &flow{resource: resource, namespaces: slices.Sorted(maps.Keys(used))}
 	for _, c := range claims {
@@ -74,6 +91,11 @@ func newFlow(claims []claim, used map[string]market.Amounts, resource string) *f
 			}
 		}
 		f.admits = append(f.admits, admits)
+	}
+	for i := range f.namespaces {
+		for f.left[i] > 0 && f.push(i, make([]bool, len(claims))) > 0 {
+			continue
+		}
 	}
 	return f
 }

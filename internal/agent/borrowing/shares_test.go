@@ -44,6 +44,31 @@ func TestFindOveruse(t *testing.T) {
 	}
 }
 
+// What several claims admit counts for the first, unless another namespace has no other claim.
+func TestCoveredUse(t *testing.T) {
+	of := func(n int64, namespaces ...string) claim { return claim{namespaces, cpu(n)} }
+	for _, c := range []struct {
+		claims []claim
+		used   map[string]int64
+		want   string
+	}{
+		{[]claim{of(4, "a"), of(4, "b")}, map[string]int64{"a": 5, "b": 3, "c": 1}, "[[{cpu 4}] [{cpu 3}]]"},
+		{[]claim{of(4, "a"), of(4, "a")}, map[string]int64{"a": 5}, "[[{cpu 4}] [{cpu 1}]]"},
+		{[]claim{of(4, "a", "b"), of(4, "a")}, map[string]int64{"a": 4, "b": 3}, "[[{cpu 4}] [{cpu 3}]]"},
+		{[]claim{of(4, "a"), {nil, cpu(4)}}, map[string]int64{"a": 5, "c": 1}, "[[{cpu 4}] [{cpu 2}]]"},
+		{[]claim{of(4, "a"), {[]string{"a"}, market.Amounts{{Resource: "memory", Value: 1}}}}, map[string]int64{"a": 1},
+			"[[{cpu 1} {memory 0}] [{cpu 0} {memory 0}]]"},
+	} {
+		used := map[string]market.Amounts{}
+		for name, n := range c.used {
+			used[name] = cpu(n)
+		}
+		if got := fmt.Sprint(coveredUse(c.claims, used)); got != c.want {
+			t.Errorf("%v of %v: %s, want %s", used, c.claims, got, c.want)
+		}
+	}
+}
+
 // What no claim covers is as little as possible: some namespaces use that much more than all claims that admit any
 // of them (Hall's theorem). Who is named uses more than these claims.
 func TestOveruseIsTheLeast(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/instruction"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
@@ -83,11 +84,17 @@ func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans
 	if s.Held != "" {
 		conditions = append(conditions, suspension)
 	}
-	use := instruction.Use{Granted: s.Resources, Used: b.options.Inventory.UsedOn(slice), SharedBy: len(loans)}
-	if len(use.Used) > 0 {
+	use := instruction.Use{SharedBy: len(loans),
+		Account: api.AccountSum{Granted: s.Resources, Used: b.options.Inventory.UsedOn(slice)}}
+	if len(use.Account.Used) > 0 {
 		use.Namespaces = b.options.Inventory.UsedByNamespace("", slice)
 	}
+	granted, used, err := b.split(ctx, loans, use)
+	if err != nil {
+		return err
+	}
 	return b.show(ctx, loans, slicePart, func(l bound) api.InstructionStatus {
+		use.Granted, use.Used = granted[l.ID], used[l.ID]
 		use.Naming = func(namespace string) (all int, this bool) {
 			for _, other := range loans {
 				if slices.Contains(other.namespaces(), namespace) {
@@ -100,4 +107,27 @@ func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans
 		next.Conditions = conditions
 		return next
 	})
+}
+
+// split returns what each loan has of the grant of their account, and what the pods of its namespaces use of that, by
+// reservation. Errors: an implausible amount.
+func (b *Borrowing) split(ctx context.Context, loans []bound, sum instruction.Use) (granted,
+	used map[string]api.Resources, err error) {
+	var sizes []market.Amounts
+	var claims []claim
+	for _, l := range loans {
+		sizes, claims = append(sizes, l.Size), append(claims, b.claimOf(ctx, l))
+	}
+	uses := map[string]market.Amounts{}
+	for name, use := range sum.Namespaces {
+		if uses[name], err = market.ParseCapacity("used", use); err != nil {
+			return nil, nil, err
+		}
+	}
+	granted, used = map[string]api.Resources{}, map[string]api.Resources{}
+	parts, covered := instruction.Split(sum.Account.Granted, sizes), coveredUse(claims, uses)
+	for i, l := range loans {
+		granted[l.ID], used[l.ID] = parts[i], covered[i].Resources()
+	}
+	return granted, used, nil
 }

@@ -96,17 +96,24 @@ func (w *tenants) get(namespace, name string, o client.Object) {
 	}
 }
 
-// borrows makes a request of a namespace that is bound at milan.
+// borrows makes a request of a namespace that is bound at milan, for one CPU.
 func (w *tenants) borrows(namespace string, o *api.Offload) {
 	w.Helper()
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-	request := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "request"}}
-	if request.Spec.Offload = o; o != nil {
+	if o != nil {
 		o.Namespaces = []string{namespace}
 	}
+	w.binds(namespace, o, "1")
+}
+
+// binds makes a request of a namespace that exists.
+func (w *tenants) binds(namespace string, o *api.Offload, cpu string) {
+	w.Helper()
+	request := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "request"}}
+	request.Spec.Offload = o
 	w.create(request)
 	w.create(&api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "of-" + namespace}})
-	size, err := market.ParseRequest("", transporttest.CPU("1"))
+	size, err := market.ParseRequest("", transporttest.CPU(cpu))
 	if err != nil {
 		w.Fatal(err)
 	}

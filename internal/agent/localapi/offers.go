@@ -152,7 +152,7 @@ func (c *Cluster) Deals(ctx context.Context) ([]api.Envelope[api.Deal], error) {
 	return out, nil
 }
 
-// usedBy returns what the pods in the namespaces of a contract request, as its instruction shows it.
+// usedBy returns what the pods of a contract's namespaces use of it, as its instruction shows it; nil: not known.
 func (c *Cluster) usedBy(ctx context.Context, o *api.Contract) api.Resources {
 	var status api.InstructionStatus
 	if bought := (&api.ReservationInstruction{}); o.Status.Terms.Buyer == c.o.Cluster {
@@ -162,15 +162,5 @@ func (c *Cluster) usedBy(ctx context.Context, o *api.Contract) api.Resources {
 	} else if sold := (&api.ProviderInstruction{}); c.o.Client.Get(ctx, client.ObjectKeyFromObject(o), sold) == nil {
 		status = sold.Status
 	}
-	used := api.Resources{}
-	for _, n := range status.Namespaces {
-		for name, amount := range n.Used {
-			if !n.Shared {
-				sum := used[name]
-				sum.Add(amount)
-				used[name] = sum
-			}
-		}
-	}
-	return used
+	return status.Used
 }

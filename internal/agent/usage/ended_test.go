@@ -75,8 +75,11 @@ func TestAGrantThatCoversWhatEnded(t *testing.T) {
 		if err := k.Get(t.Context(), client.ObjectKeyFromObject(shown), shown); err != nil {
 			t.Fatal(err)
 		}
-		if got := shown.Status.Granted[corev1.ResourceCPU]; got.Cmp(resource.MustParse(c.shown)) != 0 {
-			t.Errorf("%s: %s is shown as granted, want %s", name, got.String(), c.shown)
+		if got := shown.Status.Account; got == nil || got.Granted.Cpu().Cmp(resource.MustParse(c.shown)) != 0 {
+			t.Errorf("%s: %+v is shown as granted to the account, want %s", name, got, c.shown)
+		}
+		if got := shown.Status.Granted.Cpu().String(); got != "1" {
+			t.Errorf("%s: %s is shown as granted to the reservation, want all that it reserves", name, got)
 		}
 	}
 }
