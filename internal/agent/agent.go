@@ -151,7 +151,7 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 	// Brokers and connectors.
 	main := brokersession.New(brokersession.Options{
 		Cluster: cluster, Key: key, Broker: transport.NewHTTP(cluster, member.Client()), Lends: true,
-		Switch: member.Switch(), Clock: now,
+		Switch: member.Switch(), Memory: open.Memory(), Clock: now,
 	})
 	open.Add(main)
 	relay := brokersession.Relay{Broker: main.Broker, Sessions: open, Ledger: market}

@@ -23,7 +23,7 @@ const module = "github.com/bourse-dev/bourse/"
 var layers = [][]string{
 	{"api", "config"},
 	{"internal/money", "internal/decoded", "internal/payload", "internal/kubeobject", "internal/debounce",
-		"internal/turns"},
+		"internal/turns", "internal/fairshare"},
 	{"internal/market", "internal/identity", "internal/journal", "internal/health", "client"},
 	{"internal/match", "internal/exchange"},
 	{"internal/trust", "internal/transport", "internal/inventory",

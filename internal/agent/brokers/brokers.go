@@ -204,7 +204,7 @@ func (b *Brokers) join(ctx context.Context, name string, one *entry, spec api.Br
 	broker := transport.NewHTTP(m.Cluster, m.Client())
 	s := brokersession.New(brokersession.Options{
 		Via: route.ToBroker(name), Cluster: m.Cluster, Key: b.Main.Key(), Broker: broker, Lends: true,
-		Switch: m.Switch(), Clock: m.Clock,
+		Switch: m.Switch(), Memory: b.Sessions.Memory(), Clock: m.Clock,
 		Greet: func(ctx context.Context) error { return brokersession.ShowCard(ctx, b.Ledger, m.Cluster, broker) },
 	})
 	b.mu.Lock()

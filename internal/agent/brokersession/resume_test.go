@@ -136,3 +136,21 @@ func TestABrokerShowsAll(t *testing.T) {
 		})
 	}
 }
+
+// A broker of which something was not kept shows everything again with the next watch: there may be room now.
+func TestABrokerShowedMoreThanIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broker := &scriptedBroker{script: []func(string, func(api.WatchEvent)){
+			func(_ string, handle func(api.WatchEvent)) {
+				handle(api.WatchEvent{Type: api.WatchReservation, Object: &transport.Reservation{ID: "of-others"}})
+				showsAll("", handle)
+				handle(api.WatchEvent{Type: api.WatchReservation, Object: &transport.Reservation{ID: "of-others"}})
+				handle(api.WatchEvent{Type: api.WatchBookmark, Token: "a.6"})
+			},
+			showsAll,
+		}}
+		if watchScript(t, broker, time.Minute); len(broker.tokens) < 3 || broker.tokens[1] != "" || broker.tokens[2] != "a.5" {
+			t.Errorf("it watched with %q", broker.tokens)
+		}
+	})
+}

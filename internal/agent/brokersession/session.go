@@ -12,7 +12,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"sync"
+	"runtime/debug"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,14 +32,6 @@ var Unheard = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help: "Reservations that a broker or connector sent beyond the kept number, or that do not concern this cluster.",
 }, []string{"broker"})
 
-// Bounds on what is kept of what a broker says: a number of reservations, and an estimate of their memory in
-// bytes, which is 8 KiB for an ordinary one. Without them a seller's connector could fill the agent's memory.
-// A broker speaks of all reservations of this cluster, the connector of a seller of those with that seller.
-const (
-	maxOfBroker, maxOfBrokerBytes       = 20_000, 160 << 20
-	maxOfConnector, maxOfConnectorBytes = 1_000, 10 << 20
-)
-
 // Options say with which broker a session is.
 type Options struct {
 	// Via is the route to it: see package route.
@@ -54,6 +46,8 @@ type Options struct {
 	Switch *brokerswitch.Switch
 	// Greet shows this cluster's card, before each watch. Nil: something else does.
 	Greet func(context.Context) error
+	// Memory is what it shares with other sessions. Nil: it has its own.
+	Memory *Memory
 	// Clock is the machine's by default.
 	Clock clock.Clock
 }
@@ -67,18 +61,21 @@ type Session struct {
 	open       context.Context // ends when the session is removed
 	close      context.CancelFunc
 
-	mu      sync.Mutex
+	// Memory.mu guards these.
 	shown   map[string]*transport.Reservation // by ID
 	sizes   map[string]int                    // of those, in bytes of memory
 	bytes   int                               // the sum of sizes
 	whole   bool                              // it has said all since it was last connected
-	dropped int                               // how much it said beyond the bounds, since it began to say all
+	dropped int                               // how much of what it said is not kept, since it began to say all
 }
 
 // New returns a session that nothing watches yet.
 func New(o Options) *Session {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
+	}
+	if o.Memory == nil {
+		o.Memory = NewMemory(debug.SetMemoryLimit(-1))
 	}
 	open, end := context.WithCancel(context.Background())
 	return &Session{
@@ -113,8 +110,8 @@ func (s *Session) IsConnected() bool { return s.connection.State().Connected && 
 
 // Shown returns what the broker says of a reservation, nil if nothing.
 func (s *Session) Shown(id string) *transport.Reservation {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Memory.mu.Lock()
+	defer s.Memory.mu.Unlock()
 	return s.shown[id]
 }
 
@@ -127,19 +124,14 @@ func (s *Session) record(r *transport.Reservation, unlessShown bool) (kept bool)
 	own := r.Payload.Consumer == s.Cluster || r.Payload.Provider == s.Cluster
 	data, err := json.Marshal(r)
 	memory := int(decoded.Cost(data))
-	most, mostBytes := maxOfConnector, maxOfConnectorBytes
-	if route.IsBroker(s.Via) {
-		most, mostBytes = maxOfBroker, maxOfBrokerBytes
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Memory.mu.Lock()
+	defer s.Memory.mu.Unlock()
 	if unlessShown && s.shown[r.ID] != nil {
 		return false
 	}
 	s.drop(r.ID)
-	if !own || err != nil || len(s.shown) >= most || s.bytes+memory > mostBytes {
-		s.dropped++
-		Unheard.WithLabelValues(cmp.Or(s.Via, api.MainBroker)).Inc()
+	if !own || err != nil || !s.Memory.admit(s, memory) {
+		s.countAsDropped()
 		return false
 	}
 	s.shown[r.ID], s.sizes[r.ID] = r, memory
@@ -154,49 +146,70 @@ func (s *Session) drop(id string) {
 	delete(s.sizes, id)
 }
 
+// countAsDropped counts a reservation that is not kept. The lock is held.
+func (s *Session) countAsDropped() {
+	s.dropped++
+	Unheard.WithLabelValues(cmp.Or(s.Via, api.MainBroker)).Inc()
+}
+
 // Forget removes what the broker said of a reservation that is over on both sides.
 func (s *Session) Forget(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Memory.mu.Lock()
+	defer s.Memory.mu.Unlock()
 	s.drop(id)
 }
 
 // countDropped returns how much the broker said that was not kept.
 func (s *Session) countDropped() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Memory.mu.Lock()
+	defer s.Memory.mu.Unlock()
 	return s.dropped
 }
 
 // beginWatch notes that a watch began. Where it is complete, what it does not show does not exist there.
 func (s *Session) beginWatch(complete bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Memory.mu.Lock()
+	defer s.Memory.mu.Unlock()
 	if s.whole = s.whole && !complete; complete {
-		clear(s.shown)
-		clear(s.sizes)
-		s.bytes, s.dropped = 0, 0
+		s.clear()
+		s.dropped = 0
 	}
+}
+
+// clear removes all that the broker said. The lock is held.
+func (s *Session) clear() {
+	clear(s.shown)
+	clear(s.sizes)
+	s.bytes = 0
+}
+
+// end ends the watch for good, and gives the memory back.
+func (s *Session) end() {
+	s.close()
+	s.Memory.mu.Lock()
+	defer s.Memory.mu.Unlock()
+	s.clear()
+	s.Memory.leave(s)
 }
 
 // endWatch notes that the watch ended: what it did not show may exist.
 func (s *Session) endWatch() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Memory.mu.Lock()
+	defer s.Memory.mu.Unlock()
 	s.whole = false
 }
 
 // completeWatch notes that the watch has shown all with which it begins, and reports whether that is news.
 func (s *Session) completeWatch() (news bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Memory.mu.Lock()
+	defer s.Memory.mu.Unlock()
 	news, s.whole = !s.whole, true
 	return news
 }
 
 // lacks reports whether a reservation is not among all that the broker has said.
 func (s *Session) lacks(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Memory.mu.Lock()
+	defer s.Memory.mu.Unlock()
 	return s.whole && s.dropped == 0 && s.shown[id] == nil
 }

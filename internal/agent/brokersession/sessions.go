@@ -2,6 +2,7 @@ package brokersession
 
 import (
 	"cmp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,18 @@ type Sessions struct {
 	all   []*Session
 	added chan struct{} // closed when one is added; nil: nobody waits
 	heard func()        // nil: nobody listens
+
+	memory *Memory // nil: nobody asked for it
+}
+
+// Memory returns what the sessions with other parties share.
+func (s *Sessions) Memory() *Memory {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.memory == nil {
+		s.memory = NewMemory(debug.SetMemoryLimit(-1))
+	}
+	return s.memory
 }
 
 // Add adds a session. From now on it is used, and a Watcher watches it.
@@ -37,7 +50,7 @@ func (s *Sessions) Remove(one *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = slices.DeleteFunc(s.all, func(x *Session) bool { return x == one })
-	one.close()
+	one.end()
 }
 
 // Open returns all, in the order in which they were added.

@@ -122,7 +122,7 @@ func (w *Watcher) watch(ctx context.Context, s *Session) {
 		return nil
 	}
 	for ctx.Err() == nil {
-		if s.Clock.Since(marked) > resumeWithin {
+		if s.Clock.Since(marked) > resumeWithin || s.countDropped() > 0 { // there may be room for what was dropped
 			token = ""
 		}
 		err := error(nil)

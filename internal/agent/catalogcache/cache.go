@@ -8,7 +8,6 @@
 package catalogcache
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,7 +22,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/payload"
 )
@@ -41,30 +39,6 @@ const (
 	// everything asks a watch for the catalog from the beginning.
 	everything = "all"
 )
-
-// Bounds on the copies, in bytes of memory, by estimate: of what one broker or connector shows, and of all of
-// a kind together. Without them they could fill the agent's memory. While a broker or connector sends
-// everything again, the copy before that is kept too, so that the copies may take twice as much.
-const (
-	maxOfBroker, maxOfBrokers       = 32 << 20, 48 << 20
-	maxOfConnector, maxOfConnectors = 8 << 20, 16 << 20
-)
-
-// room returns how much memory what a broker or connector shows may take beside the other copies. At least what
-// it had is there when it sends everything again. The lock is held.
-func (c *Cache) room(via string) int {
-	one, all := maxOfConnector, maxOfConnectors
-	if route.IsBroker(via) {
-		one, all = maxOfBroker, maxOfBrokers
-	}
-	for other, held := range c.copies {
-		if other == via || route.IsBroker(other) != route.IsBroker(via) {
-			continue
-		}
-		all -= max(held.bytes, cmp.Or(held.pending, &shown{}).bytes)
-	}
-	return min(one, all)
-}
 
 // Options say whose cache it is and where it is saved.
 type Options struct {
@@ -249,7 +223,7 @@ func (c *Cache) Record(via string, e api.WatchEvent) {
 		one.begin(e.Complete)
 	case api.WatchSeller:
 		if one != nil {
-			one.record(e.Seller, c.room(via))
+			one.record(e.Seller, func(size int) bool { return c.admit(via, size) })
 		}
 	case api.WatchBookmark:
 		if one != nil && one.complete(e.Token, metav1.NewTime(c.Clock.Now())) {

@@ -68,57 +68,98 @@ func (o *offerCopy) complete(token string, at metav1.Time) (changed bool) {
 	return changed
 }
 
+// Size returns how much memory the copy takes, with what is to replace it.
+func (o *offerCopy) Size() int {
+	if o.pending == nil {
+		return o.bytes
+	}
+	return o.bytes + o.pending.bytes
+}
+
+// Shrink drops offers until Size is at most so many bytes. What is being sent stays longest.
+func (o *offerCopy) Shrink(most int) {
+	o.yield(o.Size() - most)
+	if o.pending != nil {
+		o.pending.cut(most)
+	} else {
+		o.cut(most)
+	}
+	o.Token = "" // it is not complete
+}
+
+// yield drops offers of the copy that is about to be replaced, of so many bytes if it has them. It reports whether
+// it dropped any.
+func (o *offerCopy) yield(size int) bool {
+	before := o.bytes
+	if o.pending == nil || before == 0 {
+		return false
+	}
+	o.cut(max(0, before-size))
+	o.Token = ""
+	return o.bytes < before
+}
+
 // record takes in what a seller shows: see shown.record.
-func (o *offerCopy) record(s *api.SellerOffers, most int) {
+func (o *offerCopy) record(s *api.SellerOffers, admit func(size int) bool) {
 	o.changed = true
 	if o.pending != nil {
-		o.pending.record(s, most)
+		o.pending.record(s, admit)
 	} else {
-		o.shown.record(s, most)
+		o.shown.record(s, admit)
 	}
 }
 
-// record replaces what a seller shows, or extends it by another part. Offers beyond most bytes of all
-// sellers together are left out.
-func (o *shown) record(s *api.SellerOffers, most int) {
+// record replaces what a seller shows, or extends it by another part. Offers that are not admitted are left out.
+func (o *shown) record(s *api.SellerOffers, admit func(size int) bool) {
 	before := o.Offers[s.Cluster]
-	next := make([]listing, 0, len(s.Offers))
 	switch {
 	case s.Lease: // only whether the seller is alive has changed
-		for _, l := range before {
-			l.Payload.Fresh, l.Payload.SilentSince = s.Fresh, s.SilentSince
-			next = append(next, l)
+		for i := range before {
+			before[i].Payload.Fresh, before[i].Payload.SilentSince = s.Fresh, s.SilentSince
 		}
-	case s.Part > 0:
-		next = o.add(append(next, before...), s, most)
-	default:
+		return
+	case s.Part == 0:
 		o.bytes -= o.sizes[s.Cluster]
 		delete(o.sizes, s.Cluster)
-		next = o.add(next, s, most)
-	}
-	if o.Offers[s.Cluster] = next; len(next) == 0 {
 		delete(o.Offers, s.Cluster)
 	}
-}
-
-// add appends the offers of a seller to list, as far as there is room. It skips offers that name another
-// seller.
-func (o *shown) add(list []listing, s *api.SellerOffers, most int) []listing {
 	for _, l := range s.Offers {
 		if l.Payload.Seller != s.Cluster || l.ID != s.Cluster+"/"+l.Payload.Name {
-			continue
+			continue // it names another seller
 		}
 		size := memoryOf(&l)
-		if o.bytes+size > most {
+		if !admit(size) {
 			o.less = true
 			Unkept.Inc()
 			continue
 		}
 		o.sizes[s.Cluster] += size
 		o.bytes += size
-		list = append(list, l)
+		o.Offers[s.Cluster] = append(o.Offers[s.Cluster], l)
 	}
-	return list
+}
+
+// cut drops offers until the rest takes at most so many bytes.
+func (o *shown) cut(most int) {
+	for seller, list := range o.Offers {
+		for o.bytes > most && len(list) > 0 {
+			last := len(list) - 1
+			size := min(memoryOf(&list[last]), o.sizes[seller])
+			if last == 0 {
+				size = o.sizes[seller]
+			}
+			list[last] = listing{}
+			list = list[:last]
+			o.sizes[seller] -= size
+			o.bytes -= size
+			o.less = true
+			Unkept.Inc()
+		}
+		if o.Offers[seller] = list; len(list) == 0 {
+			delete(o.Offers, seller)
+			delete(o.sizes, seller)
+		}
+	}
 }
 
 // measure computes how much memory the offers take, which is not saved.

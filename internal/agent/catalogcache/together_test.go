@@ -1,9 +1,9 @@
 package catalogcache
 
 import (
-	"cmp"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -14,40 +14,90 @@ import (
 	"github.com/bourse-dev/bourse/test/raced"
 )
 
-// However many brokers and connectors show as much as they can, all copies of a kind stay within a bound. None
-// loses what it has shown because another shows more.
+// bigDocument is shared by all offers of this test, so that they count as large and take little memory.
+var bigDocument = strings.Repeat("d", 1<<20)
+
+// shower is a party that shows its catalog again and again.
+type shower struct {
+	via    string
+	offers int // of 1 MiB each
+	shown  int // how many of the current watch; -1: the watch has not begun
+	whole  bool
+}
+
+// step shows the next part of the catalog to a cache, or its end.
+func (s *shower) step(c *Cache) {
+	switch {
+	case s.shown < 0:
+		c.Record(s.via, api.WatchEvent{Type: api.WatchCatalog, Complete: true})
+		s.shown = 0
+	case s.shown < s.offers:
+		e := stallOf("milan", fmt.Sprint("offer-", s.shown))
+		e.Seller.Offers[0].Payload.Document = bigDocument
+		e.Seller.Part = s.shown
+		c.Record(s.via, e)
+		s.shown++
+	default:
+		c.Record(s.via, api.WatchEvent{Type: api.WatchBookmark, Token: "a.1"})
+		s.shown, s.whole = -1, true
+	}
+}
+
+// In any order in which brokers and connectors show their catalogs, and show them again, the copies of a kind
+// stay within a bound. A catalog that takes no more than an equal share is kept whole.
 func TestCopiesTogetherAreBounded(t *testing.T) {
 	raced.Skip(t)
 	for kind, bound := range map[string]struct{ one, all int }{
 		"seller-":  {maxOfConnector, maxOfConnectors},
 		"broker/b": {maxOfBroker, maxOfBrokers},
 	} {
-		c := New(Options{Clock: clock.RealClock{},
-			Cluster: "rome", Journal: memorytest.New(), Log: slog.New(slog.DiscardHandler)})
-		parties := bound.all/bound.one + 2
-		for range 2 { // the second time the copies before are kept meanwhile
+		for seed := range uint64(2) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			c := New(Options{Clock: clock.RealClock{},
+				Cluster: "rome", Journal: memorytest.New(), Log: slog.New(slog.DiscardHandler)})
+			parties := make([]*shower, bound.all/bound.one+2)
+			share := bound.all / len(parties) >> 20
 			for i := range parties {
-				via := fmt.Sprint(kind, i)
-				c.Record(via, api.WatchEvent{Type: api.WatchCatalog, Complete: true})
-				e := stallOf("milan", "web")
-				e.Seller.Offers[0].Payload.Document = strings.Repeat("d", 1<<20)
-				for e.Seller.Part = range bound.one>>20 + 1 {
-					c.Record(via, e)
+				parties[i] = &shower{via: fmt.Sprint(kind, i), offers: bound.one>>20 + 1, shown: -1}
+			}
+			honest := parties[len(parties)-1]
+			honest.offers = share - 1
+			for range 5 * bound.all >> 20 {
+				parties[r.IntN(len(parties))].step(c)
+				all := 0
+				for _, one := range c.copies {
+					all += one.Size()
 				}
-				if last := i + 1; last < parties { // the last is still sending
-					c.Record(via, api.WatchEvent{Type: api.WatchBookmark, Token: "a.1"})
+				if all > bound.all {
+					t.Fatalf("seed %d: %d copies of %s... take %d bytes, want at most %d", seed, len(parties), kind, all, bound.all)
+				}
+				if of := c.copies[honest.via]; honest.whole && honest.shown < 0 &&
+					(len(of.Offers["milan"]) != honest.offers || of.Token == "") {
+					t.Fatalf("seed %d: %d of %d offers of %s are kept with token %q, although it shows less than its share",
+						seed, len(of.Offers["milan"]), honest.offers, honest.via, of.Token)
 				}
 			}
-			all := 0
-			for _, one := range c.copies {
-				all += max(one.bytes, cmp.Or(one.pending, &shown{}).bytes)
-			}
-			if all > bound.all || all < bound.all/2 {
-				t.Errorf("%d copies of %s... take %d bytes, want at most %d", parties, kind, all, bound.all)
+			if !honest.whole {
+				t.Errorf("seed %d: %s has shown nothing", seed, honest.via)
 			}
 		}
-		if first := c.copies[kind+"0"]; first.bytes < bound.one/2 {
-			t.Errorf("%s0, which came first, has a copy of %d bytes", kind, first.bytes)
+	}
+}
+
+// Two sellers that show as much as they can, and never end, leave a third its share.
+func TestTwoSellersTakeAllThereIs(t *testing.T) {
+	raced.Skip(t)
+	c := New(Options{Clock: clock.RealClock{},
+		Cluster: "rome", Journal: memorytest.New(), Log: slog.New(slog.DiscardHandler)})
+	for _, via := range []string{"bad-1", "bad-2"} {
+		for one := (&shower{via: via, offers: 20, shown: -1}); one.shown < one.offers; {
+			one.step(c)
 		}
+	}
+	for one := (&shower{via: "good", offers: 3, shown: -1}); !one.whole; {
+		one.step(c)
+	}
+	if of := c.copies["good"]; len(of.Offers["milan"]) != 3 || of.Token == "" {
+		t.Errorf("%d of its 3 offers are kept, with token %q", len(of.Offers["milan"]), of.Token)
 	}
 }

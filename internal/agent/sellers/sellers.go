@@ -168,7 +168,7 @@ func (s *Sellers) session(ctx context.Context, name string) (*seller, error) {
 		return nil, err
 	}
 	one := &seller{at: at, Session: brokersession.New(brokersession.Options{
-		Via: name, Cluster: s.Cluster, Key: s.Key, Broker: broker, Clock: s.Clock,
+		Via: name, Cluster: s.Cluster, Key: s.Key, Broker: broker, Memory: s.Sessions.Memory(), Clock: s.Clock,
 		Greet: func(ctx context.Context) error { return s.meet(ctx, name, broker) },
 	})}
 	if before != nil { // the connector moved

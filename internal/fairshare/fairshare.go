@@ -1,0 +1,51 @@
+// Package fairshare bounds what several parties keep in memory together, so that none takes the share of another.
+//
+// Start at [Admit].
+package fairshare
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Bound is how many bytes each party may keep at most, and all together.
+type Bound struct{ One, All int }
+
+// Party keeps something within a Bound.
+type Party interface {
+	comparable
+	// Size returns how many bytes the party keeps.
+	Size() int
+	// Shrink drops some of it, until Size is at most so many bytes.
+	Shrink(most int)
+}
+
+// Admit reports whether a party may keep size bytes more. all are the parties within the same bound. Those that keep
+// something have equal shares of Bound.All, of at most Bound.One. A party may keep more than its share as long as
+// there is room. If another needs its share, the largest shrink to theirs.
+func Admit[P Party](b Bound, party P, size int, all []P) bool {
+	parties, free := 1, b.All-party.Size()
+	for _, other := range all {
+		if held := other.Size(); other != party && held > 0 {
+			parties++
+			free -= held
+		}
+	}
+	share := min(b.One, b.All/parties)
+	switch held := party.Size(); {
+	case size > b.One-held:
+		return false
+	case size > free && size > share-held:
+		return false
+	}
+	for size > free {
+		largest := slices.MaxFunc(all, func(x, y P) int { return cmp.Compare(x.Size(), y.Size()) })
+		before := largest.Size()
+		if before <= share {
+			return false
+		}
+		largest.Shrink(share)
+		free += before - largest.Size()
+	}
+	return true
+}
