@@ -64,7 +64,7 @@ const (
 	ReasonUnreachable    Reason = "ApiServerUnreachable" // refusal by the consumer: the API server that the card names
 	// refusal by the consumer: the network that was asked for cannot be made with it
 	ReasonNoNetwork Reason = "NoNetwork"
-	// refusal by the consumer: the provider serves one of its VirtualNodePools
+	// refusal by the consumer: its virtual nodes with the provider are not as the request needs them
 	ReasonInUse Reason = "InUse"
 	// refusal by the consumer: the provider would have more of its namespaces than the card allows
 	ReasonNamespacesFull Reason = "NamespacesFull"

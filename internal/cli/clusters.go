@@ -28,7 +28,7 @@ func (sh *shell) clustersCommand() *cobra.Command {
 		Use: "clusters [CLUSTER]", GroupID: "use", Short: "List the clusters that your cluster may see, and their capacity",
 		Long: "Clusters lists the clusters that your cluster may see. STATE is Fresh, SharesNothing, Silent,\n" +
 			"Overcommitted or InUse. A Silent cluster's agent does not answer. An Overcommitted one has less than it\n" +
-			"lends. An InUse one serves a VirtualNodePool of your cluster. None of these gets new reservations of\n" +
+			"lends. An InUse one has what your cluster lends on as a hub. None of these gets new reservations of\n" +
 			"ResourceRequests. With --fit it lists how much of an amount the best clusters can serve\n" +
 			"now, at most eight, and the sum of all that qualify. It reserves nothing.",
 		Example: "  bourse clusters --fit cpu=200,memory=800Gi --where 'region == \"eu\"' --pods cpu=8,memory=32Gi",

@@ -140,7 +140,7 @@ var (
 		"It leaves the VirtualNodePool when half of its time is over. Its pods move within their PodDisruptionBudgets.",
 		"Nothing to do. To let it leave at once, use the command in the message."}
 	ProviderPassedOver = Kind{"ProviderPassedOver", info,
-		"A provider serves a VirtualNodePool of this cluster, or maps no more of its namespaces.",
+		"A provider has what this cluster lends on by a VirtualNodePool, or maps no more of its namespaces.",
 		"New ResourceRequests of this cluster get nothing from that provider.",
 		"Nothing to do, unless a request needs this provider: the message says how it gets it."}
 

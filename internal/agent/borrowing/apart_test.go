@@ -27,13 +27,17 @@ type pot struct {
 }
 
 func newPot(t *testing.T) *pot {
+	return newPotOf(t, func(w *tenants) { w.borrows("noisy", &api.Offload{}) })
+}
+
+// newPotOf is newPot with what reserves for noisy.
+func newPotOf(t *testing.T, noisy func(*tenants)) *pot {
 	p := &pot{tenants: newTenants(t)}
 	p.evictor.Reader, p.evictor.Client = p, p
 	p.create(&offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan",
 		Labels: map[string]string{"liqo.io/remote-cluster-id": "milan", "liqo.io/replication": "true"}}})
-	for _, namespace := range []string{"noisy", "quiet"} {
-		p.borrows(namespace, &api.Offload{})
-	}
+	noisy(p.tenants)
+	p.borrows("quiet", &api.Offload{})
 	p.serve()
 	nodes, names, err := p.namespaces.Nodes(t.Context(), "milan")
 	if err != nil || len(nodes) != 1 || !slices.Equal(names, []string{"noisy", "quiet"}) {
@@ -178,6 +182,29 @@ func TestAClosedNodeOpensAfterAPause(t *testing.T) {
 	if s := p.state("milan"); len(closedBy(s.apart)) > 0 {
 		t.Errorf("closed are %v", closedBy(s.apart))
 	}
+}
+
+// The namespaces of a VirtualNodePool and those of requests are kept apart on the virtual node that they share. It is the
+// pool's while the pool has something of it.
+func TestAPoolAndARequestShareANode(t *testing.T) {
+	p := newPotOf(t, func(w *tenants) { w.burstsFrom("noisy") })
+	var v offv1beta1.VirtualNode
+	p.get("liqo-tenant-milan", p.node, &v)
+	if size := v.Spec.ResourceQuota.Hard["cpu"]; size.Value() != 2 || v.Spec.Labels[api.VirtualNodePoolLabel] != "burst" {
+		t.Errorf("the virtual node is %+v", v.Spec)
+	}
+	p.place("noisy", "n1", "n2", "n3", "n4")
+	p.place("quiet", "q1")
+	p.look("quiet")
+	p.kubelet()
+	p.look("quiet")
+	if want := []string{"noisy/n4", "noisy/n3"}; !slices.Equal(p.evicted, want) {
+		t.Errorf("evicted are %v, want %v", p.evicted, want)
+	}
+	p.look("quiet")
+	p.ends("n2")
+	p.place("quiet", "q2", "q3")
+	p.look("noisy") // the request's pods take nothing of the pool's
 }
 
 func TestAnAdminLetsNamespacesShare(t *testing.T) {

@@ -125,20 +125,25 @@ func drains(loans []bound) bool {
 // shrinks, and while one of its loans succeeds another: else pods would fill what ends.
 func wishOf(loans []bound) (wish market.Amounts) {
 	first := firstOfPool(loans)
+	if first < 0 {
+		return sizeOf(loans)
+	}
+	var ofPool market.Amounts
 	for _, l := range loans {
 		switch {
-		case first < 0 || l.request != nil && (l.pool == nil || l.pool.Name != loans[first].pool.Name):
-			return sizeOf(loans)
-		case l.request == nil: // it ends
+		case l.pool == nil && l.request == nil && l.Object != nil && l.Object.Namespace == loans[first].Object.Namespace:
+			continue // it was the pool's, and ends
+		case l.pool == nil:
+			wish = wish.Plus(l.Size)
 			continue
 		}
 		if less := vnp.ReadWish(l.request); less != nil && l.Size.Fits(less) {
-			wish = wish.Max(less)
+			ofPool = ofPool.Max(less)
 		} else {
-			wish = wish.Max(l.Size)
+			ofPool = ofPool.Max(l.Size)
 		}
 	}
-	return wish
+	return wish.Plus(ofPool)
 }
 
 // firstOfPool returns the index of the first loan of a VirtualNodePool, -1 if there is none.

@@ -86,7 +86,8 @@ func (b *Borrowing) showExposed(ctx context.Context, l bound, namespaces []strin
 }
 
 // checkReflection returns why a provider cannot be used for namespaces: more of them would be copied than the
-// request allows. mapped are those that are mapped there already. Errors: InUse.
+// request allows, or less than a VirtualNodePool says, whose pods may not start then. mapped are those that are mapped
+// there already. Errors: InUse.
 func (b *Borrowing) checkReflection(ctx context.Context, provider string, asks bound, mapped []string) error {
 	fresh := slices.DeleteFunc(slices.Clone(asks.namespaces()),
 		func(name string) bool { return slices.Contains(mapped, name) })
@@ -96,6 +97,10 @@ func (b *Borrowing) checkReflection(ctx context.Context, provider string, asks b
 	is, err := b.namespaces.Reflection(ctx, b.options.Reader, provider)
 	if err != nil {
 		return err
+	}
+	if asks.pool != nil && !is.Covers(asks.reflect()) {
+		return api.Errorf(api.CodeInUse, "%s; VirtualNodePool %s needs more", is.Describe(provider, is.Reflect),
+			asks.pool.Name).Fix("end the requests at %s that are stricter, or set offload.reflect of the pool", provider)
 	}
 	return is.Admits(provider, strings.Join(fresh, ", "), asks.reflect())
 }

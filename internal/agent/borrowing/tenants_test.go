@@ -75,6 +75,26 @@ func TestALaxerRequestAtAStricterNode(t *testing.T) {
 	}
 }
 
+// A VirtualNodePool does not take a provider to which less is copied than its pods need: they would not start there.
+func TestAPoolAtAStricterNode(t *testing.T) {
+	for what, c := range map[string]struct {
+		reflect *api.Reflect
+		want    api.Code
+	}{"stricter": {&noServices, api.CodeInUse}, "the same": {nil, ""}} {
+		w := newTenants(t)
+		w.borrows("bank", &api.Offload{Reflect: c.reflect})
+		w.serve()
+		w.create(&api.VirtualNodePool{ObjectMeta: metav1.ObjectMeta{Name: "burst"},
+			Spec: api.VirtualNodePoolSpec{Namespaces: []string{"team"}}})
+		request := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "burst-milan",
+			Labels: map[string]string{api.VirtualNodePoolLabel: "burst"}}}
+		if err := w.CheckNamespaces(t.Context(), request, &api.Card{Cluster: "milan"}); c.want == "" && err != nil ||
+			c.want != "" && api.CodeOf(err) != c.want {
+			t.Errorf("%s: milan is checked: %v, want %q", what, err, c.want)
+		}
+	}
+}
+
 // What counts is what the virtual kubelets run with, also of a virtual node that others made: one of them copies
 // for all namespaces at the provider.
 func TestAVirtualNodeThatOthersMade(t *testing.T) {

@@ -111,16 +111,32 @@ func (w *tenants) binds(namespace string, o *api.Offload, cpu string) {
 	w.Helper()
 	request := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "request"}}
 	request.Spec.Offload = o
+	w.reserve(request, "of-"+namespace, cpu)
+}
+
+// burstsFrom makes the VirtualNodePool burst of a namespace, with a request that is bound at milan.
+func (w *tenants) burstsFrom(namespace string) {
+	w.Helper()
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	w.create(&api.VirtualNodePool{ObjectMeta: metav1.ObjectMeta{Name: "burst"},
+		Spec: api.VirtualNodePoolSpec{Namespaces: []string{namespace}, Max: transporttest.CPU("9")}})
+	w.reserve(&api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "burst-milan",
+		Labels: map[string]string{api.VirtualNodePoolLabel: "burst"}}}, "of-burst", "1")
+}
+
+// reserve makes a request, and a reservation at milan for it.
+func (w *tenants) reserve(request *api.ResourceRequest, id, cpu string) {
+	w.Helper()
 	w.create(request)
-	w.create(&api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "of-" + namespace}})
+	w.create(&api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: id}})
 	size, err := market.ParseRequest("", transporttest.CPU(cpu))
 	if err != nil {
 		w.Fatal(err)
 	}
 	if _, err := w.ledger.Do(w.Context(), market.Note{Reservation: &market.Reservation{
-		ID: "of-" + namespace, State: api.Reserved, Consumer: "rome", Provider: "milan", Pool: api.GeneralPool, Size: size,
+		ID: id, State: api.Reserved, Consumer: "rome", Provider: "milan", Pool: api.GeneralPool, Size: size,
 		Assignment: "assignment", Until: market.At(w.ledger.Now().Go().Add(time.Hour)),
-		Object: &market.Object{Namespace: namespace, Name: "request", UID: string(request.UID)},
+		Object: &market.Object{Namespace: request.Namespace, Name: request.Name, UID: string(request.UID)},
 	}}); err != nil {
 		w.Fatal(err)
 	}

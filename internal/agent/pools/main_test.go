@@ -181,8 +181,8 @@ func (d *desk) pods(n int, cpu string) {
 	}
 }
 
-// bind puts all pods on a node.
-func (d *desk) bind(node string) {
+// bind puts pods on a node, all if none is named.
+func (d *desk) bind(node string, names ...string) {
 	d.t.Helper()
 	var list corev1.PodList
 	if err := d.List(d.t.Context(), &list); err != nil {
@@ -190,6 +190,9 @@ func (d *desk) bind(node string) {
 	}
 	for i := range list.Items {
 		p := &list.Items[i]
+		if len(names) > 0 && !slices.Contains(names, p.Name) {
+			continue
+		}
 		p.Spec.NodeName = node
 		if err := d.Update(d.t.Context(), p); err != nil {
 			d.t.Fatal(err)

@@ -10,9 +10,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/vnp"
 )
@@ -81,6 +83,19 @@ func (c *children) noteOffloaded(provider string, i *api.ReservationInstruction)
 	default:
 		c.held = append(c.held, provider+": "+message)
 	}
+}
+
+// labelsOf returns the labels of a virtual node as they are while it is open to all namespaces of the pool that are
+// offloaded there. It is closed to one that uses more than the pool has there: the pool may have more tomorrow.
+func (c *children) labelsOf(node *corev1.Node, i *api.ReservationInstruction) map[string]string {
+	if !meta.IsStatusConditionTrue(i.Status.Conditions, api.ConditionOffloaded) {
+		return node.Labels
+	}
+	open := map[string]string{}
+	for _, name := range c.namespaces {
+		open[offload.Label(name)] = "true"
+	}
+	return labels.Merge(node.Labels, open)
 }
 
 // notOffloaded says which namespaces of a pool are offloaded to no provider, or not to all, and why. It is empty

@@ -42,6 +42,9 @@ type child struct {
 	*api.ResourceRequest
 	record *market.Reservation // nil: none yet
 	node   *corev1.Node        // nil: none yet
+	// shares says that requests have something of the virtual node, others how much.
+	shares bool
+	others market.Amounts
 	// disabled: this cluster chose other providers at the broker of the reservation.
 	disabled bool
 }
@@ -118,8 +121,9 @@ func (all *children) noteEnding(r *market.Reservation) {
 	}
 }
 
-// readLedger finds the reservations of the requests, those of requests that are gone, and the providers that
-// cannot serve the pool now: those that serve something else here, and those that refused lately.
+// readLedger finds the reservations of the requests, those of requests that are gone, what others have of the virtual
+// nodes, and the providers that cannot serve the pool now: those that refused lately, and those of requests if this
+// cluster lends on what the pool has, because its customers would use that of the requests.
 func (c *Controller) readLedger(
 	ctx context.Context, pool *api.VirtualNodePool, m *memory, out *children,
 ) error {
@@ -144,7 +148,6 @@ func (c *Controller) readLedger(
 				one.record = r
 				one.disabled = !s.Member(s.Self).Chose(r.Provider, func(via string) bool { return via == r.Via })
 			case one == nil && r.State.Counts():
-				inUse[r.Provider] = true
 				others = append(others, r)
 			}
 		}
@@ -153,6 +156,13 @@ func (c *Controller) readLedger(
 		gone, failed := c.isOfGone(ctx, pool, r)
 		if err = cmp.Or(err, failed); gone {
 			out.noteEnding(r)
+		}
+		if gone || pool.Spec.Template.Relend {
+			inUse[r.Provider] = true
+			continue
+		}
+		for _, one := range ours {
+			one.noteOther(r)
 		}
 	}
 	for provider, p := range m.paused {
@@ -166,6 +176,13 @@ func (c *Controller) readLedger(
 	slices.Sort(out.seen.Avoid)
 	out.seen.Avoid = slices.Compact(out.seen.Avoid)
 	return err
+}
+
+// noteOther notes a reservation of others, if it has something of the same virtual node.
+func (one *child) noteOther(r *market.Reservation) {
+	if one.record != nil && r.Bound() && r.Slice() == one.record.Slice() {
+		one.shares, one.others = true, one.others.Plus(r.Size)
+	}
 }
 
 // isOfGone reports whether a request of a pool made a reservation and is gone. The Ledger knows its name only:
@@ -266,7 +283,7 @@ func (c *Controller) provider(ctx context.Context, one *child, pool *api.Virtual
 	case err != nil:
 		return p, nil
 	}
-	one.node, p.Labels = &node, node.Labels
+	one.node, p.Labels = &node, out.labelsOf(&node, &i)
 	for _, condition := range node.Status.Conditions {
 		if condition.Type != corev1.NodeReady {
 			continue
@@ -281,7 +298,7 @@ func (c *Controller) provider(ctx context.Context, one *child, pool *api.Virtual
 		p.State = vnp.Leaving
 	}
 	has, _ := market.ParseCapacity("allocatable", node.Status.Allocatable)
-	p.Lowered = p.Wish != nil && p.Wish.Fits(has.Only(p.Wish))
+	p.Lowered = p.Wish != nil && p.Wish.Fits(has.Minus(one.others).Only(p.Wish))
 	p.Claims, out.words[p.Name] = offload.SortClaims(slices.DeleteFunc(slices.Clone(out.claims),
 		func(c offload.Claim) bool { return c.Node != p.Node }))
 	p.Drifted = one.Annotations[templateAnnotation] != digestOf(pool.Spec.Template)

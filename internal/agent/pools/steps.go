@@ -146,8 +146,8 @@ func (c *Controller) do(ctx context.Context, pool *api.VirtualNodePool, all *chi
 		return c.create(ctx, pool, step, one)
 	case vnp.Resize:
 		if one.node != nil && one.record != nil && one.record.Size.Fits(step.Size) { // it becomes smaller
-			if fits, err := c.evictor.Fits(ctx, one.node.Name, step.Size.Resources(),
-				all.namespaces); err != nil || !fits {
+			if fits, err := c.evictor.Fits(ctx, one.node.Name, step.Size.Resources(), all.namespaces,
+				one.shares); err != nil || !fits {
 				return err
 			}
 		}
@@ -246,7 +246,8 @@ func (c *Controller) extend(ctx context.Context, pool *api.VirtualNodePool, one 
 	})
 }
 
-// release empties the virtual node of a provider in order, and then ends its request.
+// release empties the virtual node of a provider in order, and then ends its request. Where requests have something of
+// the virtual node, too, the end of the reservation does so, within its graces.
 func (c *Controller) release(ctx context.Context, pool *api.VirtualNodePool, all *children, provider string) error {
 	one := all.requests[provider]
 	switch {
@@ -254,6 +255,9 @@ func (c *Controller) release(ctx context.Context, pool *api.VirtualNodePool, all
 		return nil
 	case one.node == nil: // no pod ever ran there
 		c.showStep(pool, provider, "Leaves", "is given back: no pod ran there")
+		return c.delete(ctx, one)
+	case one.shares: // requests go on there, so that only the pool's namespaces leave
+		c.showStep(pool, provider, "Leaves", "is given back; requests keep the virtual node")
 		return c.delete(ctx, one)
 	case one.Annotations[vnp.DrainAnnotation] == "":
 		c.showStep(pool, provider, "Leaves", "is given back once its pods have left")

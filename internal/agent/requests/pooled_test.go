@@ -13,13 +13,16 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// A request passes over a provider that serves a VirtualNodePool. The requests of the pool do not.
-func TestPassesOverTheProvidersOfPools(t *testing.T) {
+// A request takes a provider that serves a VirtualNodePool, too, and passes over one whose capacity this cluster lends
+// on. The requests of the pool do not.
+func TestProvidersOfPools(t *testing.T) {
 	for _, c := range []struct {
-		label, want string
-	}{{"", "oslo"}, {"burst", "milan"}} {
+		label  string
+		relend bool
+		want   string
+	}{{"", false, "milan"}, {"", true, "oslo"}, {"burst", true, "milan"}} {
 		d := newDesk(t)
-		d.createOfPool()
+		d.createOfPool(c.relend)
 		d.create(func(o *api.ResourceRequest) {
 			if c.label != "" {
 				o.Labels = map[string]string{api.VirtualNodePoolLabel: c.label}
@@ -36,20 +39,20 @@ func TestPassesOverTheProvidersOfPools(t *testing.T) {
 		}
 		d.reconcile()
 		if ours := d.ours(); ours.Provider != c.want || ours.Assignment == "" {
-			t.Errorf("of pool %q: it holds %+v", c.label, ours)
+			t.Errorf("of pool %q, beside one with relend %v: it holds %+v", c.label, c.relend, ours)
 		}
 	}
 }
 
 // createOfPool creates the request of a VirtualNodePool that milan serves.
-func (d *desk) createOfPool() *api.ResourceRequest {
+func (d *desk) createOfPool(relend bool) *api.ResourceRequest {
 	d.t.Helper()
 	o := &api.ResourceRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "bourse", Name: "burst-x",
 			Labels: map[string]string{api.VirtualNodePoolLabel: "burst"}},
 		Spec: api.ResourceRequestSpec{Request: transporttest.Request("2")},
 	}
-	o.Spec.Target = "milan"
+	o.Spec.Target, o.Spec.Relend = "milan", relend
 	if err := d.Create(d.t.Context(), o); err != nil {
 		d.t.Fatal(err)
 	}
@@ -60,7 +63,7 @@ func (d *desk) createOfPool() *api.ResourceRequest {
 func TestFindRefused(t *testing.T) {
 	d := newDesk(t)
 	d.Offloading = full("oslo")
-	ofPool := d.createOfPool()
+	ofPool := d.createOfPool(true)
 	for _, provider := range []string{"oslo", "paris"} {
 		note := market.Note{Reservation: &market.Reservation{ID: "r-" + provider, State: api.Active, Consumer: "rome",
 			Provider: provider, Pool: api.GeneralPool, Generation: 1, Until: market.At(time.Now().Add(time.Hour))}}

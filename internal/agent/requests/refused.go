@@ -4,10 +4,8 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -15,12 +13,12 @@ import (
 // Errors: those of the API server.
 func (r *Controller) FindRefused(ctx context.Context, o *api.ResourceRequest) (map[string]error, error) {
 	used := map[string]*api.Card{}
-	var ofPools api.ResourceRequestList
-	if err := r.List(ctx, &ofPools, client.HasLabels{api.VirtualNodePoolLabel}); err != nil {
-		return nil, kubeobject.Error(err)
+	relending, err := r.listRelending(ctx)
+	if err != nil {
+		return nil, err
 	}
-	for _, one := range ofPools.Items {
-		used[one.Spec.Target] = &api.Card{Cluster: one.Spec.Target}
+	for _, provider := range relending {
+		used[provider] = &api.Card{Cluster: provider}
 	}
 	if err := r.Market.Read(ctx, func(s *market.State) {
 		for _, one := range s.Of(s.Self, 0) {

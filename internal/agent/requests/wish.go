@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -70,7 +71,7 @@ func WishOf(o *api.ResourceRequest) Wish {
 func (r *Controller) makeWish(o *api.ResourceRequest) Wish {
 	w := WishOf(o)
 	w.Check = func(ctx context.Context, provider *api.Card) error {
-		if err := r.checkUnused(ctx, o, provider.Cluster); err != nil || r.Offloading == nil {
+		if err := r.checkRelent(ctx, o, provider.Cluster); err != nil || r.Offloading == nil {
 			return err
 		}
 		return r.Offloading.CheckNamespaces(ctx, o, provider)
@@ -78,22 +79,31 @@ func (r *Controller) makeWish(o *api.ResourceRequest) Wish {
 	return w
 }
 
-// checkUnused returns an error if a provider serves a VirtualNodePool, unless the request is a pool's: on one
-// node, the pods of a request and those of a pool would count for each other. Errors: InUse, those of the API
-// server.
-func (r *Controller) checkUnused(ctx context.Context, o *api.ResourceRequest, provider string) error {
+// checkRelent returns an error if this cluster lends on by a VirtualNodePool what it has at a provider, unless the
+// request is a pool's: the pods of customers and those of the request would run on the virtual nodes of each other.
+// Errors: InUse, those of the API server.
+func (r *Controller) checkRelent(ctx context.Context, o *api.ResourceRequest, provider string) error {
 	if o.Labels[api.VirtualNodePoolLabel] != "" {
 		return nil
 	}
+	relending, err := r.listRelending(ctx)
+	if err != nil || !slices.Contains(relending, provider) {
+		return err
+	}
+	return api.Errorf(api.CodeInUse, "this cluster lends on what its VirtualNodePool has at %s", provider).
+		Fix("name another target, or exclude %s from the pool: bourse vnp disable POOL %s", provider, provider)
+}
+
+// listRelending lists the providers of VirtualNodePools that this cluster lends on.
+func (r *Controller) listRelending(ctx context.Context) (providers []string, err error) {
 	var ofPools api.ResourceRequestList
 	if err := r.List(ctx, &ofPools, client.HasLabels{api.VirtualNodePoolLabel}); err != nil {
-		return kubeobject.Error(err)
+		return nil, kubeobject.Error(err)
 	}
 	for _, one := range ofPools.Items {
-		if one.Spec.Target == provider && (one.Status.State == "" || !one.Status.State.Over()) {
-			return api.Errorf(api.CodeInUse, "%s serves a VirtualNodePool of this cluster", provider).
-				Fix("name another target, or exclude %s from the pool: bourse vnp disable POOL %s", provider, provider)
+		if one.Spec.Relend && (one.Status.State == "" || !one.Status.State.Over()) {
+			providers = append(providers, one.Spec.Target)
 		}
 	}
-	return nil
+	return providers, nil
 }

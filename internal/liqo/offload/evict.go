@@ -69,12 +69,13 @@ func (e *Evictor) evictAll(ctx context.Context, pods []liqo.Running, force bool)
 const budgetDelays = "; a PodDisruptionBudget delays some"
 
 // Fits reports whether the pods of a virtual node fit into a size. The provider counts pods of DaemonSets, too, in
-// namespaces that are offloaded; it never gets the others.
-func (e *Evictor) Fits(ctx context.Context, node string, size api.Resources, offloaded []string) (bool, error) {
+// namespaces that are offloaded; it never gets the others. alone says that no pods count but those of the namespaces.
+func (e *Evictor) Fits(ctx context.Context, node string, size api.Resources, offloaded []string,
+	alone bool) (bool, error) {
 	pods, err := e.list(ctx, node)
 	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool {
-		return kubeobject.HasEnded(p.Status.Phase) ||
-			kubeobject.ControllerKind(&p) == "DaemonSet" && !slices.Contains(offloaded, p.Namespace)
+		return kubeobject.HasEnded(p.Status.Phase) || !slices.Contains(offloaded, p.Namespace) &&
+			(alone || kubeobject.ControllerKind(&p) == "DaemonSet")
 	})
 	return err == nil && len(liqo.Excess(runningOf(pods, nil), size)) == 0, err
 }

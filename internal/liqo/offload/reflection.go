@@ -65,6 +65,11 @@ func (r Reflection) AtLeastAsStrict(wished api.Reflect) bool {
 	return len(r.Nodes) == 0 || Strictest([]api.Reflect{r.Reflect, wished}) == withDefaults(r.Reflect)
 }
 
+// Covers reports whether all is copied that is wished.
+func (r Reflection) Covers(wished api.Reflect) bool {
+	return len(r.Nodes) == 0 || Strictest([]api.Reflect{r.Reflect, wished}) == withDefaults(wished)
+}
+
 // Laxest returns the laxest reflection that a further virtual node may have: while there is one, no more is
 // copied than before, as namespaces that are mapped have agreed to no more.
 func (r Reflection) Laxest(wished api.Reflect) api.Reflect {

@@ -14,9 +14,10 @@ import (
 	"github.com/bourse-dev/bourse/internal/sim/federation"
 )
 
-// A VirtualNodePool that found no candidate reserves once there is one: when a request that had its provider has
-// ended, and when its provider lends more.
-func TestAPoolGrowsOnceThereIsACandidate(t *testing.T) {
+// A VirtualNodePool grows at a provider that has a request of the same cluster, and a request reserves at a provider that
+// serves the pool. Where there is no candidate, it reserves once there is one: when the request has ended, and when
+// its provider lends more.
+func TestAPoolGrowsBesideRequests(t *testing.T) {
 	f := &fair{t: t}
 	work := federation.NewWork("shop", 0, size("2", "4Gi"))
 	after := &metav1.Duration{Duration: 200 * time.Millisecond}
@@ -29,19 +30,24 @@ func TestAPoolGrowsOnceThereIsACandidate(t *testing.T) {
 	f.Federation = must(federation.Start(ctx, t.TempDir(), slog.New(slog.DiscardHandler), rome, milan))(t)
 	t.Cleanup(func() { stop(); _ = f.Stop() })
 
-	own := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "own"},
-		Spec: api.ResourceRequestSpec{Request: api.Request{Resources: size("2", "4Gi"), Target: "milan"}}}
 	f.until("milan lends", func() bool {
 		c, err := rome.People.Cluster(ctx, "milan")
 		return err == nil && len(c.Payload.Pools) > 0
 	})
-	if err := rome.Objects.Create(ctx, own); err != nil {
-		t.Fatal(err)
+	ask := func(name, cpu, memory string) *api.ResourceRequest {
+		t.Helper()
+		own := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+			Spec: api.ResourceRequestSpec{Request: api.Request{Resources: size(cpu, memory), Target: "milan"}}}
+		if err := rome.Objects.Create(ctx, own); err != nil {
+			t.Fatal(err)
+		}
+		f.until("rome reserved at milan for "+name, func() bool {
+			_ = rome.Objects.Get(ctx, kube.ObjectKeyFromObject(own), own)
+			return own.Status.State == api.Reserved
+		})
+		return own
 	}
-	f.until("rome reserved at milan", func() bool {
-		_ = rome.Objects.Get(ctx, kube.ObjectKeyFromObject(own), own)
-		return own.Status.State == api.Reserved
-	})
+	ask("tiny", "1m", "1Mi")
 	shows := func(limited, cpu string) {
 		t.Helper()
 		began := time.Now()
@@ -57,16 +63,19 @@ func TestAPoolGrowsOnceThereIsACandidate(t *testing.T) {
 		})
 		t.Logf("after %s the pool shows %s%s", time.Since(began), limited, cpu)
 	}
-	work.Replicas.Store(4)
+	work.Replicas.Store(4) // one of them runs at home
+	shows("", "6/6/24")
+	own := ask("own", "4", "8Gi")
+
+	work.Replicas.Store(6)
 	shows("NoCandidate", "")
 	if err := rome.Objects.Delete(ctx, own); err != nil {
 		t.Fatal(err)
 	}
-	shows("", "6/6/24")
+	shows("", "10/10/24")
 
-	work.Replicas.Store(11)
-	shows("", "12/12/24")
+	work.Replicas.Store(9)
 	shows("NoCandidate", "")
 	f.shares(milan, func(s *api.Sharing) { s.Pools[0].Caps = nil })
-	shows("", "16/16/24")
+	shows("", "14/14/24") // the tiny one has the rest
 }

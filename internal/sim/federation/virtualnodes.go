@@ -47,8 +47,8 @@ func (m *Member) simulate(ctx context.Context) {
 	for {
 		select {
 		case <-ticker.C:
-			if m.makeVirtualNodes(ctx) == nil && m.Work != nil {
-				_ = m.schedule(ctx)
+			if others, err := m.makeVirtualNodes(ctx); err == nil && m.Work != nil {
+				_ = m.schedule(ctx, others)
 			}
 		case <-ctx.Done():
 			return
@@ -56,45 +56,55 @@ func (m *Member) simulate(ctx context.Context) {
 	}
 }
 
-// makeVirtualNodes gives each reservation of a VirtualNodePool its virtual node.
-func (m *Member) makeVirtualNodes(ctx context.Context) error {
+// makeVirtualNodes gives each reservation of a VirtualNodePool its virtual node. It returns what other requests have of
+// each.
+func (m *Member) makeVirtualNodes(ctx context.Context) (others map[string]market.Amounts, err error) {
 	var requests api.ResourceRequestList
 	var instructions api.ReservationInstructionList
 	var nodes corev1.NodeList
 	for _, list := range []kube.ObjectList{&requests, &instructions, &nodes} {
 		if err := m.Objects.List(ctx, list); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	stays := map[string]bool{}
+	ofPools := map[*api.ReservationInstruction]*api.ResourceRequest{}
+	others = map[string]market.Amounts{}
 	for i := range instructions.Items {
 		one := &instructions.Items[i]
 		r := slices.IndexFunc(requests.Items, func(r api.ResourceRequest) bool { return metav1.IsControlledBy(one, &r) })
-		if r < 0 || one.Status.State != api.Reserved || requests.Items[r].Labels[api.VirtualNodePoolLabel] == "" {
-			continue
+		switch {
+		case r < 0 || one.Status.State != api.Reserved:
+		case requests.Items[r].Labels[api.VirtualNodePoolLabel] != "":
+			ofPools[one] = &requests.Items[r]
+		default:
+			others[one.Spec.Slice] = others[one.Spec.Slice].Plus(amountsOf(one.Spec.Resources))
 		}
+	}
+	stays := map[string]bool{}
+	for one, request := range ofPools {
 		stays[one.Spec.Slice] = true
-		if err := m.makeVirtualNode(ctx, &requests.Items[r], one, nodes.Items); err != nil {
-			return err
+		if err := m.makeVirtualNode(ctx, request, one, others[one.Spec.Slice], nodes.Items); err != nil {
+			return nil, err
 		}
 	}
 	for i := range nodes.Items {
 		if n := &nodes.Items[i]; n.Labels[api.VirtualNodePoolLabel] != "" && !stays[n.Name] {
 			if err := m.Objects.Delete(ctx, n); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	return nil
+	return others, nil
 }
 
-// makeVirtualNode makes one, and cordons and sizes it as the request says.
+// makeVirtualNode makes one, and cordons and sizes it as the request says, with what other requests have of it.
 func (m *Member) makeVirtualNode(ctx context.Context, request *api.ResourceRequest, of *api.ReservationInstruction,
-	nodes []corev1.Node) error {
+	others market.Amounts, nodes []corev1.Node) error {
 	size, drains := of.Spec.Resources, request.Annotations[vnp.DrainAnnotation] != ""
 	if wish := vnp.ReadWish(request); wish != nil {
 		size = wish.Resources()
 	}
+	size = amountsOf(size).Plus(others).Resources()
 	i := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name == of.Spec.Slice })
 	if i < 0 {
 		n := offload.PoolNode(request.Labels[api.VirtualNodePoolLabel], nil)
@@ -123,8 +133,8 @@ func amountsOf(r api.Resources) market.Amounts {
 	return out
 }
 
-// schedule makes the pods of the work, and binds each to a node that has room.
-func (m *Member) schedule(ctx context.Context) error {
+// schedule makes the pods of the work, and binds each to a node that has room beside what others have.
+func (m *Member) schedule(ctx context.Context, others map[string]market.Amounts) error {
 	var nodes corev1.NodeList
 	var pods corev1.PodList
 	for _, list := range []kube.ObjectList{&nodes, &pods} {
@@ -138,7 +148,7 @@ func (m *Member) schedule(ctx context.Context) error {
 	free := map[string]market.Amounts{}
 	for i := range nodes.Items {
 		if n := &nodes.Items[i]; !n.Spec.Unschedulable {
-			free[n.Name] = amountsOf(n.Status.Allocatable)
+			free[n.Name] = amountsOf(n.Status.Allocatable).Minus(others[n.Name])
 		}
 	}
 	var ours []*corev1.Pod
