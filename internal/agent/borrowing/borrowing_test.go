@@ -6,6 +6,7 @@ import (
 	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -56,6 +57,7 @@ func TestServeTwoProvidersAtOnce(t *testing.T) {
 		kind(api.GroupVersion, "ResourceRequest", "resourcerequests"), kind(api.GroupVersion,
 			"ReservationInstruction", "reservationinstructions"),
 		kind(authv1beta1.GroupVersion, authv1beta1.ResourceSliceKind, "resourceslices"),
+		kind(networkingv1beta1.GroupVersion, "Configuration", "configurations"),
 		kind(offv1beta1.SchemeGroupVersion, "NamespaceOffloading", "namespaceoffloadings"),
 		kind(offv1beta1.SchemeGroupVersion, "NamespaceMap", "namespacemaps"),
 		kind(offv1beta1.SchemeGroupVersion, "VirtualNode", "virtualnodes"),

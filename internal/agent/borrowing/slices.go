@@ -8,6 +8,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
+	"github.com/bourse-dev/bourse/internal/liqo/network"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 )
 
@@ -24,12 +25,15 @@ func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, a
 	if waits, err := b.awaitNetwork(ctx, provider, slice, loans); err != nil || waits != "" {
 		return waits, err
 	}
+	reached, err := network.Reached(ctx, b.options.Client, provider, true)
+	if err != nil {
+		return "", err
+	}
 	node := offload.Node{Reflect: b.reflectionFor(provider, all), Namespaces: namespaces, Hub: loans[0].Relend,
-		ProviderPool: loans[0].Pool}
+		ProviderPool: loans[0].Pool, NoIP: len(reached) == 0}
 	if i := firstOfPool(loans); i >= 0 {
 		pool := loans[i].pool
 		node.Pool, node.Burst = pool.Name, len(pool.Spec.Namespaces) > 0 && pool.offload.Strategy != api.OffloadRemote
-		node.NoIP = pool.Spec.Template.Network != api.NetworkWireGuard
 	}
 	standing, err := b.options.Slices.Ensure(ctx, provider, slice, wishOf(loans).Resources(), node)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 	appsv1 "k8s.io/api/apps/v1"
@@ -56,6 +57,7 @@ func newTenants(t *testing.T) *tenants {
 		kind(api.GroupVersion, "ReservationInstruction", "reservationinstructions"),
 		kind(authv1beta1.GroupVersion, authv1beta1.ResourceSliceKind, "resourceslices"),
 		kind(authv1beta1.GroupVersion, authv1beta1.IdentityKind, "identities"),
+		kind(networkingv1beta1.GroupVersion, "Configuration", "configurations"),
 		kind(offv1beta1.SchemeGroupVersion, "NamespaceOffloading", "namespaceoffloadings"),
 		kind(offv1beta1.SchemeGroupVersion, "NamespaceMap", "namespacemaps"),
 		kind(offv1beta1.SchemeGroupVersion, "VirtualNode", "virtualnodes"),

@@ -43,7 +43,10 @@ func (s *Slices) keepNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 		return client.IgnoreNotFound(err)
 	}
 	is := newNode(slice, provider, want, as)
-	return kubeobject.Change(ctx, s.Client, &have, func() { update(&have, is, slice.Status.NodeLabels) })
+	return kubeobject.Change(ctx, s.Client, &have, func() {
+		update(&have, is, slice.Status.NodeLabels)
+		followNetwork(&have, as)
+	})
 }
 
 // makeNode creates the VirtualNode of a granted slice, once its Identity has credentials.
@@ -97,6 +100,21 @@ func update(have, should *offv1beta1.VirtualNode, sent map[string]string) {
 		}
 	case from.OffloadingPatch != nil:
 		to.OffloadingPatch = from.OffloadingPatch
+	}
+}
+
+// followNetwork lets a virtual node have the addresses of its pods, or not. Of the arguments of a virtual kubelet only
+// this one follows what changes later: a network may come or go. Liqo starts another virtual kubelet then, which also
+// reads how the network maps addresses. Pods run on.
+func followNetwork(have *offv1beta1.VirtualNode, as Node) {
+	if have.Spec.Template == nil { // Liqo's webhook writes it
+		return
+	}
+	for i := range have.Spec.Template.Spec.Template.Spec.Containers {
+		c := &have.Spec.Template.Spec.Template.Spec.Containers[i]
+		if slices.Contains(c.Args, noAddresses) != as.hidesAddresses() {
+			c.Args = setAddresses(slices.Clone(c.Args), as)
+		}
 	}
 }
 

@@ -67,10 +67,23 @@ func optionsOf(from *offv1beta1.VkOptionsTemplateSpec, as Node) *offv1beta1.VkOp
 		event.NumWorkers = 0
 		want.ReflectorsConfig["event"] = event
 	}
-	if as.Hub || as.NoIP {
-		want.ExtraArgs = append(want.ExtraArgs, "--disable-ip-reflection=true")
-	}
+	want.ExtraArgs = setAddresses(want.ExtraArgs, as)
 	return want
+}
+
+// noAddresses is the argument of a virtual kubelet that leaves out the addresses of pods.
+const noAddresses = "--disable-ip-reflection=true"
+
+// hidesAddresses reports whether the addresses of pods at the provider are left out.
+func (as Node) hidesAddresses() bool { return as.Hub || as.NoIP }
+
+// setAddresses adds the argument that leaves out the addresses of pods, or removes it.
+func setAddresses(args []string, as Node) []string {
+	args = slices.DeleteFunc(args, func(a string) bool { return strings.HasPrefix(a, "--disable-ip-reflection") })
+	if as.hidesAddresses() {
+		args = append(args, noAddresses)
+	}
+	return args
 }
 
 // nameOptions returns the name of a VkOptionsTemplate.

@@ -62,7 +62,7 @@ type Node struct {
 	// Hub says that customers' pods run there. They learn neither the provider's Events nor addresses.
 	Hub bool
 	// NoIP says that the addresses of pods there are not reflected: without a network, nothing here can
-	// reach them, and a Service would lose the requests that it sends there.
+	// reach them, and a Service would lose the requests that it sends there. It counts for a node that runs, too.
 	NoIP bool
 }
 
