@@ -14,7 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo/grant"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
 // hostile are labels that a provider must not choose: they end an admin's cordon, keep the agent from draining the
@@ -117,6 +119,29 @@ func TestASliceWithoutAnAnswer(t *testing.T) {
 		t.Errorf("2 CPUs are reserved, and the node has %v", node.Spec.ResourceQuota.Hard)
 	}
 	w.shows("a", api.ConditionNodeReady, metav1.ConditionTrue, "Ready")
+}
+
+// A slice of a former release asks for a grant that covers pods that have ended, once this agent keeps its virtual
+// node: Liqo brings the spec to the provider's slice, which exists, and no annotation.
+func TestASliceOfAFormerReleaseAsksForTheCover(t *testing.T) {
+	w := newTenants(t)
+	w.borrows("a", &api.Offload{})
+	w.serve()
+	slice, _ := w.sliceOf()
+	slice.Annotations = map[string]string{consts.CreateVirtualNodeAnnotation: "true"}
+	slice.Spec.Resources = corev1.ResourceList(transporttest.CPU("1"))
+	if err := w.Update(t.Context(), &slice); err != nil {
+		t.Fatal(err)
+	}
+	w.serve()
+	slice, node := w.sliceOf()
+	keeps, cpu := slice.Spec.Resources[grant.KeepsSize], slice.Spec.Resources[corev1.ResourceCPU]
+	if keeps.Value() != 1 || cpu.String() != "1" || len(slice.Annotations) > 0 {
+		t.Errorf("it asks for %v, annotated %v", slice.Spec.Resources, slice.Annotations)
+	}
+	if hard := node.Spec.ResourceQuota.Hard; hard.Cpu().String() != "1" || len(hard) != 1 {
+		t.Errorf("the virtual node has %v", hard)
+	}
 }
 
 // Liqo's creator does not make a virtual node that is gone: its options send all Secrets to the provider.

@@ -37,18 +37,19 @@ func TestAGrantThatCoversWhatEnded(t *testing.T) {
 			Resources: corev1.ResourceRequirements{Requests: cpu("400m")}}}}},
 		Status: offv1beta1.ShadowPodStatus{Phase: corev1.PodSucceeded}}
 	for name, c := range map[string]struct {
-		keeps, granted, shown string
-		freed                 bool
+		asks           corev1.ResourceList
+		granted, shown string
+		freed          bool
 	}{
-		"it covers what ended":          {"true", "1400m", "1", true},
-		"it still has the reservation":  {"true", "2400m", "1", false},
-		"it has a part of it":           {"true", "1401m", "1", false},
-		"it covers nothing":             {"true", "1", "1", true},
-		"the virtual node has all that": {"", "1400m", "1400m", false},
+		"it covers what ended":          {grant.Wish(nil), "1400m", "1", true},
+		"it still has the reservation":  {grant.Wish(nil), "2400m", "1", false},
+		"it has a part of it":           {grant.Wish(nil), "1401m", "1", false},
+		"it covers nothing":             {grant.Wish(nil), "1", "1", true},
+		"the virtual node has all that": {nil, "1400m", "1400m", false},
 	} {
 		namespace := liqo.NewTenantNamespace("rome")
-		slice := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: stays.Slice(),
-			Annotations: map[string]string{grant.KeepsSize: c.keeps}},
+		slice := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: stays.Slice()},
+			Spec:   authv1beta1.ResourceSliceSpec{Resources: c.asks},
 			Status: authv1beta1.ResourceSliceStatus{Resources: cpu(c.granted)}}
 		shown := &api.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "bourse", Name: "r-1"}}
 		k, err := client.New(kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{

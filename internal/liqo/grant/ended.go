@@ -3,12 +3,14 @@ package grant
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,17 +19,34 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
-// KeepsSize is an annotation of a slice: the consumer's agent gives the virtual node the size of the
-// reservations, also if more is granted. Liqo's own creator gives it all that is granted. Liqo copies annotations
-// when it makes the provider's slice, and not later.
-const KeepsSize = api.Group + "/keeps-size"
+// KeepsSize in the resources of a slice's spec says that the consumer's agent gives the virtual node the size of the
+// reservations, also if more is granted. Liqo's own creator gives it all that is granted. It stands there because of
+// all that a slice has, Liqo copies only the spec to a provider's slice that exists. Nobody is granted it: agents of
+// former releases pass over what is not reserved.
+const KeepsSize = corev1.ResourceName(api.Group + "/keeps-size")
+
+// mostWishes is how many resources the policies let a slice name.
+const mostWishes = 32
+
+// Wish returns what the spec of a slice asks for where the agent keeps the size of the virtual node.
+func Wish(want api.Resources) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	maps.Copy(out, want)
+	if len(out) < mostWishes {
+		out[KeepsSize] = *resource.NewQuantity(1, resource.DecimalSI)
+	}
+	return out
+}
 
 // coverEvery is the interval at which a slice is looked at whose grant covers pods that have ended. The consumer
 // may delete them, which triggers nothing.
 const coverEvery = time.Minute
 
 // keepsSize reports whether the consumer keeps the size of the virtual node itself.
-func keepsSize(slice *authv1beta1.ResourceSlice) bool { return slice.Annotations[KeepsSize] == "true" }
+func keepsSize(slice *authv1beta1.ResourceSlice) bool {
+	keeps := slice.Spec.Resources[KeepsSize]
+	return keeps.Sign() > 0
+}
 
 // Ended adds up what the pods of a slice's user take of Liqo's quota that have ended. Liqo counts a ShadowPod
 // until its deletion begins; an ended one never runs again. r reads from the API server.

@@ -120,20 +120,21 @@ func TestAGrantCoversWhatEnded(t *testing.T) {
 		Owed:      func(context.Context, string, string) (Owed, bool, error) { return owed, true, nil },
 		Suspended: func(context.Context, string) (string, error) { return suspended, nil }}
 	for _, step := range []struct {
-		does            string
-		keeps, reserved string
-		ended           bool
-		suspended       string
-		cpu             string
-		again           time.Duration
+		does      string
+		keeps     bool
+		reserved  string
+		ended     bool
+		suspended string
+		cpu       string
+		again     time.Duration
 	}{
-		{"the virtual node grows with the grant", "", "1", true, "", "1", 0},
-		{"the consumer keeps its size", "true", "1", true, "", "1400m", coverEvery},
-		{"it is suspended, and the reservation shrinks", "true", "500m", true, "no", "900m", coverEvery},
-		{"it is suspended", "true", "1", true, "no", "900m", coverEvery},
-		{"its pods are deleted", "true", "1", false, "no", "900m", 0},
-		{"nothing has ended", "true", "1", false, "", "1", 0},
-		{"nothing is reserved", "true", "", true, "", "0", 0},
+		{"the virtual node grows with the grant", false, "1", true, "", "1", 0},
+		{"the consumer keeps its size", true, "1", true, "", "1400m", coverEvery},
+		{"it is suspended, and the reservation shrinks", true, "500m", true, "no", "900m", coverEvery},
+		{"it is suspended", true, "1", true, "no", "900m", coverEvery},
+		{"its pods are deleted", true, "1", false, "no", "900m", 0},
+		{"nothing has ended", true, "1", false, "", "1", 0},
+		{"nothing is reserved", true, "", true, "", "0", 0},
 	} {
 		owed.Resources, owed.Reservations, suspended = nil, nil, step.suspended
 		if step.reserved != "" {
@@ -143,7 +144,10 @@ func TestAGrantCoversWhatEnded(t *testing.T) {
 		if err := k.Get(t.Context(), client.ObjectKeyFromObject(slice), &now); err != nil {
 			t.Fatal(err)
 		}
-		if now.Annotations = map[string]string{KeepsSize: step.keeps}; k.Update(t.Context(), &now) != nil {
+		if now.Spec.Resources = amounts("cpu", "1"); step.keeps {
+			now.Spec.Resources = Wish(api.Resources(now.Spec.Resources))
+		}
+		if k.Update(t.Context(), &now) != nil {
 			t.Fatal("the slice cannot be written")
 		}
 		for _, o := range job {

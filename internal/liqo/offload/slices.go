@@ -87,7 +87,7 @@ func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Res
 		return Standing{Message: "the slice of an earlier reservation is being removed"}, nil
 	}
 	if err := kubeobject.Change(ctx, s.Client, slice, func() {
-		slice.Spec.Resources, slice.Spec.Class = corev1.ResourceList(want), liqo.Class
+		slice.Spec.Resources, slice.Spec.Class = grant.Wish(want), liqo.Class
 		// Former releases left the VirtualNode to Liqo's creator, by this annotation. It would make one that is gone
 		// again, with Liqo's options.
 		delete(slice.Annotations, consts.CreateVirtualNodeAnnotation)
@@ -111,9 +111,8 @@ func NewSlice(namespace, provider, name string, want api.Resources) *authv1beta1
 			Labels: liqo.Labels(provider,
 				consts.ReplicationRequestedLabel, consts.ReplicationRequestedLabelValue,
 				consts.ReplicationDestinationLabel, provider),
-			Annotations: map[string]string{grant.KeepsSize: "true"},
 		},
-		Spec: authv1beta1.ResourceSliceSpec{Class: liqo.Class, ProviderClusterID: &id, Resources: corev1.ResourceList(want)},
+		Spec: authv1beta1.ResourceSliceSpec{Class: liqo.Class, ProviderClusterID: &id, Resources: grant.Wish(want)},
 	}
 }
 
