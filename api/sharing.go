@@ -44,6 +44,15 @@ type Sharing struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(name, size(name) <= 256 && size(self[name]) <= 256)",message="the name and the value of a label have at most 256 characters each"
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
+	// GPULabels are labels of nodes that name the model of their GPUs or other accelerators, beside those that the
+	// agent knows. Their values are `gpus` of the card, which requests and searches select. The resource of an
+	// accelerator, such as "example.com/npu", needs no name here: all that nodes have is advertised. Default: none.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=317
+	// +kubebuilder:validation:items:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?$`
+	// +optional
+	GPULabels []string `json:"gpuLabels,omitempty"`
 	// Pools are the kinds of capacity that the cluster shares. Each has its own nodes, and its own
 	// virtual node at each consumer. Most clusters have one, named "general".
 	// +listType=map

@@ -3399,6 +3399,11 @@ func (in *Sharing) DeepCopyInto(out *Sharing) {
 			(*out)[key] = val
 		}
 	}
+	if in.GPULabels != nil {
+		in, out := &in.GPULabels, &out.GPULabels
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Pools != nil {
 		in, out := &in.Pools, &out.Pools
 		*out = make([]PoolPolicy, len(*in))

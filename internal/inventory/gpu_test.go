@@ -31,7 +31,7 @@ func TestGPUsOfVendors(t *testing.T) {
 func TestAGPUWithTwoLabels(t *testing.T) {
 	nodes := []node{{virtual: true, labels: map[string]string{"gpu.nvidia.com/class": "L4", "gpu.nvidia.com/model": "L4"}},
 		{virtual: true}}
-	if got := (&Inventory{}).properties(nodes).GPUs; len(got) > 0 {
+	if got := (&Inventory{}).properties(nodes, nil).GPUs; len(got) > 0 {
 		t.Errorf("one of two virtual nodes has L4, and the hub claims %v", got)
 	}
 }

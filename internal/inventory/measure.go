@@ -34,8 +34,8 @@ type Measured struct {
 // Properties are those of the nodes of all pools; without pools, as in a cluster that only consumes,
 // those of all nodes without taints. Properties of a pool of virtual nodes are those that all its nodes
 // have in common.
-func (i *Inventory) Measure(pools []api.PoolPolicy, made map[string]market.Amounts) Measured {
-	counted, properties, ok := i.count(pools, made)
+func (i *Inventory) Measure(pools []api.PoolPolicy, made map[string]market.Amounts, gpuLabels ...string) Measured {
+	counted, properties, ok := i.count(pools, made, gpuLabels)
 	if !ok {
 		return Measured{}
 	}
@@ -94,7 +94,7 @@ type counted struct {
 // count sums the counting nodes and pods, one result per pool. All else happens later, without the lock:
 // calls of Options must not delay the inventory.
 func (i *Inventory) count(
-	pools []api.PoolPolicy, made map[string]market.Amounts,
+	pools []api.PoolPolicy, made map[string]market.Amounts, gpuLabels []string,
 ) (all []counted, properties api.Properties, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -121,7 +121,7 @@ func (i *Inventory) count(
 			nodes = append(nodes, node)
 		}
 	}
-	return all, i.properties(nodes), true
+	return all, i.properties(nodes, gpuLabels), true
 }
 
 func (c *counted) add(n node, usage byOwner, policy api.PoolPolicy) {

@@ -13,7 +13,8 @@ import (
 // mostValues is the largest number of values of a property. The rest, in alphabetical order, is left out.
 const mostValues = 64
 
-// gpuProducts are the labels with the name of a node's GPUs, as the vendors' operators and clouds set them.
+// gpuProducts are the labels with the name of a node's GPUs, as the vendors' operators and clouds set them. A
+// SharingPolicy names further ones.
 var gpuProducts = []string{
 	"nvidia.com/gpu.product",
 	"amd.com/gpu.product-name",
@@ -30,10 +31,10 @@ var gpuProducts = []string{
 
 // properties returns the properties of the counted nodes, which requests select on. Those of virtual
 // nodes are the ones that all of them have. Liqo calls every virtual node amd64.
-func (i *Inventory) properties(nodes []node) api.Properties {
+func (i *Inventory) properties(nodes []node, gpuLabels []string) api.Properties {
 	regions := count(nodes, corev1.LabelTopologyRegion)
 	zones := count(nodes, corev1.LabelTopologyZone)
-	gpus := count(nodes, gpuProducts...)
+	gpus := count(nodes, slices.Concat(gpuProducts, gpuLabels)...)
 	if len(nodes) > 0 && nodes[0].virtual {
 		for _, counts := range []map[string]int{regions, zones, gpus} {
 			maps.DeleteFunc(counts, func(_ string, have int) bool { return have < len(nodes) })

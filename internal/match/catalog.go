@@ -203,10 +203,13 @@ func (w *Wanted) Has(p *market.Plan) bool {
 	return (w.limit == nil || w.limit.Allows(p.Price, p.Min)) && (!w.gpu || sellsGPU(p.Resources))
 }
 
-// sellsGPU reports whether resources include a GPU or a part of one.
+// sellsGPU reports whether resources include a GPU, a part of one, or another device: those of a vendor have names
+// with the vendor's domain, which need not contain "gpu".
 func sellsGPU(r api.Resources) bool {
 	for name := range r {
-		if strings.Contains(string(name), "gpu") || strings.HasPrefix(string(name), "nvidia.com/mig-") {
+		domain, _, ofVendor := strings.Cut(string(name), "/")
+		if strings.Contains(string(name), "gpu") || ofVendor && !strings.HasSuffix(domain, "k8s.io") &&
+			!strings.HasSuffix(domain, "kubernetes.io") {
 			return true
 		}
 	}

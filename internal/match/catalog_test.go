@@ -215,3 +215,19 @@ func resources(pairs ...string) api.Resources {
 	}
 	return out
 }
+
+// A search for a GPU finds plans with the devices of any vendor, and no others.
+func TestPlansWithAGPU(t *testing.T) {
+	for name, want := range map[string]bool{
+		"nvidia.com/gpu": true, "amd.com/gpu": true, "nvidia.com/mig-1g.10gb": true, "gpu.intel.com/i915": true,
+		"example.com/npu": true, "habana.ai/gaudi": true, "google.com/tpu": true,
+		"cpu": false, "memory": false, "storage": false, "hugepages-2Mi": false,
+		"fast.storageclass.storage.k8s.io/requests.storage": false, "kubernetes.io/batch-cpu": false,
+	} {
+		w := match.WantedBy(api.CatalogQuery{GPU: "x1"}, time.Time{})
+		plan := api.Plan{Resources: api.Resources{corev1.ResourceName(name): resource.MustParse("1")}}
+		if got := w.Has(&market.Plan{Plan: &plan}); got != want {
+			t.Errorf("a plan with %s: %v, want %v", name, got, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package sharing_test
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+	"github.com/bourse-dev/bourse/internal/trust"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -82,8 +84,9 @@ func (l *lender) advertises(take func(api.Measurement) error) <-chan api.Measure
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	amounts := corev1.ResourceList{"cpu": resource.MustParse("8")}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{
+	amounts := corev1.ResourceList{"cpu": resource.MustParse("8"), "example.com/npu": resource.MustParse("4")}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n",
+		Labels: map[string]string{"example.com/npu.model": "X1"}}, Status: corev1.NodeStatus{
 		Allocatable: amounts, Capacity: amounts,
 		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 	}}
@@ -247,6 +250,39 @@ func TestCardSaysHowManyNamespaces(t *testing.T) {
 		}
 		if own.Card == nil || own.Card.MaxNamespaces != want {
 			t.Errorf("namespaces.max %d: it shows %+v", most, own.Card)
+		}
+	}
+}
+
+// An admin names the label of a vendor that the agent does not know. Its values come onto the card, and its devices
+// into the advertisement.
+func TestLabelsOfAnotherVendor(t *testing.T) {
+	for _, labels := range [][]string{nil, {"example.com/npu.model"}} {
+		l := newLender(t)
+		var policy api.SharingPolicy
+		if err := l.client.Get(t.Context(), client.ObjectKey{Name: "default"}, &policy); err != nil {
+			t.Fatal(err)
+		}
+		policy.Spec.GPULabels = labels
+		if err := l.client.Update(t.Context(), &policy); err != nil {
+			t.Fatal(err)
+		}
+		cards := make(chan api.Card, 1000)
+		l.onCard = func(signed string) error {
+			card, _, err := trust.Open(signed)
+			if err == nil {
+				cards <- *card
+			}
+			return err
+		}
+		sent := l.advertises(func(api.Measurement) error { return nil })
+		next(t, sent, "the devices", func(m api.Measurement) bool {
+			npus := m.Pools[api.GeneralPool].Shared["example.com/npu"]
+			return npus.Value() == 4
+		})
+		if got := (<-cards).Properties.GPUs; len(labels) == 0 && len(got) > 0 ||
+			len(labels) > 0 && !slices.Equal(got, []string{"X1"}) {
+			t.Errorf("with gpuLabels %v, the card says %v", labels, got)
 		}
 	}
 }

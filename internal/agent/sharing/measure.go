@@ -21,6 +21,7 @@ func (a *Advertiser) measure(ctx context.Context) (m measured, err error) {
 	a.sequence.Number++
 	m.Sequence = a.sequence
 	var pools []api.PoolPolicy
+	var gpuLabels []string
 	sharing := a.options.Policy.Sharing()
 	if sharing != nil {
 		terms := sharing.Terms
@@ -28,12 +29,13 @@ func (a *Advertiser) measure(ctx context.Context) (m measured, err error) {
 			terms.Trust = ""
 		}
 		m.Terms, m.Brokers, pools = &terms, sharing.Brokers, sharing.Pools
+		gpuLabels = sharing.GPULabels
 	}
 	made, err := a.virtualNodes(ctx)
 	if err != nil {
 		return m, err
 	}
-	found := a.options.Inventory.Measure(pools, made)
+	found := a.options.Inventory.Measure(pools, made, gpuLabels...)
 	m.Pools = found.Pools
 	if m.accepted, err = a.readAccepted(ctx); err != nil {
 		return m, err
