@@ -100,8 +100,7 @@ func (s *State) checkResize(has Amounts, provider string, r *Reservation, size A
 		size = size.Beyond(has)
 	}
 	if name, missing := b.findShortage(r.Consumer, size, r.Sale != nil); missing > 0 {
-		short := Amount{name, missing}.Quantity()
-		return api.Errorf(api.CodeInsufficient, "cluster %s is %s %s short", provider, short.String(), name)
+		return api.Errorf(api.CodeInsufficient, "cluster %s is %s %s short", provider, Amount{name, missing}.Text(), name)
 	}
 	return nil
 }

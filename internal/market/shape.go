@@ -87,8 +87,7 @@ func (s *State) checkPodShape(provider, pool string, r *Reservation) error {
 		return err
 	}
 	if b := s.providers[provider].pools[pool]; !Hosts(b.measured.Shapes, b.unfilled(), pod) {
-		short := pod[0].Quantity()
-		return api.Errorf(api.CodeInsufficient, "cluster %s has no node for a pod of %s %s", provider, short.String(),
+		return api.Errorf(api.CodeInsufficient, "cluster %s has no node for a pod of %s %s", provider, pod[0].Text(),
 			pod[0].Resource)
 	}
 	return nil

@@ -4,10 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"strconv"
 	"strings"
-
-	resourcequantity "k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -90,30 +87,9 @@ func explainFits(q *question, c *candidate, _ reason) string {
 	return strings.Join(short, ", ")
 }
 
-// quantity returns an amount for messages: CPUs in cores with at most one decimal, rounded down, and 1000
-// instead of 1k.
+// quantity returns an amount for messages.
 func quantity(resource string, value int64) string {
-	q := market.Amount{Resource: resource, Value: value}.Quantity()
-	milli := q.MilliValue()
-	switch whole := milli%1000 == 0; {
-	case resource == "cpu" && !whole && max(milli, -milli) >= 100:
-		tenths := milli / 100
-		if milli < 0 {
-			tenths = (milli - 99) / 100
-		}
-		return strings.TrimSuffix(fmt.Sprintf("%s%d.%d", sign(tenths),
-			max(tenths, -tenths)/10, max(tenths, -tenths)%10), ".0")
-	case whole && q.Format == resourcequantity.DecimalSI:
-		return strconv.FormatInt(q.Value(), 10)
-	}
-	return q.String()
-}
-
-func sign(n int64) string {
-	if n < 0 {
-		return "-"
-	}
-	return ""
+	return market.Amount{Resource: resource, Value: value}.Text()
 }
 
 // fraction is part / whole. Part is at least 0, whole at least 1. Products of amounts need more than 64 bits.

@@ -4,6 +4,7 @@ package offload
 
 import (
 	"context"
+	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
@@ -141,7 +142,7 @@ func (s *Slices) standing(ctx context.Context, slice *authv1beta1.ResourceSlice,
 			out.Ready = out.Granted && isReady && covers(node.Status.Allocatable, want)
 			switch {
 			case !isReady:
-				out.Message = "the virtual node is not Ready: " + c.Message
+				out.Message = "the virtual node is not Ready: " + whyNotReady(c)
 			case !out.Ready && out.Granted:
 				out.Message = "the virtual node does not have all of the reserved amounts yet"
 			}
@@ -149,6 +150,23 @@ func (s *Slices) standing(ctx context.Context, slice *authv1beta1.ResourceSlice,
 	}
 	return out, nil
 }
+
+// whyNotReady says why a virtual node is not Ready. The message of its condition may still be that of the status
+// before, in which the kubelet was ready.
+func whyNotReady(c corev1.NodeCondition) string {
+	switch {
+	case c.Status == corev1.ConditionUnknown && !c.LastHeartbeatTime.IsZero():
+		return "its virtual kubelet has reported nothing since " + c.LastHeartbeatTime.UTC().Format(time.RFC3339)
+	case c.Status == corev1.ConditionUnknown:
+		return "its virtual kubelet has not reported yet"
+	case c.Reason == liqoReady || c.Message == "":
+		return "its condition Ready is " + string(c.Status)
+	}
+	return c.Message
+}
+
+// liqoReady is the reason with which Liqo's virtual kubelet says that it is ready.
+const liqoReady = "KubeletReady"
 
 func covers(have corev1.ResourceList, want api.Resources) bool {
 	for name, amount := range want {
