@@ -47,7 +47,7 @@ type Offers interface {
 type WatcherOptions struct {
 	Sessions *Sessions
 	Catalog  Catalog
-	// Reservation receives the ID of each reservation in an event of a broker.
+	// Reservation receives the ID of each reservation in an event of a broker that the session keeps.
 	Reservation func(id string)
 	// Complete is called when a watch has shown all that the broker knows, for the first time since it was
 	// lost: the broker may miss some of what the Ledger has.
@@ -162,11 +162,13 @@ func (w *Watcher) handle(ctx context.Context, s *Session, e api.WatchEvent) {
 	case api.WatchChoice:
 		w.choose(ctx, s, e.Providers)
 	case api.WatchReservation:
-		if !s.Record(e.Object) && s.countDropped() == 1 {
+		switch {
+		case s.Record(e.Object):
+			w.Reservation(e.Object.ID)
+		case s.countDropped() == 1:
 			w.Log.Warn("a broker sends more reservations than are kept, or some that do not concern this cluster",
 				"broker", s.Name(), "reservation", e.Object.ID)
 		}
-		w.Reservation(e.Object.ID)
 	case api.WatchHandshake:
 		w.Handshake(ctx, e.Document)
 	case api.WatchSeller:

@@ -164,3 +164,18 @@ func TestAWatcherFollowsTheOpenSessions(t *testing.T) {
 		}
 	}
 }
+
+// What a session does not keep keeps no worker busy: there can be more of it than there is memory for.
+func TestOnlyWhatIsKeptIsLookedAt(t *testing.T) {
+	var looked []string
+	w := NewWatcher(WatcherOptions{Sessions: &Sessions{}, Log: slog.New(slog.DiscardHandler),
+		Reservation: func(id string) { looked = append(looked, id) }})
+	s := New(Options{Cluster: "rome"})
+	for id, consumer := range map[string]string{"ours": "rome", "of-others": "oslo"} {
+		w.handle(t.Context(), s, api.WatchEvent{Type: api.WatchReservation,
+			Object: &transport.Reservation{ID: id, Payload: api.Reservation{Consumer: consumer}}})
+	}
+	if !slices.Equal(looked, []string{"ours"}) {
+		t.Errorf("%q are looked at", looked)
+	}
+}

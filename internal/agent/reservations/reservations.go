@@ -28,7 +28,7 @@ import (
 
 const (
 	workers    = 32
-	perSession = 8                     // of the workers, at most, at one session
+	perSession = 8                     // of the workers, at most, at one session: see slotsOfSession
 	firstRetry = 50 * time.Millisecond // after an error; each retry waits twice as long as the one before
 	lastRetry  = time.Minute
 	freeRetry  = time.Second // until a reservation that ends is looked at again, while its pods are still here
@@ -89,8 +89,14 @@ func New(ctx context.Context, o Options) *Reservations {
 	r := &Reservations{options: o}
 	r.queue = turns.New(r.turnOf).Workqueue("", o.Clock, limiter)
 	context.AfterFunc(ctx, r.queue.ShutDown)
-	r.slots = newSlots(perSession, r.turnOf, r.queue.Add)
+	r.slots = newSlots(func() int { return slotsOfSession(len(o.Sessions.Open())) }, r.turnOf, r.queue.Add)
 	return r
+}
+
+// slotsOfSession returns how many workers may be at one of so many sessions: all sessions that do not answer leave one
+// for each other.
+func slotsOfSession(sessions int) int {
+	return min(perSession, max(1, workers/max(1, sessions)))
 }
 
 // Look makes it look at a reservation. It does not wait.

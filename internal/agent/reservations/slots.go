@@ -10,7 +10,7 @@ import (
 // slots bounds how many reservations are settled at one session at a time, so that a broker that
 // does not answer leaves workers for the others.
 type slots struct {
-	perSession int
+	perSession func() int
 	turnOf     func(id string) turns.Turn
 	again      func(id string) // settles a reservation that had to wait
 
@@ -19,7 +19,7 @@ type slots struct {
 	waiting map[*brokersession.Session]*turns.Queue[string] // IDs
 }
 
-func newSlots(perSession int, turnOf func(id string) turns.Turn, again func(id string)) *slots {
+func newSlots(perSession func() int, turnOf func(id string) turns.Turn, again func(id string)) *slots {
 	return &slots{
 		perSession: perSession, turnOf: turnOf, again: again,
 		taken: map[*brokersession.Session]int{}, waiting: map[*brokersession.Session]*turns.Queue[string]{},
@@ -31,7 +31,7 @@ func newSlots(perSession int, turnOf func(id string) turns.Turn, again func(id s
 func (l *slots) take(s *brokersession.Session, id string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.taken[s] < l.perSession {
+	if l.taken[s] < l.perSession() {
 		l.taken[s]++
 		l.forget(s, id)
 		return true
@@ -58,7 +58,7 @@ func (l *slots) skip(s *brokersession.Session, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forget(s, id)
-	if l.taken[s] < l.perSession {
+	if l.taken[s] < l.perSession() {
 		l.wake(s)
 	}
 }

@@ -11,7 +11,7 @@ import (
 func TestASlotIsPassedOn(t *testing.T) {
 	b := newBrokersOf(t, transporttest.NewParty(t, "milan"))
 	var turns []string
-	b.slots = newSlots(1, b.turnOf, func(id string) { turns = append(turns, id) })
+	b.slots = newSlots(func() int { return 1 }, b.turnOf, func(id string) { turns = append(turns, id) })
 	if !b.slots.take(b.main, "r-0") || b.slots.take(b.main, "r-1") || b.slots.take(b.main, "r-2") {
 		t.Fatal("there is not one slot")
 	}
@@ -24,5 +24,14 @@ func TestASlotIsPassedOn(t *testing.T) {
 	}
 	if slices.Sort(turns); !slices.Equal(turns, []string{"r-1", "r-2"}) {
 		t.Errorf("only %v had a turn", turns)
+	}
+}
+
+// However few workers there are for each of many sessions, those that do not answer leave one for each other.
+func TestSessionsThatDoNotAnswerLeaveAWorker(t *testing.T) {
+	for sessions := 1; sessions <= workers; sessions++ {
+		if busy := slotsOfSession(sessions) * (sessions - 1); busy >= workers || slotsOfSession(sessions) < 1 {
+			t.Errorf("with %d sessions, all but one take %d of %d workers", sessions, busy, workers)
+		}
 	}
 }

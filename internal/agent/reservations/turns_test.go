@@ -52,7 +52,7 @@ func TestConsumersTakeTurns(t *testing.T) {
 	})
 
 	var woken string
-	b.slots = newSlots(1, b.turnOf, func(id string) { woken = id })
+	b.slots = newSlots(func() int { return 1 }, b.turnOf, func(id string) { woken = id })
 	b.slots.take(b.main, "first")
 	for _, id := range ids {
 		if b.slots.take(b.main, id) {
