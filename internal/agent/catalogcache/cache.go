@@ -13,6 +13,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -52,6 +53,7 @@ type Options struct {
 // Cache holds one copy of the catalog for each broker and connector with which this cluster deals.
 type Cache struct {
 	Options
+	bounds  bounds
 	changed chan struct{} // something has to be saved
 
 	head journal.Head // of Load, and then of Run
@@ -62,7 +64,7 @@ type Cache struct {
 
 // New returns an empty cache. Load fills it.
 func New(o Options) *Cache {
-	return &Cache{Options: o, changed: make(chan struct{}, 1), copies: map[string]*offerCopy{}}
+	return &Cache{Options: o, bounds: newBounds(debug.SetMemoryLimit(-1)), changed: make(chan struct{}, 1), copies: map[string]*offerCopy{}}
 }
 
 // Load reads what was saved. A copy that cannot be read is left out: the next watch makes it again.

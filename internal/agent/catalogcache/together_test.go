@@ -101,3 +101,29 @@ func TestTwoSellersTakeAllThereIs(t *testing.T) {
 		t.Errorf("%d of its 3 offers are kept, with token %q", len(of.Offers["milan"]), of.Token)
 	}
 }
+
+// All copies together take no more than a part of the memory that Go may take.
+func TestCopiesAreAPartOfTheMemory(t *testing.T) {
+	b := newBounds(208 << 20)
+	if brokers, connectors := 208<<20/partOfBrokers, 208<<20/partOfConnectors; b.brokers.All != brokers ||
+		b.brokers.One != brokers || b.connectors.All != connectors || b.connectors.One != maxOfConnector {
+		t.Errorf("the bounds are %+v", b)
+	}
+	raced.Skip(t)
+	c := New(Options{Clock: clock.RealClock{},
+		Cluster: "rome", Journal: memorytest.New(), Log: slog.New(slog.DiscardHandler)})
+	c.bounds = newBounds(partOfConnectors * 4 << 20)
+	all := 0
+	for i := range 3 {
+		one := &shower{via: fmt.Sprint("seller-", i), offers: 6, shown: -1}
+		for one.step(c); one.shown >= 0; {
+			one.step(c)
+		}
+	}
+	for _, one := range c.copies {
+		all += one.Size()
+	}
+	if all > c.bounds.connectors.All || all < c.bounds.connectors.All/2 {
+		t.Errorf("three copies take %d bytes of %d", all, c.bounds.connectors.All)
+	}
+}

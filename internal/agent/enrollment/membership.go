@@ -16,6 +16,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -33,8 +34,9 @@ import (
 )
 
 // maxList bounds what the agent reads of one list of a broker, in bytes: the broker may list all that this
-// cluster has. Decoded, a list takes at most about twice as much memory.
-const maxList = 48 << 20
+// cluster has. Decoded, a list takes at most about twice as much memory. So a list has at most a part of the memory
+// that Go may take.
+const maxList, partOfList = 48 << 20, 16
 
 // Options say which cluster enrolls where, and how.
 type Options struct {
@@ -123,7 +125,7 @@ func New(ctx context.Context, o Options) (*Membership, error) {
 		m.calls = brokerswitch.New(o.Broker, refusalNotifier{transport, m.refused})
 	}
 	m.http = &http.Client{Transport: m.calls}
-	m.client = client.New(m.url, m.http).WithLists(maxList)
+	m.client = client.New(m.url, m.http).WithLists(min(maxList, debug.SetMemoryLimit(-1)/partOfList))
 	return m, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -70,7 +71,8 @@ func askAll[T any](ctx context.Context, s *Sellers, asked func(*market.Member) b
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	found := make([][]T, len(names))
-	share := min(maxList, maxLists/int64(max(1, len(names)))) // all answers are held at the same time
+	lists := min(maxLists, debug.SetMemoryLimit(-1)/partOfLists) // all answers are held at the same time
+	share := min(maxList, lists/int64(max(1, len(names))))
 	var calls sync.WaitGroup
 	for i, name := range names {
 		calls.Go(func() {

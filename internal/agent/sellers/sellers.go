@@ -40,8 +40,8 @@ const (
 
 // Bounds on what the agent reads of the lists of connectors, in bytes: of one, which has what one seller
 // offers, and of all that are asked at the same time. Decoded, a list takes at most about twice as much
-// memory.
-const maxList, maxLists = 8 << 20, 32 << 20
+// memory. All of them have at most a part of the memory that Go may take.
+const maxList, maxLists, partOfLists = 8 << 20, 32 << 20, 16
 
 // Options say for which cluster connectors are called.
 type Options struct {
