@@ -19,6 +19,9 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	if os.Getenv(agentVariable) != "" {
+		os.Exit(runAgent())
+	}
 	flag.Parse()
 	if testing.Short() {
 		fmt.Fprintln(os.Stderr, "skipped: these tests run the real binary, and take a minute")
