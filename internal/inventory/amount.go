@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"math"
 	"math/bits"
 	"slices"
 	"strings"
@@ -67,8 +66,8 @@ func (s sum) minus(o sum) sum {
 }
 
 func (s sum) int64() int64 {
-	if s.high > 0 || s.low > math.MaxInt64 {
-		return math.MaxInt64
+	if s.high > 0 || s.low > market.MaxAmount {
+		return market.MaxAmount
 	}
 	return int64(s.low)
 }

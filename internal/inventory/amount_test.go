@@ -1,13 +1,14 @@
 package inventory
 
 import (
-	"math"
 	"math/big"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"pgregory.net/rapid"
+
+	"github.com/bourse-dev/bourse/internal/market"
 )
 
 func TestQuantitiesNeverWrap(t *testing.T) {
@@ -59,8 +60,8 @@ func TestSumsAreExact(t *testing.T) {
 		for _, n := range amounts[gone:] {
 			want.Add(want, new(big.Int).SetUint64(n))
 		}
-		saturated := int64(math.MaxInt64)
-		if want.IsInt64() {
+		saturated := int64(market.MaxAmount)
+		if want.Cmp(big.NewInt(saturated)) <= 0 {
 			saturated = want.Int64()
 		}
 		if s.int64() != saturated {

@@ -92,7 +92,7 @@ func (s *State) checkAdopted(r *Reservation, all Caps) error {
 	}
 	for _, has := range []Amounts{has.size, reserved} {
 		sum := has.Plus(r.Size)
-		if len(sum) > maxTaken || slices.ContainsFunc(sum, func(x Amount) bool { return x.Value > maxAmount }) {
+		if len(sum) > maxTaken || slices.ContainsFunc(sum, func(x Amount) bool { return x.Value > MaxAmount }) {
 			return api.Invalid("assignment.resources",
 				"with what is reserved already that is more than any cluster has, or more than %d resources", maxTaken).
 				Fix("end what nobody needs")

@@ -25,8 +25,10 @@ type Amount struct {
 type Amounts []Amount
 
 const (
-	// maxAmount bounds every amount and sum from outside, so that a sum of a few of them cannot overflow.
-	maxAmount = 1 << 60
+	// MaxAmount bounds every amount and sum from outside, so that a sum of a few of them cannot overflow.
+	MaxAmount = 1 << 60
+	// maxRequest bounds what one request asks for. The disks of a large cluster add up to more.
+	maxRequest = MaxAmount / 1000
 	// maxResources bounds how many resources one set of amounts names.
 	maxResources = 64
 	// maxNames bounds the bytes of all names of resources in a request, so that its assignment has at most
@@ -37,7 +39,9 @@ const (
 // ParseRequest converts requested resources, rounded up. Errors: Invalid at field if an amount is
 // negative, or none is positive.
 func ParseRequest(field string, r api.Resources) (Amounts, error) {
-	out, err := convert(field, r, func(q resource.Quantity, scale resource.Scale) int64 { return q.ScaledValue(scale) })
+	out, err := convert(field, r, maxRequest, func(q resource.Quantity, scale resource.Scale) int64 {
+		return q.ScaledValue(scale)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +88,7 @@ func inBytes(name corev1.ResourceName) bool {
 
 // ParseCapacity converts existing resources, rounded down. Errors: Invalid at field if an amount is negative.
 func ParseCapacity(field string, r api.Resources) (Amounts, error) {
-	return convert(field, r, func(q resource.Quantity, scale resource.Scale) int64 {
+	return convert(field, r, MaxAmount, func(q resource.Quantity, scale resource.Scale) int64 {
 		v := q.ScaledValue(scale) // rounds up
 		if resource.NewScaledQuantity(v, scale).Cmp(q) > 0 {
 			v--
@@ -93,7 +97,25 @@ func ParseCapacity(field string, r api.Resources) (Amounts, error) {
 	})
 }
 
-func convert(field string, r api.Resources, round func(resource.Quantity, resource.Scale) int64) (Amounts, error) {
+// ClampAmounts converts what pods request or nodes say, rounded down, and never fails: a pod must not stop
+// what acts on the sum. An amount that is negative or larger than any counts as the nearest that is not. A
+// resource without a valid name is left out.
+func ClampAmounts(r api.Resources) Amounts {
+	out := make(Amounts, 0, len(r))
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		one, err := ParseCapacity("", api.Resources{name: r[name]})
+		q := r[name]
+		switch {
+		case err == nil:
+			out = append(out, one...)
+		case len(validation.IsQualifiedName(string(name))) == 0 && q.Sign() > 0:
+			out = append(out, Amount{string(name), MaxAmount})
+		}
+	}
+	return out
+}
+
+func convert(field string, r api.Resources, bound int64, round func(resource.Quantity, resource.Scale) int64) (Amounts, error) {
 	if len(r) == 0 {
 		return nil, nil
 	}
@@ -108,18 +130,18 @@ func convert(field string, r api.Resources, round func(resource.Quantity, resour
 				return nil, api.Invalid(field, "%.80q is not the name of a resource", string(name)).Fix("%s", errs[0])
 			}
 		}
+		most := bound
+		if name == corev1.ResourceCPU {
+			scale, most = resource.Milli, MaxAmount/1000
+		}
 		if absurd(q) {
-			return nil, api.Invalid(at, "it has an exponent that no amount has").Fix("give at most %d", int64(maxAmount/1000))
+			return nil, api.Invalid(at, "it has an exponent that no amount has").Fix("give at most %d", most)
 		}
 		if q.Sign() < 0 {
 			return nil, api.Invalid(at, "%s is negative", q.String()).Fix("give an amount of at least 0")
 		}
-		if q.CmpInt64(maxAmount/1000) > 0 {
-			return nil, api.Invalid(at, "%s is more than any cluster has", q.String()).
-				Fix("give at most %d", int64(maxAmount/1000))
-		}
-		if name == corev1.ResourceCPU {
-			scale = resource.Milli
+		if q.CmpInt64(most) > 0 {
+			return nil, api.Invalid(at, "%s is more than any cluster has", q.String()).Fix("give at most %d", most)
 		}
 		out = append(out, Amount{string(name), round(q, scale)})
 	}

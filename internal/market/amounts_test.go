@@ -55,7 +55,9 @@ func TestHostileResources(t *testing.T) {
 	}{
 		"negative":              {resources("cpu", "-1"), false, "f.cpu"},
 		"tiny and negative":     {resources("memory", "-1n"), false, "f.memory"},
-		"absurd":                {resources("memory", "1152921504606847"), false, "f.memory"},
+		"absurd":                {resources("memory", "1152921504606846977"), false, "f.memory"},
+		"absurd for a request":  {resources("memory", "1152921504606847"), true, "f.memory"},
+		"absurd cores":          {resources("cpu", "1152921504606847"), false, "f.cpu"},
 		"more absurd":           {resources("cpu", "1e30"), false, "f.cpu"},
 		"65 resources":          {many(65), false, "f"},
 		"no name":               {resources("", "1"), false, "f"},
@@ -130,6 +132,34 @@ func TestAnAmountHasOneSpelling(t *testing.T) {
 }
 
 // The arithmetic of amounts is that of maps in which what is missing is 0.
+// What pods and nodes say is counted, whatever they say.
+func TestClampAmounts(t *testing.T) {
+	huge, few := quantity(1<<62), quantity(3)
+	huge.Add(huge)
+	got := market.ClampAmounts(api.Resources{"cpu": huge, "memory": huge, "pods": few, "not a name": few,
+		"example.com/debt": quantity(-4), "ephemeral-storage": quantity(1 << 55)})
+	want := market.Amounts{{"cpu", market.MaxAmount}, {"ephemeral-storage", 1 << 55}, {"memory", market.MaxAmount}, {"pods", 3}}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	many := api.Resources{}
+	for i := range 100 {
+		many[resourceName(fmt.Sprintf("example.com/r%d", i))] = few
+	}
+	if got := market.ClampAmounts(many); len(got) != 100 {
+		t.Errorf("%d of 100 resources count", len(got))
+	}
+}
+
+// The disks of a thousand nodes are advertised.
+func TestDisksOfALargeCluster(t *testing.T) {
+	disks := resources("ephemeral-storage", "4Pi")
+	if _, err := market.Measure(measurement(map[string]api.Pool{"general": {Capacity: disks, Allocatable: disks,
+		Shared: disks}})); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestArithmetic(t *testing.T) {
 	set := rapid.Custom(func(t *rapid.T) market.Amounts {
 		var out market.Amounts

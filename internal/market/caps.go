@@ -71,7 +71,7 @@ func (s *State) checkCaps(consumer string, all Caps, more int64, size Amounts) e
 			consumer, maxTaken).Fix("release something")
 	}
 	for _, asked := range size {
-		most := int64(maxAmount)
+		most := int64(MaxAmount)
 		if caps.Resources.names(asked.Resource) {
 			most = caps.Resources.Of(asked.Resource)
 		}

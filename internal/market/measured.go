@@ -229,7 +229,7 @@ func (p MeasuredPool) bounded(field string) error {
 	var sum Amounts
 	add := func(a Amounts) (ok bool) {
 		sum = sum.Plus(a)
-		return len(sum) <= maxResources && !slices.ContainsFunc(sum, func(x Amount) bool { return x.Value > maxAmount })
+		return len(sum) <= maxResources && !slices.ContainsFunc(sum, func(x Amount) bool { return x.Value > MaxAmount })
 	}
 	for _, a := range p.Accounts {
 		ok := add(a.Used)

@@ -63,7 +63,7 @@ func (p *Plan) Of(units int64) (Amounts, error) {
 	}
 	size := slices.Clone(p.Size)
 	for i := range size {
-		if size[i].Value > maxAmount/1000/units {
+		if size[i].Value > maxRequest/units {
 			return nil, api.Invalid("units", "%d units of %s are more than any cluster has", units, size[i].Resource).
 				Fix("buy fewer")
 		}

@@ -101,9 +101,7 @@ func (b *Borrowing) keepApart(ctx context.Context, provider string, accounts map
 	own := slices.DeleteFunc(slices.Clone(wanted), func(name string) bool { return customers[name].ID != "" })
 	next, found := map[string]map[string]*closing{}, map[string][]overuse{}
 	for slice, claims := range shared {
-		if next[slice], found[slice], err = b.judge(slice, claims, own, s.apart[slice]); err != nil {
-			return nil, err
-		}
+		next[slice], found[slice] = b.judge(slice, claims, own, s.apart[slice])
 	}
 	closed := closedBy(next)
 	if !maps.EqualFunc(closed, closedBy(s.apart), slices.Equal) {
@@ -180,16 +178,12 @@ func apart(claims []claim, namespaces []string) bool {
 
 // judge returns what to remember of the namespaces at a virtual node, and who uses too much there.
 func (b *Borrowing) judge(node string, claims []claim, own []string,
-	before map[string]*closing) (map[string]*closing, []overuse, error) {
+	before map[string]*closing) (map[string]*closing, []overuse) {
 	used, others := map[string]market.Amounts{}, market.Amounts(nil)
 	for name, use := range b.options.Inventory.UsedByNamespace("", node) {
-		amounts, err := market.ParseCapacity("used", use)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case slices.Contains(own, name):
+		if amounts := market.ClampAmounts(use); slices.Contains(own, name) {
 			used[name] = amounts
-		default:
+		} else {
 			others = others.Plus(amounts)
 		}
 	}
@@ -213,7 +207,7 @@ func (b *Borrowing) judge(node string, claims []claim, own []string,
 			next[name] = c
 		}
 	}
-	return next, found, nil
+	return next, found
 }
 
 // takeBack evicts the youngest pods of namespaces that use too much of a virtual node. It waits until the scheduler

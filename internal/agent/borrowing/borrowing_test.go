@@ -34,11 +34,7 @@ type pods map[string]api.Resources
 func (p pods) UsedOn(string) api.Resources {
 	var sum market.Amounts
 	for _, used := range p {
-		amounts, err := market.ParseCapacity("", used)
-		if err != nil {
-			panic(err)
-		}
-		sum = sum.Plus(amounts)
+		sum = sum.Plus(market.ClampAmounts(used))
 	}
 	return sum.Resources()
 }

@@ -89,10 +89,7 @@ func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans
 	if len(use.Account.Used) > 0 {
 		use.Namespaces = b.options.Inventory.UsedByNamespace("", slice)
 	}
-	granted, used, err := b.split(ctx, loans, use)
-	if err != nil {
-		return err
-	}
+	granted, used := b.split(ctx, loans, use)
 	return b.show(ctx, loans, slicePart, func(l bound) api.InstructionStatus {
 		use.Granted, use.Used = granted[l.ID], used[l.ID]
 		use.Naming = func(namespace string) (all int, this bool) {
@@ -110,9 +107,9 @@ func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans
 }
 
 // split returns what each loan has of the grant of their account, and what the pods of its namespaces use of that, by
-// reservation. Errors: an implausible amount.
+// reservation.
 func (b *Borrowing) split(ctx context.Context, loans []bound, sum instruction.Use) (granted,
-	used map[string]api.Resources, err error) {
+	used map[string]api.Resources) {
 	var sizes []market.Amounts
 	var claims []claim
 	for _, l := range loans {
@@ -120,14 +117,12 @@ func (b *Borrowing) split(ctx context.Context, loans []bound, sum instruction.Us
 	}
 	uses := map[string]market.Amounts{}
 	for name, use := range sum.Namespaces {
-		if uses[name], err = market.ParseCapacity("used", use); err != nil {
-			return nil, nil, err
-		}
+		uses[name] = market.ClampAmounts(use)
 	}
 	granted, used = map[string]api.Resources{}, map[string]api.Resources{}
 	parts, covered := instruction.Split(sum.Account.Granted, sizes), coveredUse(claims, uses)
 	for i, l := range loans {
 		granted[l.ID], used[l.ID] = parts[i], covered[i].Resources()
 	}
-	return granted, used, nil
+	return granted, used
 }

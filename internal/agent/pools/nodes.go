@@ -24,12 +24,12 @@ func (c *Controller) findNominated(ctx context.Context, node string, out *childr
 
 // readCustomers reads what a hub's customers use of a virtual node, and their pods there if it is not Ready.
 func (c *Controller) readCustomers(ctx context.Context,
-	p *vnp.Provider, namespaces []string, out *children) (err error) {
-	if p.Used, err = market.ParseCapacity("used", c.options.Pods.UsedOn(p.Node)); err != nil || p.State == vnp.Ready {
-		return err
+	p *vnp.Provider, namespaces []string, out *children) error {
+	if p.Used = market.ClampAmounts(c.options.Pods.UsedOn(p.Node)); p.State == vnp.Ready {
+		return nil
 	}
 	var list corev1.PodList
-	err = c.options.Reader.List(ctx, &list, client.MatchingFields{"spec.nodeName": p.Node})
+	err := c.options.Reader.List(ctx, &list, client.MatchingFields{"spec.nodeName": p.Node})
 	for i := range list.Items {
 		if one := &list.Items[i]; !slices.Contains(namespaces, one.Namespace) &&
 			kubeobject.ControllerKind(one) != "DaemonSet" {

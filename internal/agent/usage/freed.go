@@ -63,8 +63,7 @@ func (u *Usage) isGrantedAtMost(ctx context.Context, ours *market.Reservation, r
 	if err != nil {
 		return false, err
 	}
-	ended, err := market.ParseCapacity("ended", taken)
-	return err == nil && rest.Plus(ended).Fits(granted), err
+	return rest.Plus(market.ClampAmounts(taken)).Fits(granted), nil
 }
 
 // AwaitGivenUp returns what it waits for while pods of a consumer use what its reservations gave up
@@ -95,11 +94,8 @@ func (u *Usage) AwaitGivenUp(ctx context.Context, consumer string) (waits string
 // exceeds returns what pods use of the resources of an ending reservation if it does not fit into the rest of
 // the account, and else nil.
 func (u *Usage) exceeds(ends *market.Reservation, rest market.Amounts) market.Amounts {
-	used, err := u.used(grant.User(ends.Slice(), ends.Consumer))
-	if err != nil { // pods that request what cannot be counted keep no reservation from ending
-		return nil
-	}
-	if used = used.Only(ends.Size); rest.Fits(used) {
+	used := u.used(grant.User(ends.Slice(), ends.Consumer)).Only(ends.Size)
+	if rest.Fits(used) {
 		return nil
 	}
 	return used

@@ -118,10 +118,10 @@ func (u *Usage) fit(ctx context.Context, user string, a Account) (int, error) {
 	if err != nil || len(most) == 0 { // then Freed deletes what stays
 		return 0, err
 	}
-	used, err := u.used(user)
-	if err != nil || most.Fits(used.Only(most)) {
+	used := u.used(user)
+	if most.Fits(used.Only(most)) {
 		delete(u.stuck, user)
-		return 0, err
+		return 0, nil
 	}
 	if last := u.stuck[user]; slices.Equal(last.used, used) && now.Sub(last.at) < lookEvery {
 		return 0, nil

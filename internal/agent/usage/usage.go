@@ -110,6 +110,6 @@ func (u *Usage) IsGuarded(consumer string) bool {
 }
 
 // used returns what the pods of an account request.
-func (u *Usage) used(user string) (market.Amounts, error) {
-	return market.ParseCapacity("used", u.options.Inventory.Used(user))
+func (u *Usage) used(user string) market.Amounts {
+	return market.ClampAmounts(u.options.Inventory.Used(user))
 }
