@@ -2,13 +2,11 @@ package grant
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
-	"github.com/liqotech/liqo/pkg/consts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
-	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
 // KeepsSize in the resources of a slice's spec says that the consumer's agent gives the virtual node the size of the
@@ -51,21 +48,17 @@ func keepsSize(slice *authv1beta1.ResourceSlice) bool {
 // Ended adds up what the pods of a slice's user take of Liqo's quota that have ended. Liqo counts a ShadowPod
 // until its deletion begins; an ended one never runs again. r reads from the API server.
 func Ended(ctx context.Context, r client.Reader, user string) (api.Resources, error) {
-	var pods corev1.PodList
-	var shadows offv1beta1.ShadowPodList
-	made := client.MatchingLabels{consts.CreatorLabelKey: user}
-	// A ShadowPod exists before its pod. In this order, no pod is missed that a listed ShadowPod has got.
-	err := errors.Join(r.List(ctx, &pods, made, client.MatchingLabels(liqo.FromShadowPods())), r.List(ctx, &shadows, made))
+	pods, shadows, err := made(ctx, r, user)
 	if err != nil {
 		return nil, err
 	}
 	pod := map[client.ObjectKey]*corev1.Pod{}
-	for i := range pods.Items {
-		pod[client.ObjectKeyFromObject(&pods.Items[i])] = &pods.Items[i]
+	for i := range pods {
+		pod[client.ObjectKeyFromObject(&pods[i])] = &pods[i]
 	}
 	sum := corev1.ResourceList{}
-	for i := range shadows.Items {
-		s := &shadows.Items[i]
+	for i := range shadows {
+		s := &shadows[i]
 		if s.DeletionTimestamp == nil && hasEnded(s, pod[client.ObjectKeyFromObject(s)]) {
 			add(sum, counted(&s.Spec.Pod))
 		}

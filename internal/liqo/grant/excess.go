@@ -2,7 +2,6 @@ package grant
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
@@ -30,22 +29,17 @@ type Excess struct {
 // the grant, keeps them from coming back. It also finds pods whose ShadowPod is gone: Liqo no longer
 // counts them, but they run until their grace period is over, or forever if they were orphaned.
 func (e Excess) TakeBack(ctx context.Context, r client.Reader, w client.Writer, now time.Time) (taken int, err error) {
-	var shadows offv1beta1.ShadowPodList
-	var pods corev1.PodList
-	made := client.MatchingLabels{consts.CreatorLabelKey: e.User}
-	// A ShadowPod exists before its pod. Listed in this order, a new pod is not taken for one whose
-	// ShadowPod is gone.
-	err = errors.Join(r.List(ctx, &pods, made, client.MatchingLabels(liqo.FromShadowPods())), r.List(ctx, &shadows, made))
+	pods, shadows, err := made(ctx, r, e.User)
 	if err != nil {
 		return 0, err
 	}
 	shadow, pod := map[client.ObjectKey]*offv1beta1.ShadowPod{}, map[client.ObjectKey]*corev1.Pod{}
 	var running []liqo.Running
-	for i := range shadows.Items {
-		shadow[client.ObjectKeyFromObject(&shadows.Items[i])] = &shadows.Items[i]
+	for i := range shadows {
+		shadow[client.ObjectKeyFromObject(&shadows[i])] = &shadows[i]
 	}
-	for i := range pods.Items {
-		p := &pods.Items[i]
+	for i := range pods {
+		p := &pods[i]
 		pod[client.ObjectKeyFromObject(p)] = p
 		s := shadow[client.ObjectKeyFromObject(p)]
 		if !kubeobject.HasEnded(p.Status.Phase) {
@@ -75,6 +69,33 @@ func (e Excess) TakeBack(ctx context.Context, r client.Reader, w client.Writer, 
 		}
 	}
 	return taken, nil
+}
+
+// made returns the pods and ShadowPods of a slice's user, as far as their requests count.
+//
+// A ShadowPod exists before its pod. The pods are listed first, so a new pod is not taken for one whose ShadowPod is
+// gone, and no pod is missed that a listed ShadowPod has got.
+func made(ctx context.Context, r client.Reader, user string) (pods []corev1.Pod, shadows []offv1beta1.ShadowPod,
+	err error) {
+	by := client.MatchingLabels{consts.CreatorLabelKey: user}
+	err = kubeobject.EachPage(ctx, r, func() *corev1.PodList { return &corev1.PodList{} }, func(page *corev1.PodList) {
+		for _, p := range page.Items {
+			kubeobject.KeepRequests(&p.ObjectMeta, &p.Spec)
+			p.Status = corev1.PodStatus{Phase: p.Status.Phase}
+			pods = append(pods, p)
+		}
+	}, by, client.MatchingLabels(liqo.FromShadowPods()))
+	if err != nil {
+		return nil, nil, err
+	}
+	err = kubeobject.EachPage(ctx, r, func() *offv1beta1.ShadowPodList { return &offv1beta1.ShadowPodList{} },
+		func(page *offv1beta1.ShadowPodList) {
+			for _, s := range page.Items {
+				kubeobject.KeepRequests(&s.ObjectMeta, &s.Spec.Pod)
+				shadows = append(shadows, s)
+			}
+		}, by)
+	return pods, shadows, err
 }
 
 // end deletes a pod whose ShadowPod is being deleted or gone, and kills it when its patience is over.
