@@ -40,9 +40,34 @@ func (c Release) decide(s *State, now Time) (Outcome, error) {
 		return over(r, api.Failed, api.ReasonCancelled, "", now), nil
 	}
 	s.recordEnd(r, c.By, now)
-	r.Ended = cmp.Or(r.Ended, r.EndedAt(cmp.Or(c.Signer, c.By), c.At, now))
-	r.State, r.Reason, r.Message, r.End, r.Next = api.Releasing, c.Reason, "", c.Document, nil
+	signer, known := cmp.Or(c.Signer, c.By), r.State == api.Releasing && r.Ended != 0
+	r.Ended = cmp.Or(r.Ended, r.EndedAt(signer, c.At, now))
+	switch {
+	case known: // an end that is renewed keeps its reason
+	case r.Bound() || r.State == api.Releasing:
+		r.Reason = r.endReason(signer, c.Reason)
+	default:
+		r.Reason = c.Reason
+	}
+	r.State, r.Message, r.End, r.Next = api.Releasing, "", c.Document, nil
 	return changed(r, now), nil
+}
+
+// endReason returns the reason for which an end counts that a party signed, where both were bound. Each party speaks
+// for itself. When the end of a provider began, and not what it says, decides whether it kept its time.
+func (r *Reservation) endReason(signer string, said api.Reason) api.Reason {
+	early := r.Ended.plus(SkewGrace) < r.EndsAt()
+	switch {
+	case signer != r.Provider && (said == "" || said == api.ReasonCancelled || said == api.ReasonEnded && !early):
+		return said
+	case signer != r.Provider:
+		return api.ReasonReleased
+	case early:
+		return api.ReasonRevokedByProvider
+	case r.EndsAt() == r.ReclaimAt:
+		return api.ReasonReclaimed
+	}
+	return api.ReasonEnded
 }
 
 // latestEnd is how long before it arrives the end counts that a consumer signs.

@@ -183,8 +183,11 @@ func (c Note) decide(s *State, now Time) (Outcome, error) {
 	case old != nil && !old.leadsTo(r):
 		return unchanged(old)
 	}
-	if r.State == api.Releasing {
+	if r.State == api.Releasing || r.State == api.Released && c.Signer != "" {
 		r.Ended = cmp.Or(r.Ended, r.EndedAt(c.Signer, c.At, now))
+	}
+	if ending := old != nil && old.State == api.Releasing; c.Signer != "" && r.Acceptance != "" && !ending {
+		r.Reason = r.endReason(c.Signer, r.Reason)
 	}
 	return s.keepOffer(c.Reservation.Offer, changed(r, now), now), nil
 }

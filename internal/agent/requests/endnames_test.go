@@ -7,18 +7,22 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// Why a reservation ended is what a party signed, not what a broker says. A provider cannot say that the consumer
-// released it.
+// Why a reservation ended is what a party signed, not what a broker says. Each party speaks for itself: a provider
+// that ends it early revokes it, with any reason in its document.
 func TestWhoEndedIt(t *testing.T) {
-	for _, c := range []struct {
+	type end struct {
 		byProvider         bool
 		signed, said, want api.Reason
-	}{
-		{true, api.ReasonRevokedByProvider, api.ReasonReleased, api.ReasonRevokedByProvider},
-		{true, api.ReasonReleased, api.ReasonReleased, api.ReasonRevokedByProvider},
-		{true, api.ReasonEnded, api.ReasonRevokedByProvider, api.ReasonEnded},
+	}
+	ends := []end{
 		{false, api.ReasonReleased, api.ReasonRevokedByProvider, api.ReasonReleased},
-	} {
+		{false, api.ReasonEnded, api.ReasonEnded, api.ReasonReleased},
+	}
+	for _, reason := range []api.Reason{api.ReasonRevokedByProvider, api.ReasonReleased, api.ReasonCancelled,
+		api.ReasonEnded, api.ReasonReclaimed, api.ReasonMemberRemoved, ""} {
+		ends = append(ends, end{true, reason, api.ReasonReleased, api.ReasonRevokedByProvider})
+	}
+	for _, c := range ends {
 		b := newBorrower(t)
 		d := b.bound()
 		party := map[bool]*transporttest.Party{true: b.milan, false: b.rome}[c.byProvider]
