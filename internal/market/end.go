@@ -43,7 +43,7 @@ func (c Release) decide(s *State, now Time) (Outcome, error) {
 	signer, known := cmp.Or(c.Signer, c.By), r.State == api.Releasing && r.Ended != 0
 	r.Ended = cmp.Or(r.Ended, r.EndedAt(signer, c.At, now))
 	switch {
-	case known: // an end that is renewed keeps its reason
+	case known, r.Reason == api.ReasonMemberRemoved: // an end that is renewed, or that an operator caused, keeps its reason
 	case r.Bound() || r.State == api.Releasing:
 		r.Reason = r.endReason(signer, c.Reason)
 	default:

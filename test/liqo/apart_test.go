@@ -9,7 +9,7 @@ import (
 )
 
 // Two namespaces reserved the same at one provider. The one that wants more pods than it reserved takes nothing of
-// what the other reserved, gets more when it reserves more, and loses that again.
+// what the other reserved, gets more when it reserves more, and loses that again. A VirtualNodePool shares their node.
 func TestNamespacesAtOneProviderAreKeptApart(t *testing.T) {
 	w := start(t)
 	noisy := w.ask(t, w.rome, w.milan, "noisy", amounts("1", "1Gi"))
@@ -30,6 +30,17 @@ func TestNamespacesAtOneProviderAreKeptApart(t *testing.T) {
 	more.release()
 	noisy.runs(4)
 	quiet.runs(4)
+
+	// A VirtualNodePool grows beside them, and leaves again.
+	a := w.bursts(t, "burst", func(s *api.VirtualNodePoolSpec) { s.Providers.Only = []string{"milan"} })
+	work := a.run(2, "500m", "64Mi")
+	a.runs(2)
+	a.poolBecomes("1/1/4")
+	quiet.runs(4)
+	a.scale(work, 0)
+	a.poolBecomes("0/0/4")
+	quiet.runs(4)
+	a.deletePool()
 
 	// What is closed leaves in order, too.
 	noisy.release()

@@ -24,7 +24,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
-	"github.com/bourse-dev/bourse/internal/vnp"
 )
 
 // desk is rome's controller, over an API server, with a broker that the test plays.
@@ -283,19 +282,4 @@ func (d *desk) cordon(name string) {
 	if err := d.Update(d.t.Context(), &node); err != nil {
 		d.t.Fatal(err)
 	}
-}
-
-// child makes a request of a pool, as the controller does.
-func (d *desk) child(pool *api.VirtualNodePool, provider, cpu string) *api.ResourceRequest {
-	d.t.Helper()
-	size, _ := market.ParseRequest("", resources(cpu))
-	if err := d.Controller.create(d.t.Context(), pool, vnp.Step{Provider: provider, Size: size}, nil); err != nil {
-		d.t.Fatal(err)
-	}
-	for _, r := range d.requests() {
-		if r.Spec.Target == provider {
-			return &r
-		}
-	}
-	return nil
 }

@@ -100,3 +100,18 @@ func TestShrinksAndLeavesBesideARequest(t *testing.T) {
 		t.Errorf("the pod of the request: %v", err)
 	}
 }
+
+// child makes a request of a pool, as the controller does.
+func (d *desk) child(pool *api.VirtualNodePool, provider, cpu string) *api.ResourceRequest {
+	d.t.Helper()
+	size, _ := market.ParseRequest("", resources(cpu))
+	if err := d.Controller.create(d.t.Context(), pool, vnp.Step{Provider: provider, Size: size}, nil); err != nil {
+		d.t.Fatal(err)
+	}
+	for _, r := range d.requests() {
+		if r.Spec.Target == provider {
+			return &r
+		}
+	}
+	return nil
+}
