@@ -63,7 +63,7 @@ type PeerSpec struct {
 	SuspendReason string `json:"suspendReason,omitempty"`
 	// ShareReservations lets the namespaces of this cluster share what their requests reserve at the
 	// cluster. Default false: each uses what its own requests reserved, and what others reserved for
-	// it. Its pods beyond that are evicted, the youngest first.
+	// it. Its pods beyond that are evicted, those of low priority first, then the youngest.
 	// +optional
 	ShareReservations bool `json:"shareReservations,omitempty"`
 }

@@ -34,33 +34,37 @@ type closing struct {
 	over bool // it uses too much
 	// used and claimed are what it used, and what its requests had, when it no longer used too much.
 	used, claimed market.Amounts
-	since         time.Time
+	since, began  time.Time // began is when it used too much first
 	pause         time.Duration
 }
 
 // follow returns what to remember of a namespace at the next look; nil: nothing. It is open again when some of its
-// pods have ended, when more is reserved for it, and after a pause.
+// pods have ended, when more is reserved for it, and after a pause. If it used too much as soon as it was open, it waits
+// a minute first when pods end: who ends pods again and again would otherwise open and close the node as often.
 func (c *closing) follow(over bool, used, claimed market.Amounts, now time.Time) *closing {
 	switch {
 	case c == nil && !over:
 		return nil
 	case c == nil:
-		return &closing{over: true, since: now, pause: firstPause}
+		return &closing{over: true, since: now, began: now, pause: firstPause}
 	case over && c.open:
 		pause := firstPause
 		if now.Sub(c.since) < c.pause {
 			pause = min(2*c.pause, lastPause)
 		}
-		return &closing{over: true, since: now, pause: pause}
+		return &closing{over: true, since: now, began: now, pause: pause}
+	case over && !c.over: // as claims became smaller
+		return &closing{over: true, since: now, began: now, pause: c.pause}
 	case over:
-		return &closing{over: true, since: now, pause: c.pause}
+		return &closing{over: true, since: now, began: c.began, pause: c.pause}
 	case c.open && now.Sub(c.since) >= c.pause:
 		return nil
 	case c.open:
 		return c
 	case c.over:
 		return &closing{used: used, claimed: claimed, since: now, pause: c.pause}
-	case !used.Fits(c.used), len(claimed.Beyond(c.claimed)) > 0, now.Sub(c.since) >= c.pause:
+	case !used.Fits(c.used) && (c.pause == firstPause || now.Sub(c.since) >= firstPause),
+		len(claimed.Beyond(c.claimed)) > 0, now.Sub(c.since) >= c.pause:
 		return &closing{open: true, since: now, pause: c.pause}
 	}
 	return c
@@ -116,7 +120,7 @@ func (b *Borrowing) keepApart(ctx context.Context, provider string, accounts map
 	}
 	for slice, all := range found {
 		for _, o := range all {
-			if err := b.takeBack(ctx, slice, o); err != nil {
+			if err := b.takeBack(ctx, provider, slice, o); err != nil {
 				return nil, err
 			}
 		}
@@ -210,9 +214,10 @@ func (b *Borrowing) judge(node string, claims []claim, own []string,
 	return next, found
 }
 
-// takeBack evicts the youngest pods of namespaces that use too much of a virtual node. It waits until the scheduler
-// sees that the node is closed to them: else the same pods would come again.
-func (b *Borrowing) takeBack(ctx context.Context, node string, o overuse) error {
+// takeBack evicts pods of namespaces that use too much of a virtual node. It waits until the scheduler sees that the
+// node is closed to them: else the same pods would come again. After the graces it deletes the pods that a
+// PodDisruptionBudget keeps, or that take long to end: each namespace sets those itself.
+func (b *Borrowing) takeBack(ctx context.Context, provider, node string, o overuse) error {
 	var object corev1.Node
 	if err := b.options.Client.Get(ctx, client.ObjectKey{Name: node}, &object); err != nil {
 		return client.IgnoreNotFound(err)
@@ -223,7 +228,12 @@ func (b *Borrowing) takeBack(ctx context.Context, node string, o overuse) error 
 		}
 	}
 	keep := market.Amounts{{Resource: o.resource, Value: o.claimed}}.Resources()
-	return b.evictor.FitNamespaces(ctx, node, keep, o.namespaces)
+	began := b.state(provider).apart[node]
+	late := slices.ContainsFunc(o.namespaces, func(name string) bool {
+		c := began[name]
+		return c != nil && b.clock.Now().Sub(c.began) > b.options.Graces.Shrink+b.options.Graces.Excess
+	})
+	return b.evictor.FitNamespaces(ctx, node, keep, o.namespaces, late)
 }
 
 // showUsedUp says which of the namespaces of a loan are closed at its virtual node, empty if none is.

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo/offload"
 )
 
 // A pod that names the virtual node is on it, whatever it requests, though it never runs. It stops nothing that the
@@ -52,5 +54,52 @@ func TestAPodThatNoClusterCanRun(t *testing.T) {
 				p.shows("quiet", api.ConditionPodsComply, metav1.ConditionTrue, "PodsComply")
 			})
 		}
+	}
+}
+
+// A PodDisruptionBudget that allows nothing keeps what was taken from others for the graces, and no longer.
+func TestABudgetKeepsNoExcess(t *testing.T) {
+	p := newPot(t)
+	p.budget = true
+	p.place("noisy", "n1", "n2", "n3", "n4")
+	p.look("quiet")
+	p.kubelet()
+	p.look("quiet")
+	if len(p.deleted) > 0 {
+		t.Fatalf("deleted are %v, within the graces", p.deleted)
+	}
+	p.clock.SetTime(p.clock.Now().Add(2*time.Minute + time.Second))
+	p.look("quiet")
+	if want := []string{"noisy/n4", "noisy/n3"}; !slices.Equal(p.deleted, want) {
+		t.Errorf("deleted are %v, want %v", p.deleted, want)
+	}
+}
+
+// A tenant that ends a pod after each eviction opens and closes the node about once a minute.
+func TestANodeIsNotOpenedAgainAndAgain(t *testing.T) {
+	p := newPot(t)
+	opened, n := 0, 0
+	for range 60 { // five minutes
+		var node corev1.Node
+		p.get("", p.node, &node)
+		if node.Labels[offload.Label("noisy")] != "" {
+			opened++
+			for len(p.pods) < 3 {
+				n++
+				p.place("noisy", fmt.Sprintf("n%03d", n))
+			}
+		}
+		before := len(p.pods)
+		if _, err := p.Serve(p.Context(), "milan"); err != nil {
+			t.Fatal(err)
+		}
+		p.kubelet()
+		if before == 2 && len(p.pods) == 2 {
+			p.ends(p.pods[0].Name)
+		}
+		p.clock.SetTime(p.clock.Now().Add(5 * time.Second))
+	}
+	if opened > 7 {
+		t.Errorf("the node was opened %d times in five minutes", opened)
 	}
 }

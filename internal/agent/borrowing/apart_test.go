@@ -9,6 +9,7 @@ import (
 
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,6 +25,8 @@ type pot struct {
 	node    string
 	pods    []*corev1.Pod // on the virtual node
 	evicted []string
+	deleted []string // at once
+	budget  bool     // a PodDisruptionBudget allows no eviction
 }
 
 func newPot(t *testing.T) *pot {
@@ -68,8 +71,21 @@ type eviction struct {
 }
 
 func (e eviction) Create(_ context.Context, o, _ client.Object, _ ...client.SubResourceCreateOption) error {
+	if e.pot.budget {
+		return apierrors.NewTooManyRequests("it would violate the pod's disruption budget", 0)
+	}
 	e.pot.evicted = append(e.pot.evicted, o.GetNamespace()+"/"+o.GetName())
 	e.pot.ends(o.GetName())
+	return nil
+}
+
+// Delete implements [client.Client] for pods that are deleted at once.
+func (p *pot) Delete(ctx context.Context, o client.Object, how ...client.DeleteOption) error {
+	if _, is := o.(*corev1.Pod); !is {
+		return p.Client.Delete(ctx, o, how...)
+	}
+	p.deleted = append(p.deleted, o.GetNamespace()+"/"+o.GetName())
+	p.ends(o.GetName())
 	return nil
 }
 

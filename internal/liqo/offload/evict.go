@@ -41,8 +41,10 @@ func (e *Evictor) Fit(ctx context.Context, node string, keep api.Resources,
 }
 
 // FitNamespaces evicts pods of namespaces from a virtual node that is closed to them, until the rest of theirs fits
-// into keep. It respects PodDisruptionBudgets. Pods of DaemonSets go, too: they are not placed there again.
-func (e *Evictor) FitNamespaces(ctx context.Context, node string, keep api.Resources, namespaces []string) error {
+// into keep. Pods of DaemonSets go, too: they are not placed there again. It respects PodDisruptionBudgets; force deletes
+// the pods at once.
+func (e *Evictor) FitNamespaces(ctx context.Context, node string, keep api.Resources, namespaces []string,
+	force bool) error {
 	pods, err := e.list(ctx, node)
 	if err != nil {
 		return err
@@ -50,7 +52,7 @@ func (e *Evictor) FitNamespaces(ctx context.Context, node string, keep api.Resou
 	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool {
 		return kubeobject.HasEnded(p.Status.Phase) || !slices.Contains(namespaces, p.Namespace)
 	})
-	_, err = e.evictAll(ctx, liqo.Excess(runningOf(pods, nil), keep), false)
+	_, err = e.evictAll(ctx, liqo.Excess(runningOf(pods, nil), keep), force)
 	return err
 }
 
