@@ -200,7 +200,7 @@ func (b *Borrowing) judge(node string, claims []claim, own []string,
 	found, now := findOveruse(claims, used), b.clock.Now()
 	next := map[string]*closing{}
 	for _, name := range own {
-		over := slices.ContainsFunc(found, func(o overuse) bool { return slices.Contains(o.namespaces, name) })
+		over := slices.ContainsFunc(found, func(o overuse) bool { return o.namespace == name })
 		var claimed market.Amounts
 		for _, c := range claims {
 			if c.admits(name) {
@@ -214,26 +214,21 @@ func (b *Borrowing) judge(node string, claims []claim, own []string,
 	return next, found
 }
 
-// takeBack evicts pods of namespaces that use too much of a virtual node. It waits until the scheduler sees that the
-// node is closed to them: else the same pods would come again. After the graces it deletes the pods that a
+// takeBack evicts pods of a namespace that uses too much of a virtual node. It waits until the scheduler sees that the
+// node is closed to it: else the same pods would come again. After the graces it deletes the pods that a
 // PodDisruptionBudget keeps, or that take long to end: each namespace sets those itself.
 func (b *Borrowing) takeBack(ctx context.Context, provider, node string, o overuse) error {
 	var object corev1.Node
 	if err := b.options.Client.Get(ctx, client.ObjectKey{Name: node}, &object); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	for _, name := range o.namespaces {
-		if object.Labels[offload.Label(name)] != "" {
-			return nil
-		}
+	if object.Labels[offload.Label(o.namespace)] != "" {
+		return nil
 	}
-	keep := market.Amounts{{Resource: o.resource, Value: o.claimed}}.Resources()
-	began := b.state(provider).apart[node]
-	late := slices.ContainsFunc(o.namespaces, func(name string) bool {
-		c := began[name]
-		return c != nil && b.clock.Now().Sub(c.began) > b.options.Graces.Shrink+b.options.Graces.Excess
-	})
-	return b.evictor.FitNamespaces(ctx, node, keep, o.namespaces, late)
+	c := b.state(provider).apart[node][o.namespace]
+	late := c != nil && b.clock.Now().Sub(c.began) > b.options.Graces.Shrink+b.options.Graces.Excess
+	keep := market.Amounts{{Resource: o.resource, Value: o.covered}}.Resources()
+	return b.evictor.FitNamespace(ctx, node, keep, o.namespace, late)
 }
 
 // showUsedUp says which of the namespaces of a loan are closed at its virtual node, empty if none is.

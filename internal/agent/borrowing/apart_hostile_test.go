@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
@@ -101,5 +102,28 @@ func TestANodeIsNotOpenedAgainAndAgain(t *testing.T) {
 	}
 	if opened > 7 {
 		t.Errorf("the node was opened %d times in five minutes", opened)
+	}
+}
+
+// A tenant that reserves for any namespace, and uses more than that with pods of high priority, takes nothing that
+// another one reserved for itself, nor its share of the rest.
+func TestAnotherKeepsWhatItReserved(t *testing.T) {
+	p := newPot(t)
+	p.borrows("any", nil)
+	p.serve()
+	p.kubelet()
+	p.place("quiet", "q1", "q2", "q3") // of its own 2, of what is for any 1 of 2
+	p.place("noisy", "n1", "n2", "n3", "n4", "n5", "n6")
+	for _, pod := range p.pods {
+		if pod.Namespace == "noisy" {
+			pod.Spec.Priority = ptr.To[int32](1000)
+		}
+	}
+	p.look("quiet")
+	p.kubelet()
+	p.look("quiet")
+	p.look("quiet")
+	if want := []string{"noisy/n6", "noisy/n5", "noisy/n4"}; !slices.Equal(p.evicted, want) {
+		t.Errorf("evicted are %v, want %v", p.evicted, want)
 	}
 }

@@ -2,7 +2,9 @@ package borrowing
 
 import (
 	"maps"
+	"math"
 	"slices"
+	"sort"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -19,20 +21,26 @@ func (c claim) admits(namespace string) bool {
 	return c.namespaces == nil || slices.Contains(c.namespaces, namespace)
 }
 
-// overuse names namespaces that use more of a resource than all claims that admit one of them.
+// overuse says that a namespace uses more of a resource than what claims cover of it.
 type overuse struct {
-	namespaces []string
-	resource   string
-	claimed    int64 // by these claims
+	namespace, resource string
+	covered             int64
 }
 
-// findOveruse returns who uses more of a virtual node than its claims. Each use counts for a claim that admits the
-// namespace, so that as much as possible is covered. A resource that no claim names has no bound, nor has the number
-// of pods: the provider grants it to the node as a whole.
+// findOveruse returns who uses more of a virtual node than its claims. As much as possible of all use is covered. Of
+// claims that several admit, each has as much as any other that needs as much, beside what only it may use: who uses
+// more cannot take from who uses less. A resource that no claim names has no bound, nor has the number of pods: the
+// provider grants it to the node as a whole.
 func findOveruse(claims []claim, used map[string]market.Amounts) (found []overuse) {
-	for _, name := range resourcesOf(claims) {
-		if name != string(corev1.ResourcePods) {
-			found = append(found, newFlow(claims, used, name).overuses(claims)...)
+	for _, resource := range resourcesOf(claims) {
+		if resource == string(corev1.ResourcePods) {
+			continue
+		}
+		f := shareFairly(claims, used, resource)
+		for i, name := range f.namespaces {
+			if f.left[i] > 0 {
+				found = append(found, overuse{name, resource, used[name].Of(resource) - f.left[i]})
+			}
 		}
 	}
 	return found
@@ -43,7 +51,9 @@ func findOveruse(claims []claim, used map[string]market.Amounts) (found []overus
 func coveredUse(claims []claim, used map[string]market.Amounts) []market.Amounts {
 	out := make([]market.Amounts, len(claims))
 	for _, name := range resourcesOf(claims) {
-		for c, covers := range newFlow(claims, used, name).covers {
+		f := newFlow(claims, used, name)
+		f.coverUpTo(math.MaxInt64, used)
+		for c, covers := range f.covers {
 			sum := market.Amount{Resource: name}
 			for _, n := range covers {
 				sum.Value += n
@@ -71,33 +81,71 @@ type flow struct {
 	resource   string
 	namespaces []string
 	admits     [][]int         // by namespace, the claims
+	own        []int64         // by namespace, the claims that admit only it
 	left       []int64         // by namespace, the use that no claim covers
 	free       []int64         // by claim
 	covers     []map[int]int64 // by claim, the use of each namespace
 }
 
-// newFlow covers as much of the use of a resource as possible.
+// newFlow returns the namespaces and claims, with nothing covered.
 func newFlow(claims []claim, used map[string]market.Amounts, resource string) *flow {
 	f := &flow{resource: resource, namespaces: slices.Sorted(maps.Keys(used))}
+	f.left, f.own = make([]int64, len(f.namespaces)), make([]int64, len(f.namespaces))
 	for _, c := range claims {
 		f.free, f.covers = append(f.free, c.size.Of(resource)), append(f.covers, map[int]int64{})
 	}
-	for _, namespace := range f.namespaces {
-		f.left = append(f.left, used[namespace].Of(resource))
+	for i, namespace := range f.namespaces {
 		var admits []int
-		for i, c := range claims {
-			if c.admits(namespace) {
-				admits = append(admits, i)
+		for n, c := range claims {
+			if !c.admits(namespace) {
+				continue
+			}
+			if admits = append(admits, n); len(c.namespaces) == 1 {
+				f.own[i] += f.free[n]
 			}
 		}
 		f.admits = append(f.admits, admits)
 	}
-	for i := range f.namespaces {
-		for f.left[i] > 0 && f.push(i, make([]bool, len(claims))) > 0 {
+	return f
+}
+
+// shareFairly covers as much of the use of a resource as possible, first so much that each namespace has what only it
+// may use, and up to a level of what it shares. The level is the highest that all can have.
+func shareFairly(claims []claim, used map[string]market.Amounts, resource string) *flow {
+	all, highest := newFlow(claims, used, resource), int64(0)
+	if all.coverUpTo(math.MaxInt64, used) {
+		return all
+	}
+	for _, use := range used {
+		highest = max(highest, use.Of(resource))
+	}
+	level := sort.Search(int(highest), func(n int) bool {
+		return !newFlow(claims, used, resource).coverUpTo(int64(n)+1, used)
+	})
+	f := newFlow(claims, used, resource)
+	f.coverUpTo(int64(level), used)
+	f.coverUpTo(math.MaxInt64, used)
+	return f
+}
+
+// coverUpTo covers use up to a level beyond what only the namespace may use, and reports whether all of that is
+// covered. What is covered stays so.
+func (f *flow) coverUpTo(level int64, used map[string]market.Amounts) bool {
+	short := false
+	for i, name := range f.namespaces {
+		most := used[name].Of(f.resource)
+		if level < most-f.own[i] {
+			most = f.own[i] + level
+		}
+		for _, covers := range f.covers {
+			most -= covers[i]
+		}
+		for f.left[i] = most; f.left[i] > 0 && f.push(i, make([]bool, len(f.free))) > 0; {
 			continue
 		}
+		short = short || f.left[i] > 0
 	}
-	return f
+	return !short
 }
 
 // push covers more of what is left of a namespace, and returns how much. It moves the use of others to other claims
@@ -137,63 +185,4 @@ func (f *flow) makeRoom(c int, most int64, seen []bool) {
 			return
 		}
 	}
-}
-
-// overuses returns the namespaces whose use is not covered, with those that share their claims: one for each set of
-// claims.
-func (f *flow) overuses(claims []claim) (found []overuse) {
-	short := f.reach(func(i int) bool { return f.left[i] > 0 }, func(c, i int) bool { return f.covers[c][i] > 0 })
-	done := make([]bool, len(f.namespaces))
-	for i := range f.namespaces {
-		if !short[i] || done[i] {
-			continue
-		}
-		together := f.reach(func(j int) bool { return j == i },
-			func(c, j int) bool { return short[j] && slices.Contains(f.admits[j], c) })
-		o := overuse{resource: f.resource}
-		for j, name := range f.namespaces {
-			if together[j] {
-				o.namespaces = append(o.namespaces, name)
-				done[j] = true
-			}
-		}
-		for _, c := range claims {
-			if slices.ContainsFunc(o.namespaces, c.admits) {
-				o.claimed += c.size.Of(f.resource)
-			}
-		}
-		found = append(found, o)
-	}
-	return found
-}
-
-// reach returns the namespaces from which a search begins, and those that it reaches through the claims that admit
-// one of them.
-func (f *flow) reach(begins func(namespace int) bool, through func(claim, namespace int) bool) []bool {
-	reached, seen, next := make([]bool, len(f.namespaces)), make([]bool, len(f.free)), []int{}
-	add := func(i int) {
-		if !reached[i] {
-			reached[i] = true
-			next = append(next, i)
-		}
-	}
-	for i := range f.namespaces {
-		if begins(i) {
-			add(i)
-		}
-	}
-	for ; len(next) > 0; next = next[1:] {
-		for _, c := range f.admits[next[0]] {
-			if seen[c] {
-				continue
-			}
-			seen[c] = true
-			for i := range f.namespaces {
-				if through(c, i) {
-					add(i)
-				}
-			}
-		}
-	}
-	return reached
 }

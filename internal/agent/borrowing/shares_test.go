@@ -21,18 +21,22 @@ func TestFindOveruse(t *testing.T) {
 		want   string
 	}{
 		{"each within its own", []claim{of(4, "a"), of(4, "b")}, map[string]int64{"a": 4, "b": 3}, "[]"},
-		{"one beyond its own, though there is room", []claim{of(4, "a"), of(4, "b")}, map[string]int64{"a": 5}, "[{[a] cpu 4}]"},
-		{"without a claim", []claim{of(4, "a")}, map[string]int64{"a": 1, "b": 1}, "[{[b] cpu 0}]"},
+		{"one beyond its own, though there is room", []claim{of(4, "a"), of(4, "b")}, map[string]int64{"a": 5}, "[{a cpu 4}]"},
+		{"without a claim", []claim{of(4, "a")}, map[string]int64{"a": 1, "b": 1}, "[{b cpu 0}]"},
 		{"by what others reserve for it", []claim{of(4, "a", "b"), of(1, "b")}, map[string]int64{"a": 4, "b": 1}, "[]"},
 		{"together", []claim{of(4, "a", "b"), of(1, "b"), of(9, "c")}, map[string]int64{"a": 3, "b": 3, "c": 1},
-			"[{[a b] cpu 5}]"},
+			"[{a cpu 2}]"},
+		{"a fair share of what is shared", []claim{of(9, "a", "b"), of(1, "b")}, map[string]int64{"a": 6, "b": 6},
+			"[{a cpu 5} {b cpu 5}]"},
+		{"who uses more takes nothing from who uses less", []claim{of(10, "a"), {nil, cpu(1000)}, of(4000, "b")},
+			map[string]int64{"a": 6000, "b": 4100}, "[{a cpu 910}]"},
 		{"its own claim is not for others", []claim{of(4, "a", "b"), of(1, "b")}, map[string]int64{"a": 5},
-			"[{[a] cpu 4}]"},
+			"[{a cpu 4}]"},
 		{"for any namespace", []claim{of(4, "a"), {nil, cpu(2)}}, map[string]int64{"a": 5, "b": 1}, "[]"},
 		{"each beyond its own", []claim{of(1, "a"), of(1, "b")}, map[string]int64{"a": 2, "b": 3},
-			"[{[a] cpu 1} {[b] cpu 1}]"},
+			"[{a cpu 1} {b cpu 1}]"},
 		{"another resource", []claim{of(4, "a"), {[]string{"b"}, market.Amounts{{Resource: "memory", Value: 1}}}},
-			map[string]int64{"b": 1}, "[{[b] cpu 0}]"},
+			map[string]int64{"b": 1}, "[{b cpu 0}]"},
 	} {
 		used := map[string]market.Amounts{}
 		for name, n := range c.used {
@@ -70,7 +74,7 @@ func TestCoveredUse(t *testing.T) {
 }
 
 // What no claim covers is as little as possible: some namespaces use that much more than all claims that admit any
-// of them (Hall's theorem). Who is named uses more than these claims.
+// of them (Hall's theorem). Each keeps at least what only it may use.
 func TestOveruseIsTheLeast(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := []string{"a", "b", "c", "d"}
@@ -109,14 +113,16 @@ func TestOveruseIsTheLeast(t *testing.T) {
 		}
 		var found int64
 		for _, o := range findOveruse(append(claims, claim{[]string{}, cpu(1)}), used) {
-			excess := -o.claimed
-			for _, name := range o.namespaces {
-				excess += used[name].Of("cpu")
+			use, own := used[o.namespace].Of("cpu"), int64(0)
+			for _, c := range claims {
+				if len(c.namespaces) == 1 && c.admits(o.namespace) {
+					own += c.size.Of("cpu")
+				}
 			}
-			if excess <= 0 || excess != beyond(o.namespaces) {
-				t.Fatalf("%v use %d more than their claims, want %d", o, excess, beyond(o.namespaces))
+			if o.covered >= use || o.covered < own {
+				t.Fatalf("%v: of %d, with %d of its own", o, use, own)
 			}
-			found += excess
+			found += use - o.covered
 		}
 		if found != most {
 			t.Fatalf("%d is not covered, want %d: %v of %v", found, most, used, claims)

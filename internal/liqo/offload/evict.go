@@ -40,17 +40,17 @@ func (e *Evictor) Fit(ctx context.Context, node string, keep api.Resources,
 	return fmt.Sprintf("%d pods of virtual node %s no longer fit and are being evicted%s", len(excess), node, held), nil
 }
 
-// FitNamespaces evicts pods of namespaces from a virtual node that is closed to them, until the rest of theirs fits
-// into keep. Pods of DaemonSets go, too: they are not placed there again. It respects PodDisruptionBudgets; force deletes
+// FitNamespace evicts pods of a namespace from a virtual node that is closed to it, until the rest of its pods fits into
+// keep. Pods of DaemonSets go, too: they are not placed there again. It respects PodDisruptionBudgets; force deletes
 // the pods at once.
-func (e *Evictor) FitNamespaces(ctx context.Context, node string, keep api.Resources, namespaces []string,
+func (e *Evictor) FitNamespace(ctx context.Context, node string, keep api.Resources, namespace string,
 	force bool) error {
 	pods, err := e.list(ctx, node)
 	if err != nil {
 		return err
 	}
 	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool {
-		return kubeobject.HasEnded(p.Status.Phase) || !slices.Contains(namespaces, p.Namespace)
+		return kubeobject.HasEnded(p.Status.Phase) || p.Namespace != namespace
 	})
 	_, err = e.evictAll(ctx, liqo.Excess(runningOf(pods, nil), keep), force)
 	return err
