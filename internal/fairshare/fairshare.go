@@ -11,6 +11,13 @@ import (
 // Bound is how many bytes each party may keep at most, and all together.
 type Bound struct{ One, All int }
 
+// NewBound returns the bound of parties that keep at most one bytes each, and all together most bytes, or a part of
+// the limit on the memory of the process if that is less: limit/part.
+func NewBound(one, most, limit, part int64) Bound {
+	all := min(most, limit/part)
+	return Bound{One: int(min(one, all)), All: int(all)}
+}
+
 // Party keeps something within a Bound.
 type Party interface {
 	comparable

@@ -9,7 +9,7 @@ import (
 )
 
 // PodsAtOnce is how many pods, or objects with the spec of a pod, are read in one answer. Each may have 1.5 MiB, the
-// most that etcd takes, and whoever makes them decides how many there are.
+// most that etcd takes, and the party that makes them decides how many there are.
 const PodsAtOnce = 32
 
 // KeepRequests removes from a pod, or from an object with its spec, all but what its place and its eviction depend on:
@@ -25,6 +25,18 @@ func KeepRequests(meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
 	}
 	*spec = corev1.PodSpec{NodeName: spec.NodeName, Priority: spec.Priority, Overhead: spec.Overhead,
 		Resources: spec.Resources, Containers: requests(spec.Containers), InitContainers: requests(spec.InitContainers)}
+}
+
+// ListPods lists pods in pages, and keeps of each its phase, its conditions, and what [KeepRequests] keeps.
+func ListPods(ctx context.Context, r client.Reader, how ...client.ListOption) (pods []corev1.Pod, err error) {
+	err = EachPage(ctx, r, func() *corev1.PodList { return &corev1.PodList{} }, func(page *corev1.PodList) {
+		for _, p := range page.Items {
+			KeepRequests(&p.ObjectMeta, &p.Spec)
+			p.Status = corev1.PodStatus{Phase: p.Status.Phase, Conditions: p.Status.Conditions}
+			pods = append(pods, p)
+		}
+	}, how...)
+	return pods, err
 }
 
 // EachPage lists objects in answers of at most PodsAtOnce, and calls do with each answer. It keeps none. r reads from

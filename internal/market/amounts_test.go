@@ -132,7 +132,7 @@ func TestAnAmountHasOneSpelling(t *testing.T) {
 }
 
 // The arithmetic of amounts is that of maps in which what is missing is 0.
-// What pods and nodes say is counted, whatever they say.
+// What pods and nodes say is counted, also if no cluster has as much.
 func TestClampAmounts(t *testing.T) {
 	huge, few := quantity(1<<62), quantity(3)
 	huge.Add(huge)

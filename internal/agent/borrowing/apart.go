@@ -47,16 +47,16 @@ func (c *closing) follow(over bool, used, claimed market.Amounts, now time.Time)
 		return nil
 	case c == nil:
 		return &closing{over: true, since: now, began: now, pause: firstPause}
-	case over && c.open:
-		pause := firstPause
-		if now.Sub(c.since) < c.pause {
+	case over && c.over:
+		return &closing{over: true, since: now, began: c.began, pause: c.pause}
+	case over:
+		pause := c.pause // if it is not open, claims became smaller
+		if c.open && now.Sub(c.since) < c.pause {
 			pause = min(2*c.pause, lastPause)
+		} else if c.open {
+			pause = firstPause
 		}
 		return &closing{over: true, since: now, began: now, pause: pause}
-	case over && !c.over: // as claims became smaller
-		return &closing{over: true, since: now, began: now, pause: c.pause}
-	case over:
-		return &closing{over: true, since: now, began: c.began, pause: c.pause}
 	case c.open && now.Sub(c.since) >= c.pause:
 		return nil
 	case c.open:

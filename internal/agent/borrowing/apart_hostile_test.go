@@ -15,7 +15,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 )
 
-// A pod that names the virtual node is on it, whatever it requests, though it never runs. It stops nothing that the
+// A pod that names the virtual node is on it, also if no cluster has what it requests. It stops nothing that the
 // agent does there.
 func TestAPodThatNoClusterCanRun(t *testing.T) {
 	names := api.Resources{}

@@ -39,7 +39,7 @@ func findOveruse(claims []claim, used map[string]market.Amounts) (found []overus
 		f := shareFairly(claims, used, resource)
 		for i, name := range f.namespaces {
 			if f.left[i] > 0 {
-				found = append(found, overuse{name, resource, used[name].Of(resource) - f.left[i]})
+				found = append(found, overuse{name, resource, f.use[i] - f.left[i]})
 			}
 		}
 	}
@@ -52,7 +52,7 @@ func coveredUse(claims []claim, used map[string]market.Amounts) []market.Amounts
 	out := make([]market.Amounts, len(claims))
 	for _, name := range resourcesOf(claims) {
 		f := newFlow(claims, used, name)
-		f.coverUpTo(math.MaxInt64, used)
+		f.coverUpTo(math.MaxInt64)
 		for c, covers := range f.covers {
 			sum := market.Amount{Resource: name}
 			for _, n := range covers {
@@ -78,8 +78,8 @@ func resourcesOf(claims []claim) []string {
 // flow assigns the use of one resource to claims. It is a flow in a graph of namespaces and claims: see
 // https://en.wikipedia.org/wiki/Ford-Fulkerson_algorithm.
 type flow struct {
-	resource   string
 	namespaces []string
+	use        []int64         // by namespace
 	admits     [][]int         // by namespace, the claims
 	own        []int64         // by namespace, the claims that admit only it
 	left       []int64         // by namespace, the use that no claim covers
@@ -89,12 +89,13 @@ type flow struct {
 
 // newFlow returns the namespaces and claims, with nothing covered.
 func newFlow(claims []claim, used map[string]market.Amounts, resource string) *flow {
-	f := &flow{resource: resource, namespaces: slices.Sorted(maps.Keys(used))}
+	f := &flow{namespaces: slices.Sorted(maps.Keys(used))}
 	f.left, f.own = make([]int64, len(f.namespaces)), make([]int64, len(f.namespaces))
 	for _, c := range claims {
 		f.free, f.covers = append(f.free, c.size.Of(resource)), append(f.covers, map[int]int64{})
 	}
 	for i, namespace := range f.namespaces {
+		f.use = append(f.use, used[namespace].Of(resource))
 		var admits []int
 		for n, c := range claims {
 			if !c.admits(namespace) {
@@ -113,27 +114,26 @@ func newFlow(claims []claim, used map[string]market.Amounts, resource string) *f
 // may use, and up to a level of what it shares. The level is the highest that all can have.
 func shareFairly(claims []claim, used map[string]market.Amounts, resource string) *flow {
 	all, highest := newFlow(claims, used, resource), int64(0)
-	if all.coverUpTo(math.MaxInt64, used) {
+	if all.coverUpTo(math.MaxInt64) {
 		return all
 	}
-	for _, use := range used {
-		highest = max(highest, use.Of(resource))
+	for _, use := range all.use {
+		highest = max(highest, use)
 	}
 	level := sort.Search(int(highest), func(n int) bool {
-		return !newFlow(claims, used, resource).coverUpTo(int64(n)+1, used)
+		return !newFlow(claims, used, resource).coverUpTo(int64(n) + 1)
 	})
 	f := newFlow(claims, used, resource)
-	f.coverUpTo(int64(level), used)
-	f.coverUpTo(math.MaxInt64, used)
+	f.coverUpTo(int64(level))
+	f.coverUpTo(math.MaxInt64)
 	return f
 }
 
 // coverUpTo covers use up to a level beyond what only the namespace may use, and reports whether all of that is
 // covered. What is covered stays so.
-func (f *flow) coverUpTo(level int64, used map[string]market.Amounts) bool {
+func (f *flow) coverUpTo(level int64) bool {
 	short := false
-	for i, name := range f.namespaces {
-		most := used[name].Of(f.resource)
+	for i, most := range f.use {
 		if level < most-f.own[i] {
 			most = f.own[i] + level
 		}

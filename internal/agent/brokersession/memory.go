@@ -33,13 +33,9 @@ type Memory struct {
 
 // NewMemory returns an empty Memory. limit is how many bytes Go may take.
 func NewMemory(limit int64) *Memory {
-	bound := func(one int, part int64, most int) fairshare.Bound {
-		all := int(min(limit/part, int64(most)))
-		return fairshare.Bound{One: min(one, all), All: all}
-	}
 	return &Memory{
-		brokers:    bound(maxOfBrokerBytes, partOfBrokers, maxOfBrokersBytes),
-		connectors: bound(maxOfConnectorBytes, partOfConnectors, maxOfConnectorsBytes),
+		brokers:    fairshare.NewBound(maxOfBrokerBytes, maxOfBrokersBytes, limit, partOfBrokers),
+		connectors: fairshare.NewBound(maxOfConnectorBytes, maxOfConnectorsBytes, limit, partOfConnectors),
 	}
 }
 

@@ -137,7 +137,7 @@ func TestABrokerShowsAll(t *testing.T) {
 	}
 }
 
-// A broker of which something was not kept shows everything again with the next watch: there may be room now.
+// A broker that showed more than is kept shows everything again with the next watch: there may be room now.
 func TestABrokerShowedMoreThanIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broker := &scriptedBroker{script: []func(string, func(api.WatchEvent)){

@@ -18,13 +18,9 @@ type bounds struct{ brokers, connectors fairshare.Bound }
 
 // newBounds returns the bounds where Go may take limit bytes.
 func newBounds(limit int64) bounds {
-	bound := func(one, most, part int64) fairshare.Bound {
-		all := min(most, limit/part)
-		return fairshare.Bound{One: int(min(one, all)), All: int(all)}
-	}
 	return bounds{
-		brokers:    bound(maxOfBroker, maxOfBrokers, partOfBrokers),
-		connectors: bound(maxOfConnector, maxOfConnectors, partOfConnectors),
+		brokers:    fairshare.NewBound(maxOfBroker, maxOfBrokers, limit, partOfBrokers),
+		connectors: fairshare.NewBound(maxOfConnector, maxOfConnectors, limit, partOfConnectors),
 	}
 }
 

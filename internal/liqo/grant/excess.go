@@ -78,13 +78,7 @@ func (e Excess) TakeBack(ctx context.Context, r client.Reader, w client.Writer, 
 func made(ctx context.Context, r client.Reader, user string) (pods []corev1.Pod, shadows []offv1beta1.ShadowPod,
 	err error) {
 	by := client.MatchingLabels{consts.CreatorLabelKey: user}
-	err = kubeobject.EachPage(ctx, r, func() *corev1.PodList { return &corev1.PodList{} }, func(page *corev1.PodList) {
-		for _, p := range page.Items {
-			kubeobject.KeepRequests(&p.ObjectMeta, &p.Spec)
-			p.Status = corev1.PodStatus{Phase: p.Status.Phase}
-			pods = append(pods, p)
-		}
-	}, by, client.MatchingLabels(liqo.FromShadowPods()))
+	pods, err = kubeobject.ListPods(ctx, r, by, client.MatchingLabels(liqo.FromShadowPods()))
 	if err != nil {
 		return nil, nil, err
 	}

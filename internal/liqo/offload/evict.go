@@ -144,16 +144,7 @@ func (e *Evictor) Clear(ctx context.Context, node string) error {
 }
 
 func (e *Evictor) list(ctx context.Context, node string) ([]corev1.Pod, error) {
-	var pods []corev1.Pod
-	err := kubeobject.EachPage(ctx, e.Reader, func() *corev1.PodList { return &corev1.PodList{} },
-		func(page *corev1.PodList) {
-			for _, p := range page.Items {
-				kubeobject.KeepRequests(&p.ObjectMeta, &p.Spec)
-				p.Status = corev1.PodStatus{Phase: p.Status.Phase, Conditions: p.Status.Conditions}
-				pods = append(pods, p)
-			}
-		}, client.MatchingFields{"spec.nodeName": node})
-	return pods, err
+	return kubeobject.ListPods(ctx, e.Reader, client.MatchingFields{"spec.nodeName": node})
 }
 
 // Evict evicts a pod that is not being deleted yet. force deletes it at once. delayed reports that a
