@@ -230,8 +230,8 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 	})
 	asks := requests.New(requests.Options{
 		Client: c, Market: market, Events: events, Forgotten: open.IsForgotten, Volumes: liqos.Volumes,
-		Offloading: liqos.Offloading,
-		Changed:    &requestsChanged, Passing: debounce.Passing, Borrower: borrows, Choose: direct.Choose,
+		Offloading: liqos.Offloading, Changed: &requestsChanged, Passing: debounce.Passing, Borrower: borrows,
+		Places: direct,
 	})
 	follows := reservations.New(ctx, reservations.Options{
 		Cluster: cluster, Namespace: ns, Ledger: market, Sessions: open, Peer: liqos.Follow, Clock: now, Log: log,

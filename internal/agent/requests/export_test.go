@@ -1,4 +1,4 @@
 package requests
 
-// Workers is workers.
-const Workers = workers
+// AtOnePlace is atOnePlace.
+const AtOnePlace = atOnePlace

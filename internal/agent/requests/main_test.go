@@ -31,6 +31,7 @@ type borrower struct {
 	rome, milan *transporttest.Party
 	clock       *transporttest.Clock
 	wish        *requests.Wish // nil once its object is gone
+	places      requests.Places
 	t           testing.TB
 }
 

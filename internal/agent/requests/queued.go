@@ -51,6 +51,9 @@ func (r *Controller) showTurn(ctx context.Context, at ctrl.Request) (ctrl.Result
 	}
 	again := ctrl.Result{RequeueAfter: max(r.Passing, 10*time.Millisecond)}
 	before, waits := r.order.Before(at)
+	if !waits {
+		before, waits = r.slots.Before(at)
+	}
 	if !waits { // a worker has it, or it comes to the queue soon
 		return again, nil
 	}

@@ -20,8 +20,10 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/requests"
+	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -43,7 +45,7 @@ func runController(t testing.TB, b *borrower) *running {
 		t.Fatal(err)
 	}
 	r := requests.New(requests.Options{Client: m.GetClient(), Market: b.Market, Events: events.NewFakeRecorder(100_000),
-		Borrower: b.Borrower, Changed: &kubeobject.Trigger{}})
+		Borrower: b.Borrower, Places: b.places, Changed: &kubeobject.Trigger{}})
 	if err := r.Control(m); err != nil {
 		t.Fatal(err)
 	}
@@ -62,12 +64,18 @@ func runController(t testing.TB, b *borrower) *running {
 	return &running{borrower: b, Client: m.GetClient()}
 }
 
-// make creates requests of a namespace.
+// make creates requests of a namespace at the main broker.
 func (r *running) make(namespace string, n int) {
+	r.t.Helper()
+	r.makeAt(namespace, "", n)
+}
+
+// makeAt creates requests of a namespace at a broker.
+func (r *running) makeAt(namespace, broker string, n int) {
 	r.t.Helper()
 	for i := range n {
 		o := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("r", i)},
-			Spec: api.ResourceRequestSpec{Request: transporttest.Request("1")}}
+			Spec: api.ResourceRequestSpec{Request: transporttest.Request("1"), Broker: broker}}
 		if err := r.Create(context.Background(), o); err != nil {
 			r.t.Fatal(err)
 		}
@@ -109,7 +117,7 @@ func reasons(all []api.ResourceRequest) map[string]int {
 func TestARequestShowsThatItWaits(t *testing.T) {
 	const count = 40
 	b := newBorrower(t)
-	answers, asked := make(chan struct{}), make(chan struct{}, requests.Workers)
+	answers, asked := make(chan struct{}), make(chan struct{}, requests.AtOnePlace)
 	b.broker.OnReserve = func(string, api.Request) (transport.Reservation, error) {
 		select {
 		case asked <- struct{}{}:
@@ -121,8 +129,8 @@ func TestARequestShowsThatItWaits(t *testing.T) {
 	answer := sync.OnceFunc(func() { close(answers) })
 	r := runController(t, b)
 	t.Cleanup(answer) // before the controller is awaited
-	r.make("busy", requests.Workers)
-	for range requests.Workers { // from then on, no worker writes
+	r.make("busy", requests.AtOnePlace)
+	for range requests.AtOnePlace { // from then on, no worker writes
 		<-asked
 	}
 	shown := func(all []api.ResourceRequest, of ...string) int {
@@ -156,7 +164,7 @@ func TestARequestShowsThatItWaits(t *testing.T) {
 	}
 	answer()
 	r.waitFor("served", func(all []api.ResourceRequest) bool {
-		return reasons(all)[string(api.CodeUnavailable)] == requests.Workers+count+1
+		return reasons(all)[string(api.CodeUnavailable)] == requests.AtOnePlace+count+1
 	})
 }
 
@@ -179,5 +187,69 @@ func TestASlowAnswerHoldsUpNoOther(t *testing.T) {
 	r.make("quick", 5)
 	r.waitFor("served", func(all []api.ResourceRequest) bool {
 		return reasons(all)[string(api.CodeUnavailable)] == 5
+	})
+}
+
+// places are brokers, and sellers whose names begin with via-.
+type places func(api.ResourceRequestSpec) (string, transport.Broker, error)
+
+func (p places) Choose(
+	_ context.Context, s api.ResourceRequestSpec, _ *market.Reservation,
+) (string, transport.Broker, error) {
+	return p(s)
+}
+
+func (p places) Find(_ context.Context, s api.ResourceRequestSpec, _ *market.Reservation) (string, bool) {
+	return s.Broker, strings.HasPrefix(s.Broker, "via-")
+}
+
+func (p places) Count() int { return 4 }
+
+// Two brokers and a seller do not answer, each for many requests. A request at another broker is served, and one
+// that waits says so. Once a broker answers, all others are served too.
+func TestAPartyThatNeverAnswersTakesAFewWorkers(t *testing.T) {
+	const count = 3 * requests.AtOnePlace
+	b, answers := newBorrower(t), make(chan struct{})
+	var busy atomic.Int64
+	stalls := &transporttest.Broker{OnReserve: func(string, api.Request) (transport.Reservation, error) {
+		busy.Add(1)
+		<-answers
+		return transport.Reservation{}, api.Errorf(api.CodeUnavailable, "away")
+	}}
+	d := transporttest.NewDeal(b.rome, b.milan, "r-1", "1", b.now())
+	b.offers(d.Shown)
+	b.takes(d)
+	b.places = places(func(s api.ResourceRequestSpec) (string, transport.Broker, error) {
+		switch {
+		case s.Broker == "":
+			return "", b.broker, nil
+		case strings.HasPrefix(s.Broker, "via-"):
+			busy.Add(1)
+			<-answers
+			return "", nil, api.Errorf(api.CodeUnavailable, "away")
+		}
+		return route.ToBroker(s.Broker), stalls, nil
+	})
+	r := runController(t, b)
+	answer := sync.OnceFunc(func() { close(answers) })
+	t.Cleanup(answer) // before the controller is awaited
+	for _, at := range []string{"stalled", "also-stalled", "via-oslo"} {
+		r.makeAt("of-"+at, at, count)
+	}
+	r.waitFor("shown as waiting", func(all []api.ResourceRequest) bool {
+		return reasons(all)["WaitsForTurn"] >= 3*count-3*requests.AtOnePlace
+	})
+	r.make("healthy", 1)
+	r.waitFor("held at the other broker", func(all []api.ResourceRequest) bool {
+		return slices.ContainsFunc(all, func(o api.ResourceRequest) bool {
+			return o.Namespace == "healthy" && o.Status.State == api.Held
+		})
+	})
+	if most := int64(3 * requests.AtOnePlace); busy.Load() != most {
+		t.Errorf("%d calls wait for an answer, want %d", busy.Load(), most)
+	}
+	answer()
+	r.waitFor("served", func(all []api.ResourceRequest) bool {
+		return reasons(all)[string(api.CodeUnavailable)] == 3*count
 	})
 }

@@ -8,10 +8,7 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,7 +19,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
-	"github.com/bourse-dev/bourse/internal/trust"
 	"github.com/bourse-dev/bourse/internal/turns"
 )
 
@@ -34,14 +30,15 @@ const retryAfter = 5 * time.Second
 
 // workers is how many requests are served at a time. No two serve the same one, and each writes only what is of
 // its request. What all use is for several goroutines: the Ledger, the sessions with brokers and sellers, and
-// Offloading.
-const workers = 8
+// Offloading. At most atOnePlace of them are at one broker or seller: nineteen that do not answer leave some.
+const workers, atOnePlace = 20 * atOnePlace, 8
 
 // Controller is the controller of ResourceRequests.
 type Controller struct {
 	Options
-	order  *turns.Queue[ctrl.Request] // of the requests that wait for a worker
-	ending sync.Mutex                 // held while the reservations of a deleted request are ended
+	order  *turns.Queue[ctrl.Request]         // of the requests that wait for a worker
+	slots  *turns.Slots[string, ctrl.Request] // at brokers and sellers, by route
+	ending sync.Mutex                         // held while the reservations of a deleted request are ended
 }
 
 // Options say for which cluster a Controller acts, and through what.
@@ -51,12 +48,8 @@ type Options struct {
 	Market *exchange.Exchange
 	// Borrower is for reservations at the main broker.
 	Borrower *Borrower
-	// Choose returns where to make a request, or to go on with its reservation
-	// (ours, nil if there is none yet): the route, and the broker there. Nil: at the main broker.
-	// Errors: Unavailable if no broker or seller can be reached.
-	Choose func(
-		ctx context.Context, r api.ResourceRequestSpec, ours *market.Reservation,
-	) (via string, at transport.Broker, err error)
+	// Places are the brokers and sellers. Nil: only the main broker.
+	Places Places
 	// Events receives an Event for each new state or message of a request.
 	Events events.EventRecorder
 	// Forgotten reports whether the broker of a reservation lost it, because it was restored from a
@@ -72,10 +65,24 @@ type Options struct {
 	Passing time.Duration
 }
 
+// Places are the brokers and sellers where requests are made. Each is named by its route.
+type Places interface {
+	// Choose returns where to make a request, or to go on with its reservation (ours, nil if there is none yet): the
+	// route, and the broker there. It may call a seller. Errors: Unavailable if no broker or seller can be reached.
+	Choose(
+		ctx context.Context, r api.ResourceRequestSpec, ours *market.Reservation,
+	) (via string, at transport.Broker, err error)
+	// Find returns the route that Choose tries first, and whether Choose calls a seller there. It calls nobody.
+	Find(ctx context.Context, r api.ResourceRequestSpec, ours *market.Reservation) (via string, calls bool)
+	// Count returns how many there are.
+	Count() int
+}
+
 // New returns the controller of ResourceRequests.
 func New(o Options) *Controller {
 	r := &Controller{Options: o}
 	r.order = turns.New(r.turnOf)
+	r.slots = r.newSlots()
 	return r
 }
 
@@ -93,6 +100,15 @@ func (r *Controller) Control(m ctrl.Manager) error {
 // Reconcile makes the reservation of a request, changes it with the request, ends it when the
 // request is gone, and shows its state.
 func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, error) {
+	result, err := r.reconcile(ctx, at)
+	if errors.Is(err, errWaits) { // it comes again once it has a slot
+		return ctrl.Result{}, nil
+	}
+	r.slots.Keep(at)
+	return result, err
+}
+
+func (r *Controller) reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, error) {
 	var object api.ResourceRequest
 	err := r.Get(ctx, at.NamespacedName, &object)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -132,6 +148,14 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 	case ours != nil:
 		wish.Reservation = ours.ID
 	}
+	asksFirst := ours == nil || ours.State == api.Pending &&
+		len(ours.Group) == 0 && r.Forgotten != nil && r.Forgotten(ours)
+	asks := asksFirst || !isBroken(parts) &&
+		(needsAsking(parts, wish) || slices.ContainsFunc(parts, r.Borrower.isUnsent)) ||
+		slices.ContainsFunc(parts, isUnconfirmed) && wish.Confirmed
+	if !r.takeSlot(ctx, &object, ours, asks) {
+		return ctrl.Result{}, errWaits
+	}
 	borrower, err := r.choose(ctx, object.Spec, ours)
 	if err != nil && ours == nil {
 		return r.showFailure(ctx, &object, err)
@@ -139,8 +163,6 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 	if err != nil {
 		return ctrl.Result{RequeueAfter: retryAfter}, r.showState(ctx, &object, parts, nil)
 	}
-	asksFirst := ours == nil || ours.State == api.Pending &&
-		len(ours.Group) == 0 && r.Forgotten != nil && r.Forgotten(ours)
 	if asksFirst {
 		if err := r.CheckOffload(ctx, object.Namespace, object.Spec.Offload); err != nil {
 			return r.showFailure(ctx, &object, err)
@@ -149,8 +171,7 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 			return r.showFailure(ctx, &object, err)
 		}
 	}
-	if asksFirst || !isBroken(parts) && (needsAsking(parts, wish) || slices.ContainsFunc(parts, borrower.isUnsent)) ||
-		slices.ContainsFunc(parts, isUnconfirmed) && wish.Confirmed {
+	if asks {
 		if err := r.ask(ctx, borrower, &object, ours, wish); err != nil {
 			return r.showFailure(ctx, &object, err)
 		}
@@ -260,41 +281,16 @@ func (r *Controller) findRecords(
 	return ours, gone, err
 }
 
-// choose returns the borrower at the broker that Choose returns.
+// choose returns the borrower at the broker that Places.Choose returns.
 func (r *Controller) choose(
 	ctx context.Context, asked api.ResourceRequestSpec, ours *market.Reservation,
 ) (*Borrower, error) {
-	if r.Choose == nil {
+	if r.Places == nil {
 		return r.Borrower, nil
 	}
-	via, at, err := r.Choose(ctx, asked, ours)
+	via, at, err := r.Places.Choose(ctx, asked, ours)
 	if at == nil {
 		return nil, err
 	}
 	return r.Borrower.At(via, at), err
-}
-
-// showFailure shows why a request could not be made, and returns when to try again.
-func (r *Controller) showFailure(ctx context.Context, object *api.ResourceRequest, cause error) (ctrl.Result, error) {
-	code := api.CodeOf(cause)
-	status := object.Status.DeepCopy()
-	status.Message = trust.Text(cause.Error())
-	final := code == api.CodeInvalid || code == api.CodeTooLarge || code == api.CodeKeyReused // only an edit can help
-	if final && status.Reservation == "" {
-		status.State = api.Rejected
-	}
-	for _, condition := range []string{api.ConditionReserved, api.ConditionReady} {
-		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-			Type: condition, Status: metav1.ConditionFalse, Reason: string(code),
-			Message: status.Message, ObservedGeneration: object.Generation,
-		})
-	}
-	if err := r.writeStatus(ctx, object, *status, corev1.EventTypeWarning, string(code)); err != nil {
-		return ctrl.Result{}, err
-	}
-	// a broker may be added later
-	if e, _ := errors.AsType[*api.Error](cause); final && (e == nil || e.Field != "broker") {
-		return ctrl.Result{}, nil
-	}
-	return ctrl.Result{RequeueAfter: retryAfter}, nil
 }

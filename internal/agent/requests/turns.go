@@ -2,13 +2,16 @@ package requests
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/turns"
 )
 
@@ -33,4 +36,37 @@ func (r *Controller) turnOf(at ctrl.Request) turns.Turn {
 	return turns.Turn{
 		Party: at.Namespace, Ends: apierrors.IsNotFound(err) || err == nil && object.DeletionTimestamp != nil,
 	}
+}
+
+// errWaits says that a request waits for a slot of its broker or seller.
+var errWaits = errors.New("the request waits for its turn")
+
+// newSlots returns the slots of brokers and sellers, by route.
+func (r *Controller) newSlots() *turns.Slots[string, ctrl.Request] {
+	count := func() int { return 1 }
+	if r.Places != nil {
+		count = r.Places.Count
+	}
+	return turns.NewSlots[string](turns.SlotsOptions[ctrl.Request]{
+		Workers: workers, Most: atOnePlace, Places: count, Find: r.turnOf,
+		Again: func(at ctrl.Request) { r.Changed.Add(at.Namespace, at.Name) },
+	})
+}
+
+// takeSlot takes a slot of the broker or seller that is called for a request. It returns false where the request has
+// to wait for one. What calls nobody needs none.
+func (r *Controller) takeSlot(
+	ctx context.Context, object *api.ResourceRequest, ours *market.Reservation, asks bool,
+) bool {
+	via, calls := "", false
+	if r.Places != nil {
+		via, calls = r.Places.Find(ctx, object.Spec, ours)
+	}
+	changes := ours != nil && ours.Bound() && len(ours.Group) == 0 && ours.Changing() != nil
+	if !asks && !changes && !calls {
+		return true
+	}
+	at := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}
+	r.slots.Keep(at, via)
+	return r.slots.Take(via, at)
 }

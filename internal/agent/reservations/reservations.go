@@ -28,7 +28,7 @@ import (
 
 const (
 	workers    = 32
-	perSession = 8                     // of the workers, at most, at one session: see slotsOfSession
+	perSession = 8                     // of the workers, at most, at one session: see turns.Slots
 	firstRetry = 50 * time.Millisecond // after an error; each retry waits twice as long as the one before
 	lastRetry  = time.Minute
 	freeRetry  = time.Second // until a reservation that ends is looked at again, while its pods are still here
@@ -79,7 +79,7 @@ type Consumer struct {
 type Reservations struct {
 	options Options
 	queue   workqueue.TypedRateLimitingInterface[string] // of IDs
-	slots   *slots
+	slots   *turns.Slots[*brokersession.Session, string]
 	turns   sync.Map // by ID, the turns.Turn of a record that is not over
 }
 
@@ -89,14 +89,11 @@ func New(ctx context.Context, o Options) *Reservations {
 	r := &Reservations{options: o}
 	r.queue = turns.New(r.turnOf).Workqueue("", o.Clock, limiter)
 	context.AfterFunc(ctx, r.queue.ShutDown)
-	r.slots = newSlots(func() int { return slotsOfSession(len(o.Sessions.Open())) }, r.turnOf, r.queue.Add)
+	r.slots = turns.NewSlots[*brokersession.Session](turns.SlotsOptions[string]{
+		Workers: workers, Most: perSession, Places: func() int { return len(o.Sessions.Open()) },
+		Find: r.turnOf, Again: r.queue.Add,
+	})
 	return r
-}
-
-// slotsOfSession returns how many workers may be at one of so many sessions: all sessions that do not answer leave one
-// for each other.
-func slotsOfSession(sessions int) int {
-	return min(perSession, max(1, workers/max(1, sessions)))
 }
 
 // Look makes it look at a reservation. It does not wait.
@@ -200,6 +197,7 @@ func (r *Reservations) next(ctx context.Context) bool {
 // session's word counts. An error of one session does not keep the others from being served.
 func (r *Reservations) settle(ctx context.Context, id string) (failed error) {
 	sessions, decided := r.options.Sessions.Open(), false
+	r.slots.Keep(id, sessions...) // not those that were closed while it waited
 	for _, session := range sessions {
 		decides, err := r.settleAt(ctx, session, id)
 		decided, failed = decided || decides, cmp.Or(err, failed)
@@ -223,13 +221,13 @@ func (r *Reservations) settleAt(
 	}
 	theirs, missing := s.Shown(id), s.IsMissing(ours)
 	if theirs == nil && !missing {
-		r.slots.skip(s, id)
+		r.slots.Leave(s, id)
 		return false, nil
 	}
-	if !r.slots.take(s, id) {
+	if !r.slots.Take(s, id) {
 		return theirs != nil && s.Decides(theirs, ours), nil
 	}
-	defer r.slots.release(s)
+	defer r.slots.Leave(s, id)
 	if missing {
 		if err := s.ShowAgreement(ctx, ours); api.IsTemporary(err) {
 			failed = err

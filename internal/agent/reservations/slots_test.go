@@ -1,37 +1,59 @@
 package reservations
 
 import (
-	"slices"
 	"testing"
 
+	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
+	"github.com/bourse-dev/bourse/internal/turns"
 )
+
+// oneSlot makes each session have one slot. It is taken at the main one by the reservation that is returned, then by
+// each that waited.
+func oneSlot(b *brokersOf) (busy *string) {
+	first := "first"
+	b.slots = turns.NewSlots[*brokersession.Session](turns.SlotsOptions[string]{
+		Workers: 1, Most: 1, Places: func() int { return 1 }, Find: b.turnOf, Again: func(id string) { first = id },
+	})
+	b.slots.Take(b.main, first)
+	return &first
+}
 
 // Of those that wait for a slot, one is over when its turn comes. The next one gets the turn.
 func TestASlotIsPassedOn(t *testing.T) {
 	b := newBrokersOf(t, transporttest.NewParty(t, "milan"))
-	var turns []string
-	b.slots = newSlots(func() int { return 1 }, b.turnOf, func(id string) { turns = append(turns, id) })
-	if !b.slots.take(b.main, "r-0") || b.slots.take(b.main, "r-1") || b.slots.take(b.main, "r-2") {
+	busy := oneSlot(b)
+	if b.slots.Take(b.main, "r-1") || b.slots.Take(b.main, "r-2") {
 		t.Fatal("there is not one slot")
 	}
-	b.slots.release(b.main)
-	if len(turns) != 1 {
-		t.Fatalf("%v have a turn", turns)
+	b.slots.Leave(b.main, "first")
+	if *busy != "r-1" {
+		t.Fatalf("%s has the slot", *busy)
 	}
-	if _, err := b.settleAt(t.Context(), b.main, turns[0]); err != nil { // the session shows it no more
+	if _, err := b.settleAt(t.Context(), b.main, "r-1"); err != nil { // the session shows it no more
 		t.Fatal(err)
 	}
-	if slices.Sort(turns); !slices.Equal(turns, []string{"r-1", "r-2"}) {
-		t.Errorf("only %v had a turn", turns)
+	if *busy != "r-2" {
+		t.Errorf("%s has the slot", *busy)
 	}
 }
 
-// However few workers there are for each of many sessions, those that do not answer leave one for each other.
-func TestSessionsThatDoNotAnswerLeaveAWorker(t *testing.T) {
-	for sessions := 1; sessions <= workers; sessions++ {
-		if busy := slotsOfSession(sessions) * (sessions - 1); busy >= workers || slotsOfSession(sessions) < 1 {
-			t.Errorf("with %d sessions, all but one take %d of %d workers", sessions, busy, workers)
-		}
+// A session is closed while a reservation waits there. What waits at another session is served.
+func TestASlotOfAClosedSession(t *testing.T) {
+	b := newBrokersOf(t, transporttest.NewParty(t, "milan"))
+	busy := oneSlot(b)
+	b.slots.Take(b.main, "r-1")
+	b.options.Sessions.Remove(b.main)
+	if err := b.settle(t.Context(), "first"); err != nil {
+		t.Fatal(err)
+	}
+	if *busy != "r-1" {
+		t.Errorf("%s has the slot", *busy)
+	}
+	if err := b.settle(t.Context(), "r-1"); err != nil {
+		t.Fatal(err)
+	}
+	if !b.slots.Take(b.main, "r-2") {
+		t.Error("a slot is lost")
 	}
 }

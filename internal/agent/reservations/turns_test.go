@@ -51,18 +51,15 @@ func TestConsumersTakeTurns(t *testing.T) {
 		return id
 	})
 
-	var woken string
-	b.slots = newSlots(func() int { return 1 }, b.turnOf, func(id string) { woken = id })
-	b.slots.take(b.main, "first")
+	busy := oneSlot(b)
 	for _, id := range ids {
-		if b.slots.take(b.main, id) {
+		if b.slots.Take(b.main, id) {
 			t.Fatalf("%s does not wait", id)
 		}
 	}
 	check("a session", func() string {
-		b.slots.release(b.main)
-		b.slots.take(b.main, woken)
-		return woken
+		b.slots.Leave(b.main, *busy)
+		return *busy
 	})
 }
 

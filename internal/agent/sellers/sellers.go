@@ -196,46 +196,80 @@ func (s *Sellers) Choose(
 	return session.Via, session.Broker, err
 }
 
-func (s *Sellers) choose(
+// Find returns the route that Choose tries first, and whether that is the connector of a seller. It calls nobody.
+func (s *Sellers) Find(
 	ctx context.Context, r api.ResourceRequestSpec, ours *market.Reservation,
-) (*brokersession.Session, error) {
-	at, name, optional := s.Sessions.FirstBroker(), "", false
+) (via string, calls bool) {
+	to, _ := s.find(ctx, r, ours)
+	return to.via, !route.IsBroker(to.via)
+}
+
+// Count returns how many brokers and sellers there are.
+func (s *Sellers) Count() int { return len(s.Sessions.Open()) }
+
+// choice is where a request is made: at a broker, or at the connector of a seller.
+type choice struct {
+	via      string
+	broker   *brokersession.Session // at a seller: what takes its place
+	optional bool                   // the broker takes the seller's place
+}
+
+// find returns where a request is to be made, also if that is an error.
+func (s *Sellers) find(ctx context.Context, r api.ResourceRequestSpec, ours *market.Reservation) (choice, error) {
+	at := s.Sessions.FirstBroker()
 	switch {
 	case ours != nil && route.IsBroker(ours.Via):
 		at = s.Sessions.BrokerNamed(route.BrokerName(ours.Via))
 		if removed := at == nil; removed || ours.Bound() && s.Sessions.IsLost(ours.Via, 0) &&
 			s.hasConnector(ctx, ours.Provider) {
-			name = ours.Provider
+			return choice{via: ours.Provider}, nil
 		}
 	case ours != nil:
-		name = ours.Via
+		return choice{via: ours.Via}, nil
 	case r.Broker != "":
 		if at = s.Sessions.BrokerNamed(r.Broker); at == nil {
-			return nil, api.Invalid("broker", "there is no broker %.63q here", r.Broker).
+			return choice{via: route.ToBroker(r.Broker)}, api.Invalid("broker", "there is no broker %.63q here", r.Broker).
 				Fix("name one of: bourse brokers; or add it: bourse brokers add %.63s --join TOKEN", r.Broker)
 		}
 	case r.Purchase != nil && (r.Via == api.ViaDirect || s.Sessions.AllLost(0)):
-		if name = r.Purchase.Seller; !s.isChosen(ctx, name) {
-			return nil, api.Errorf(api.CodeForbidden,
-				"this cluster enabled some providers at its brokers, and %.63s is not one of them", name).
-				Fix("enable it at one of them: POST /api/toggle?id=%.63s&enable=true", name)
+		to := choice{via: r.Purchase.Seller}
+		if !s.isChosen(ctx, to.via) {
+			return to, api.Errorf(api.CodeForbidden,
+				"this cluster enabled some providers at its brokers, and %.63s is not one of them", to.via).
+				Fix("enable it at one of them: POST /api/toggle?id=%.63s&enable=true", to.via)
 		}
+		return to, nil
 	case r.Purchase != nil && r.Via == api.ViaAuto && s.hasConnector(ctx, r.Purchase.Seller) &&
 		s.isChosen(ctx, r.Purchase.Seller):
-		name, optional = r.Purchase.Seller, true
+		return choice{via: r.Purchase.Seller, broker: at, optional: true}, nil
 	case at == nil:
-		return s.Sessions.BrokerNamed(api.MainBroker), nil // all are disabled: its answer says so
+		at = s.Sessions.BrokerNamed(api.MainBroker) // all are disabled: its answer says so
 	}
-	if name == "" {
-		return at, nil
+	return choice{via: viaOf(at), broker: at}, nil
+}
+
+// viaOf returns the route of a broker, that of the main one if there is none.
+func viaOf(broker *brokersession.Session) string {
+	if broker == nil {
+		return ""
 	}
-	if optional { // a broker can take the seller's place
+	return broker.Via
+}
+
+func (s *Sellers) choose(
+	ctx context.Context, r api.ResourceRequestSpec, ours *market.Reservation,
+) (*brokersession.Session, error) {
+	to, err := s.find(ctx, r, ours)
+	if err != nil || route.IsBroker(to.via) {
+		return to.broker, err
+	}
+	if to.optional {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, answerWithin)
 		defer cancel()
 	}
 	s.mu.Lock()
-	one, err := s.session(ctx, name)
+	one, err := s.session(ctx, to.via)
 	if err == nil {
 		one.chosen = s.Clock.Now()
 	}
@@ -244,8 +278,8 @@ func (s *Sellers) choose(
 		err = s.meet(ctx, one.Via, one.Broker)
 	}
 	switch {
-	case err != nil && optional:
-		return at, nil
+	case err != nil && to.optional:
+		return to.broker, nil
 	case one == nil:
 		return nil, err
 	}
