@@ -60,9 +60,15 @@ func (b *Borrowing) showCondition(ctx context.Context, loans []bound, part instr
 	})
 }
 
-// showSlice shows how far the slice of an account is, what its pods use, and whether the provider
-// holds it back.
-func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans []bound, s offload.Standing) error {
+// showSlice shows for some loans of an account how far its slice is, what its pods use, and whether the provider
+// holds it back. has are the loans that its virtual node serves.
+func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans, some []bound, s offload.Standing,
+	has map[string]bool) error {
+	suspension := condition(api.ConditionSuspended, s.Held != "", s.Held, trust.Text(s.Why))
+	b.state(provider).suspension = &suspension
+	if len(some) == 0 {
+		return nil
+	}
 	reason := func(ok bool, yes string) string {
 		if ok {
 			return yes
@@ -74,15 +80,17 @@ func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans
 		node = trust.Text(fmt.Sprintf("%s; its virtual node does not get the labels that %s sends: %s", node, provider,
 			firstFew(s.LeftOut)))
 	}
-	conditions := []metav1.Condition{
-		condition(api.ConditionPeered, true, "Peered", ""),
-		condition(api.ConditionGranted, s.Granted, reason(s.Granted, "Granted"), s.Message),
-		condition(api.ConditionNodeReady, s.Ready, reason(s.Ready, "Ready"), node),
-	}
-	suspension := condition(api.ConditionSuspended, s.Held != "", s.Held, trust.Text(s.Why))
-	b.state(provider).suspension = &suspension
-	if s.Held != "" {
-		conditions = append(conditions, suspension)
+	conditions := func(l bound) []metav1.Condition {
+		granted, ready := s.Granted || has[l.ID], s.Ready || has[l.ID]
+		all := []metav1.Condition{
+			condition(api.ConditionPeered, true, "Peered", ""),
+			condition(api.ConditionGranted, granted, reason(granted, "Granted"), s.Message),
+			condition(api.ConditionNodeReady, ready, reason(ready, "Ready"), node),
+		}
+		if s.Held != "" {
+			all = append(all, suspension)
+		}
+		return all
 	}
 	use := instruction.Use{SharedBy: len(loans),
 		Account: api.AccountSum{Granted: s.Resources, Used: b.options.Inventory.UsedOn(slice)}}
@@ -90,7 +98,7 @@ func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans
 		use.Namespaces = b.options.Inventory.UsedByNamespace("", slice)
 	}
 	granted, used := b.split(ctx, loans, use)
-	return b.show(ctx, loans, slicePart, func(l bound) api.InstructionStatus {
+	return b.show(ctx, some, slicePart, func(l bound) api.InstructionStatus {
 		use.Granted, use.Used = granted[l.ID], used[l.ID]
 		use.Naming = func(namespace string) (all int, this bool) {
 			for _, other := range loans {
@@ -101,7 +109,7 @@ func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans
 			return all, this
 		}
 		next := use.Status(l.Size)
-		next.Conditions = conditions
+		next.Conditions = conditions(l)
 		return next
 	})
 }

@@ -40,21 +40,27 @@ func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, a
 		return "", err
 	}
 	waits = slice + ": " + standing.Message
+	has := served(loans, standing)
+	shown := loans
 	if standing.Ready {
 		b.waits.Forget(slice)
 	} else if b.waits.Passes(slice, standing.Message) {
-		return waits, nil
+		shown = begins(loans, has) // all of an account that grows would be written at each step
 	}
-	if err := b.showSlice(ctx, provider, slice, loans, standing); err != nil || !standing.Ready {
+	if err := b.showSlice(ctx, provider, slice, loans, shown, standing, has); err != nil {
 		return waits, err
 	}
 	for _, l := range loans {
-		if l.connected() && !b.state(provider).network.Ready {
+		if !has[l.ID] || l.connected() && !b.state(provider).network.Ready {
 			continue
 		}
 		if err := b.activate(ctx, l); err != nil {
 			return "", err
 		}
+	}
+	if !standing.Ready {
+		_, err := b.awaitNamespaces(ctx, begins(loans, has))
+		return waits, err
 	}
 	return b.awaitNamespaces(ctx, loans)
 }

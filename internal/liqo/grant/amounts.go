@@ -1,7 +1,9 @@
 package grant
 
 import (
+	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -90,4 +92,13 @@ func Covers(owed, ending market.Amounts) (market.Amounts, error) {
 	// what ends may name fewer pods than are granted now
 	granted, err := market.ParseCapacity("granted", Grant(owed.Resources()))
 	return most.Max(granted), err
+}
+
+// firstFew names a few reservations, and says how many others there are: the consumer copies the text for each.
+func firstFew(reservations []string) string {
+	const few = 8
+	if len(reservations) <= few {
+		return strings.Join(reservations, ", ")
+	}
+	return fmt.Sprintf("%s and %d others", strings.Join(reservations[:few], ", "), len(reservations)-few)
 }

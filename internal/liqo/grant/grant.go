@@ -10,7 +10,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -208,7 +207,7 @@ func (g *Granter) write(ctx context.Context, slice *authv1beta1.ResourceSlice, o
 	next := slice.DeepCopy()
 	verdict := authv1beta1.ResourceSliceCondition{
 		Type: authv1beta1.ResourceSliceConditionTypeResources, Status: authv1beta1.ResourceSliceConditionAccepted,
-		Reason: "Reserved", Message: "granted for " + strings.Join(owed.Reservations, ", "), LastTransitionTime: metav1.Now(),
+		Reason: "Reserved", Message: "granted for " + firstFew(owed.Reservations), LastTransitionTime: metav1.Now(),
 	}
 	granted := condition(slice, verdict.Type) == authv1beta1.ResourceSliceConditionAccepted
 	switch {

@@ -1,6 +1,7 @@
 package grant
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,5 +83,18 @@ func TestGrants(t *testing.T) {
 				t.Errorf("granted %v, want %v", got, c.want)
 			}
 		})
+	}
+}
+
+// A consumer copies the text of a grant to each of its reservations: it stays short however many these are.
+func TestAGrantNamesAFewReservations(t *testing.T) {
+	var many []string
+	for range 2000 {
+		many = append(many, "r-abcdefghijklmnop")
+	}
+	for _, c := range []struct{ n, most int }{{1, 20}, {8, 160}, {2000, 180}} {
+		if text := firstFew(many[:c.n]); len(text) > c.most || !strings.Contains(text, many[0]) {
+			t.Errorf("of %d reservations the text is %.300q", c.n, text)
+		}
 	}
 }

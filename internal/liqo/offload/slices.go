@@ -38,6 +38,8 @@ type Standing struct {
 	Granted, Ready bool
 	// Resources are the resources that the provider grants, at most those that are asked for.
 	Resources api.Resources
+	// Serves are those of Resources that the virtual node has while it is Ready. Nil: it has none.
+	Serves api.Resources
 	// LeftOut are the labels that the provider sends for the virtual node and may not choose, sorted.
 	LeftOut []string
 	// Message names the step that is awaited, in Liqo's words if it gives any.
@@ -140,6 +142,9 @@ func (s *Slices) standing(ctx context.Context, slice *authv1beta1.ResourceSlice,
 		if c.Type == corev1.NodeReady {
 			isReady := c.Status == corev1.ConditionTrue
 			out.Ready = out.Granted && isReady && covers(node.Status.Allocatable, want)
+			if out.accepted && isReady {
+				out.Serves = lesser(out.Resources, node.Status.Allocatable)
+			}
 			switch {
 			case !isReady:
 				out.Message = "the virtual node is not Ready: " + whyNotReady(c)
@@ -167,6 +172,17 @@ func whyNotReady(c corev1.NodeCondition) string {
 
 // liqoReady is the reason with which Liqo's virtual kubelet says that it is ready.
 const liqoReady = "KubeletReady"
+
+// lesser returns the amounts that are in both.
+func lesser(a api.Resources, b corev1.ResourceList) api.Resources {
+	out := api.Resources{}
+	for name, amount := range a {
+		if out[name] = amount; amount.Cmp(b[name]) > 0 {
+			out[name] = b[name]
+		}
+	}
+	return out
+}
 
 func covers(have corev1.ResourceList, want api.Resources) bool {
 	for name, amount := range want {

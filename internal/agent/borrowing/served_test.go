@@ -1,0 +1,68 @@
+package borrowing
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/transport"
+)
+
+// relay notes which reservations are reported as Active.
+type relay struct{ active []string }
+
+func (r *relay) Progress(_ context.Context, id string, state api.State) (transport.Reservation, error) {
+	if state == api.Active {
+		r.active = append(r.active, id)
+	}
+	return transport.Reservation{}, nil
+}
+
+// An account grows all the time: one namespace has ever more reservations, and the provider is always behind with its
+// grant. The reservation of another namespace is Active as soon as the grant has room for one of each.
+func TestAnAccountThatGrowsKeepsNobodyWaiting(t *testing.T) {
+	w, reports := newTenants(t), &relay{}
+	w.options.Relay = reports
+	granted, many := 1, 0
+	w.grants = func(s *authv1beta1.ResourceSliceStatus) {
+		s.Resources = corev1.ResourceList{"cpu": *resource.NewQuantity(int64(granted), resource.DecimalSI)}
+	}
+	more := func(n int) {
+		for range n {
+			request := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "noisy", GenerateName: "r-"}}
+			many++
+			w.reserve(request, fmt.Sprintf("a-noisy-%03d", many), "1")
+		}
+	}
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "noisy"}})
+	more(1)
+	w.serve()
+	if len(reports.active) == 0 {
+		t.Fatal("the first reservation is not Active")
+	}
+	more(20)
+	w.borrows("quiet", nil)
+	for ; granted < 3; granted++ {
+		more(5)
+		w.serve()
+	}
+	if !slices.Contains(reports.active, "of-quiet") {
+		t.Errorf("Active are %q", slices.Compact(reports.active))
+	}
+	var i api.ReservationInstruction
+	w.get("quiet", "of-quiet", &i)
+	if !meta.IsStatusConditionTrue(i.Status.Conditions, api.ConditionNodeReady) {
+		t.Errorf("its conditions are %+v", i.Status.Conditions)
+	}
+	if all := slices.Compact(slices.Sorted(slices.Values(reports.active))); len(all) > granted {
+		t.Errorf("Active are %q, and the provider grants %d", all, granted)
+	}
+}
