@@ -76,6 +76,8 @@ type Borrowing struct {
 // state is what is known of one provider. Only the goroutine uses it that acts for this provider.
 type state struct {
 	network    network.Standing     // that loans ask for
+	reported   map[string]time.Time // by reservation, when it was last reported as Active
+	lastShown  string               // the reservation at which a look ended that did not show all
 	suspension *metav1.Condition    // that the provider's slices show; nil: not known
 	checked    map[string]time.Time // by reservation, when its pods were last checked
 	full       error                // why namespaces are not mapped there; nil: all are
@@ -99,7 +101,8 @@ func New(o Options) *Borrowing {
 }
 
 func (b *Borrowing) state(provider string) *state {
-	known, _ := b.providers.LoadOrStore(provider, &state{checked: map[string]time.Time{}})
+	known, _ := b.providers.LoadOrStore(provider,
+		&state{checked: map[string]time.Time{}, reported: map[string]time.Time{}})
 	return known.(*state)
 }
 
@@ -182,18 +185,24 @@ func (b *Borrowing) label(ctx context.Context, provider string, wanted []string,
 
 // forgetOthers drops what is known of reservations with a provider that are over.
 func (b *Borrowing) forgetOthers(provider string, accounts map[string][]bound) {
-	s, checked := b.state(provider), map[string]time.Time{}
-	for _, loans := range accounts {
-		for _, l := range loans {
-			if at, known := s.checked[l.ID]; known {
-				checked[l.ID] = at
-			}
-		}
-	}
-	s.checked = checked
+	s := b.state(provider)
+	s.checked, s.reported = onlyOf(s.checked, accounts), onlyOf(s.reported, accounts)
 	if len(accounts) == 0 {
 		s.suspension = &metav1.Condition{Type: api.ConditionSuspended, Status: metav1.ConditionFalse}
 	}
+}
+
+// onlyOf returns the times of those reservations that accounts still have.
+func onlyOf(times map[string]time.Time, accounts map[string][]bound) map[string]time.Time {
+	kept := map[string]time.Time{}
+	for _, loans := range accounts {
+		for _, l := range loans {
+			if at, known := times[l.ID]; known {
+				kept[l.ID] = at
+			}
+		}
+	}
+	return kept
 }
 
 // Close takes down what Open made, and reports whether nothing is left. force does not wait for the provider,

@@ -2,6 +2,7 @@ package borrowing
 
 import (
 	"slices"
+	"time"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
@@ -50,7 +51,33 @@ func inTurns(loans []bound) (all []bound) {
 	return all
 }
 
-// begins returns the loans that are served, and not Active yet.
-func begins(loans []bound, has map[string]bool) []bound {
-	return slices.DeleteFunc(slices.Clone(loans), func(l bound) bool { return !has[l.ID] || l.State == api.Active })
+// atOnce is how many reservations of an account are reported as Active in one look, and how many others are shown: a
+// reservation that comes meanwhile waits for no more than these.
+const atOnce = 32
+
+// reportAgain is after what time a reservation is reported as Active again that the Ledger still calls Reserved.
+const reportAgain = 5 * time.Second
+
+// begins returns the first loans that are served and not Active yet. The namespaces take turns.
+func (b *Borrowing) begins(provider string, loans []bound, has map[string]bool) (first []bound) {
+	reported, now := b.state(provider).reported, b.clock.Now()
+	for _, l := range inTurns(loans) {
+		at, was := reported[l.ID]
+		if has[l.ID] && l.State != api.Active && !(was && now.Sub(at) < reportAgain) && len(first) < atOnce {
+			first = append(first, l)
+		}
+	}
+	return first
+}
+
+// others returns those of some loans that are not among the first, from where the last look ended.
+func (b *Borrowing) others(provider string, some, first []bound) (rest []bound) {
+	last := slices.IndexFunc(some, func(l bound) bool { return l.ID == b.state(provider).lastShown })
+	for i := range some {
+		l := some[(last+1+i)%len(some)]
+		if !slices.ContainsFunc(first, func(one bound) bool { return one.ID == l.ID }) {
+			rest = append(rest, l)
+		}
+	}
+	return rest
 }

@@ -66,3 +66,47 @@ func TestAnAccountThatGrowsKeepsNobodyWaiting(t *testing.T) {
 		t.Errorf("Active are %q, and the provider grants %d", all, granted)
 	}
 }
+
+// A virtual node has room for hundreds of reservations at once. Each look reports some of them, so that the next one
+// sees that another namespace has one, and reports it with the first.
+func TestALookReportsSomeReservations(t *testing.T) {
+	w, reports := newTenants(t), &relay{}
+	w.options.Relay = reports
+	w.grants = func(s *authv1beta1.ResourceSliceStatus) {
+		s.Resources = corev1.ResourceList{"cpu": resource.MustParse("1k")}
+	}
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "noisy"}})
+	const many = 3*atOnce + 1
+	for n := range many {
+		w.reserve(&api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "noisy", Name: fmt.Sprint("r-", n)}},
+			fmt.Sprintf("a-noisy-%03d", n), "10m")
+	}
+	for len(reports.active) == 0 {
+		if _, err := w.Serve(t.Context(), "milan"); err != nil {
+			t.Fatal(err)
+		}
+		w.grantAll()
+	}
+	if len(reports.active) > atOnce {
+		t.Errorf("one look reports %d", len(reports.active))
+	}
+	w.borrows("quiet", nil)
+	reports.active = nil
+	w.serve()
+	if at := slices.Index(reports.active, "of-quiet"); at < 0 || at > 1 {
+		t.Errorf("it is reported as %d of %q", at, reports.active)
+	}
+	if n := len(slices.Compact(slices.Sorted(slices.Values(reports.active)))); n != many+1-atOnce {
+		t.Errorf("then %d more are reported, want each of the %d others once", n, many+1-atOnce)
+	}
+	w.serve()
+	var all api.ReservationInstructionList
+	if err := w.List(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range all.Items {
+		if !meta.IsStatusConditionTrue(i.Status.Conditions, api.ConditionNodeReady) || i.Status.SharedBy != many+1 {
+			t.Fatalf("%s: shared by %d, %+v", i.Name, i.Status.SharedBy, i.Status.Conditions)
+		}
+	}
+}

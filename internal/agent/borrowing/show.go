@@ -35,22 +35,26 @@ func condition(kind string, ok bool, reason, message string) metav1.Condition {
 func (b *Borrowing) show(ctx context.Context, loans []bound, part instruction.Part,
 	next func(bound) api.InstructionStatus) error {
 	for _, l := range loans {
-		if l.Object == nil {
-			continue
-		}
-		var i api.ReservationInstruction
-		err := b.options.Client.Get(ctx, client.ObjectKey{Namespace: l.Object.Namespace, Name: l.ID}, &i)
-		if client.IgnoreNotFound(err) != nil {
-			return err
-		}
-		if err != nil {
-			continue
-		}
-		if err := part.Write(ctx, b.options.Client, &i, &i.Status, next(l)); err != nil {
+		if _, err := b.showOne(ctx, l, part, next(l)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// showOne does so for one loan, and reports whether it wrote.
+func (b *Borrowing) showOne(ctx context.Context, l bound, part instruction.Part, next api.InstructionStatus) (bool, error) {
+	if l.Object == nil {
+		return false, nil
+	}
+	var i api.ReservationInstruction
+	err := b.options.Client.Get(ctx, client.ObjectKey{Namespace: l.Object.Namespace, Name: l.ID}, &i)
+	if err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	before := i.ResourceVersion
+	err = part.Write(ctx, b.options.Client, &i, &i.Status, next)
+	return i.ResourceVersion != before, err
 }
 
 // showCondition writes a part that has one condition.
@@ -61,13 +65,13 @@ func (b *Borrowing) showCondition(ctx context.Context, loans []bound, part instr
 }
 
 // showSlice shows for some loans of an account how far its slice is, what its pods use, and whether the provider
-// holds it back. has are the loans that its virtual node serves.
+// holds it back. has are the loans that its virtual node serves. It writes a few at a time: more says that others wait.
 func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans, some []bound, s offload.Standing,
-	has map[string]bool) error {
+	has map[string]bool) (more bool, err error) {
 	suspension := condition(api.ConditionSuspended, s.Held != "", s.Held, trust.Text(s.Why))
 	b.state(provider).suspension = &suspension
 	if len(some) == 0 {
-		return nil
+		return false, nil
 	}
 	reason := func(ok bool, yes string) string {
 		if ok {
@@ -98,7 +102,8 @@ func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans
 		use.Namespaces = b.options.Inventory.UsedByNamespace("", slice)
 	}
 	granted, used := b.split(ctx, loans, use)
-	return b.show(ctx, some, slicePart, func(l bound) api.InstructionStatus {
+	wrote := 0
+	for _, l := range some {
 		use.Granted, use.Used = granted[l.ID], used[l.ID]
 		use.Naming = func(namespace string) (all int, this bool) {
 			for _, other := range loans {
@@ -110,8 +115,18 @@ func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans
 		}
 		next := use.Status(l.Size)
 		next.Conditions = conditions(l)
-		return next
-	})
+		is, err := b.showOne(ctx, l, slicePart, next)
+		if err != nil {
+			return false, err
+		}
+		if is {
+			wrote++
+		}
+		if b.state(provider).lastShown = l.ID; wrote == 2*atOnce {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // split returns what each loan has of the grant of their account, and what the pods of its namespaces use of that, by

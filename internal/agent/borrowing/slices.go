@@ -1,6 +1,7 @@
 package borrowing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -41,17 +42,20 @@ func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, a
 	}
 	waits = slice + ": " + standing.Message
 	has := served(loans, standing)
-	shown := loans
+	first := b.begins(provider, loans, has)
+	shown := first
 	if standing.Ready {
 		b.waits.Forget(slice)
-	} else if b.waits.Passes(slice, standing.Message) {
-		shown = begins(loans, has) // all of an account that grows would be written at each step
 	}
-	if err := b.showSlice(ctx, provider, slice, loans, shown, standing, has); err != nil {
+	if standing.Ready || !b.waits.Passes(slice, standing.Message) {
+		shown = loans // else all of an account that grows would be written at each step
+	}
+	more, err := b.showSlice(ctx, provider, slice, loans, slices.Concat(first, b.others(provider, shown, first)), standing, has)
+	if err != nil {
 		return waits, err
 	}
-	for _, l := range loans {
-		if !has[l.ID] || l.connected() && !b.state(provider).network.Ready {
+	for _, l := range first {
+		if l.connected() && !b.state(provider).network.Ready {
 			continue
 		}
 		if err := b.activate(ctx, l); err != nil {
@@ -59,10 +63,14 @@ func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, a
 		}
 	}
 	if !standing.Ready {
-		_, err := b.awaitNamespaces(ctx, begins(loans, has))
+		_, err := b.awaitNamespaces(ctx, first)
 		return waits, err
 	}
-	return b.awaitNamespaces(ctx, loans)
+	waits, err = b.awaitNamespaces(ctx, loans)
+	if more || len(first) == atOnce {
+		waits = cmp.Or(waits, slice+": its reservations are shown, some at a time")
+	}
+	return waits, err
 }
 
 // checkCaptures names the namespaces that a new virtual node would take in although neither they nor a request that
@@ -102,6 +110,7 @@ func (b *Borrowing) activate(ctx context.Context, l bound) error {
 	if l.State != api.Reserved {
 		return nil
 	}
+	b.state(l.Provider).reported[l.ID] = b.clock.Now()
 	_, err := b.options.Relay.Progress(ctx, l.ID, api.Active)
 	switch api.CodeOf(err) {
 	case api.CodeConflict, api.CodeNotFound, api.CodeUnavailable:
