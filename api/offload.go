@@ -20,7 +20,8 @@ type Offload struct {
 	// provider. `Move`: it may, and the volumes stay behind. Default Stay.
 	// +optional
 	Data DataPolicy `json:"data,omitempty"`
-	// Reflect says what Liqo copies to the provider besides pods.
+	// Reflect says what Liqo copies to the provider besides pods. All namespaces at a provider share
+	// it: other values than the defaults need the verb reflect of ResourceRequests.
 	// +optional
 	Reflect *Reflect `json:"reflect,omitempty"`
 }

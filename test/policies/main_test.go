@@ -142,12 +142,11 @@ func (w *world) namespaces(ctx context.Context) error {
 func (w *world) bind(ctx context.Context, namespace, role, kind, name string) error {
 	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}}
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: role + "-" + name}
 	if namespace == "" {
-		return w.admin.Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role + "-" + name},
-			Subjects: subjects, RoleRef: ref})
+		return w.admin.Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref})
 	}
-	return w.admin.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: role},
-		Subjects: subjects, RoleRef: ref})
+	return w.admin.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref})
 }
 
 // list names rome as the agent does (internal/liqo/posture), and waits until the policies know it.
