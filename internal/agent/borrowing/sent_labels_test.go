@@ -97,6 +97,37 @@ func TestLabelsThatAProviderSends(t *testing.T) {
 	}
 }
 
+// The agent removes labels that it wrote, no others: a provider that sends an admin's label, and sends it no more,
+// changes nothing about it.
+func TestAProviderRemovesNoLabelOfAnAdmin(t *testing.T) {
+	w := newTenants(t)
+	w.borrows("a", &api.Offload{})
+	w.serve()
+	_, node := w.sliceOf()
+	want := maps.Clone(node.Spec.Labels)
+	want["team"], want[corev1.LabelTopologyZone] = "data", "rack-1"
+	node.Spec.Labels = maps.Clone(want)
+	if err := w.Update(t.Context(), &node); err != nil {
+		t.Fatal(err)
+	}
+	sends := func(sent map[string]string) {
+		w.grants = func(status *authv1beta1.ResourceSliceStatus) {
+			status.NodeLabels = sent
+		}
+		w.serve()
+	}
+	sends(map[string]string{"team": "data", corev1.LabelTopologyZone: "z", corev1.LabelTopologyRegion: "eu"})
+	want[corev1.LabelTopologyRegion] = "eu"
+	if _, node = w.sliceOf(); !maps.Equal(node.Spec.Labels, want) {
+		t.Errorf("the provider sends labels: they are %v, want %v", node.Spec.Labels, want)
+	}
+	sends(nil)
+	delete(want, corev1.LabelTopologyRegion)
+	if _, node = w.sliceOf(); !maps.Equal(node.Spec.Labels, want) {
+		t.Errorf("the provider sends them no more: they are %v, want %v", node.Spec.Labels, want)
+	}
+}
+
 // A virtual node keeps its size and its labels while its slice has no answer, as after a restart of the provider's
 // Liqo, and follows the next answer.
 func TestASliceWithoutAnAnswer(t *testing.T) {

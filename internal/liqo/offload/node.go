@@ -2,6 +2,7 @@ package offload
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -44,7 +45,7 @@ func (s *Slices) keepNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 	}
 	is := newNode(slice, provider, want, as)
 	return kubeobject.Change(ctx, s.Client, &have, func() {
-		update(&have, is, slice.Status.NodeLabels)
+		update(&have, is, slice.Status.NodeLabels, as.byLiqo)
 		followNetwork(&have, as)
 	})
 }
@@ -74,20 +75,31 @@ func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 }
 
 // update makes a VirtualNode what it should be. It keeps the namespaces, which [Namespaces.SetLabels] adds and
-// removes, and the labels of admins. sent are the labels that the provider sends.
-func update(have, should *offv1beta1.VirtualNode, sent map[string]string) {
-	all := labels.Set{}
+// removes, and the labels of admins. sent are the labels that the provider sends; byLiqo says that Liqo's creator
+// wrote them all.
+func update(have, should *offv1beta1.VirtualNode, sent map[string]string, byLiqo bool) {
+	noted, known := have.Annotations[sentLabels]
+	written := strings.Split(noted, ",")
+	if byLiqo || !known {
+		written = slices.AppendSeq(written, maps.Keys(sent))
+	}
+	all, ours := labels.Set{}, []string{}
 	for key, value := range have.Spec.Labels {
-		_, isSent := sent[key]
-		if strings.HasPrefix(key, labelPrefix) || !isSent && !isReserved(key) {
+		if strings.HasPrefix(key, labelPrefix) || !slices.Contains(written, key) && !isReserved(key) {
 			all[key] = value
 		}
 	}
 	for key, value := range should.Spec.Labels {
-		if !strings.HasPrefix(key, labelPrefix) {
+		_, isAdmins := all[key]
+		switch {
+		case strings.HasPrefix(key, labelPrefix):
+		case !slices.Contains(fromProvider, key):
 			all[key] = value
+		case !isAdmins:
+			all[key], ours = value, append(ours, key)
 		}
 	}
+	noteSent(have, ours)
 	to, from := &have.Spec, &should.Spec
 	to.Labels, to.ResourceQuota = all, from.ResourceQuota
 	to.StorageClasses, to.IngressClasses = from.StorageClasses, from.IngressClasses
@@ -101,6 +113,16 @@ func update(have, should *offv1beta1.VirtualNode, sent map[string]string) {
 	case from.OffloadingPatch != nil:
 		to.OffloadingPatch = from.OffloadingPatch
 	}
+}
+
+// sentLabels is the annotation of a VirtualNode with the keys of the labels that the agent wrote as its provider
+// sends them. It removes no others: they are an admin's.
+const sentLabels = api.Group + "/sent-labels"
+
+// noteSent notes at a VirtualNode which labels the agent wrote as the provider sends them.
+func noteSent(v *offv1beta1.VirtualNode, keys []string) {
+	slices.Sort(keys)
+	metav1.SetMetaDataAnnotation(&v.ObjectMeta, sentLabels, strings.Join(keys, ","))
 }
 
 // followNetwork lets a virtual node have the addresses of its pods, or not. Of the arguments of a virtual kubelet only
@@ -139,6 +161,7 @@ func newNode(slice *authv1beta1.ResourceSlice, provider string, want api.Resourc
 			LoadBalancerClasses: given.LoadBalancerClasses,
 		},
 	}
+	noteSent(node, slices.DeleteFunc(slices.Clone(fromProvider), func(key string) bool { return !on.Has(key) }))
 	if as.Burst {
 		node.Spec.Taints = []corev1.Taint{{Key: api.BurstTaint, Value: "true", Effect: corev1.TaintEffectPreferNoSchedule}}
 	}

@@ -67,6 +67,8 @@ type Node struct {
 	// NoIP says that the addresses of pods there are not reflected: without a network, nothing here can
 	// reach them, and a Service would lose the requests that it sends there. It counts for a node that runs, too.
 	NoIP bool
+
+	byLiqo bool // Liqo's creator writes its labels
 }
 
 // Ensure makes or updates the slice of an account for the reserved resources, and its virtual node.
@@ -89,6 +91,7 @@ func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Res
 	case slice.DeletionTimestamp != nil:
 		return Standing{Message: "the slice of an earlier reservation is being removed"}, nil
 	}
+	_, node.byLiqo = slice.Annotations[consts.CreateVirtualNodeAnnotation]
 	if err := kubeobject.Change(ctx, s.Client, slice, func() {
 		slice.Spec.Resources, slice.Spec.Class = grant.Wish(want), liqo.Class
 		// Former releases left the VirtualNode to Liqo's creator, by this annotation. It would make one that is gone
