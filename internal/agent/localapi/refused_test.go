@@ -1,6 +1,7 @@
 package localapi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -63,6 +64,8 @@ type chooses struct {
 	transport.Broker
 	from  []string
 	asked []api.Request
+	parts int // that it says; 0: as many as were asked for
+	shown int // how many providers it was asked about
 }
 
 func (b *chooses) Fit(_ context.Context, q api.EvaluationCreate) (e api.Evaluation, err error) {
@@ -72,7 +75,7 @@ func (b *chooses) Fit(_ context.Context, q api.EvaluationCreate) (e api.Evaluati
 		case slices.Contains(q.Request.Exclude, one):
 			e.Clusters = append(e.Clusters, api.Verdict{Cluster: one, Filter: "exclude", Reason: "Excluded"})
 		case e.Decision.Chosen == "":
-			e.Decision.Chosen, e.Decision.Parts = one, int(q.Request.Split)
+			e.Decision.Chosen, e.Decision.Parts = one, cmp.Or(b.parts, int(q.Request.Split))
 			fallthrough
 		default:
 			e.Decision.Top = append(e.Decision.Top, api.Scored{Cluster: one})
@@ -82,6 +85,7 @@ func (b *chooses) Fit(_ context.Context, q api.EvaluationCreate) (e api.Evaluati
 }
 
 func (b *chooses) Cluster(_ context.Context, id string) (api.Envelope[api.Cluster], error) {
+	b.shown++
 	card := "usable"
 	if strings.HasPrefix(id, "far") {
 		card = "unreachable"
@@ -107,6 +111,13 @@ func TestPreview(t *testing.T) {
 	q.Request.Split = 2
 	if e, err := c.Preview(t.Context(), b, q); err != nil || e.Decision.Top[1].Cluster != "oslo" {
 		t.Errorf("in parts, it chooses %+v, %v", e.Decision, err)
+	}
+	many := &chooses{parts: 1000}
+	for i := range 1000 {
+		many.from = append(many.from, fmt.Sprint("p-", i))
+	}
+	if _, err := c.Preview(t.Context(), many, q); err != nil || many.shown != 2 {
+		t.Errorf("a broker says 1,000 parts of 2: it is asked about %d providers, %v", many.shown, err)
 	}
 	for target, code := range map[string]api.Code{"paris": api.CodeInUse, "far-1": api.CodeUnreachable} {
 		q.Request.Target = target
