@@ -31,21 +31,25 @@ func TestAGrantThatCoversWhatEnded(t *testing.T) {
 	ledger, stays := lends(t)
 	ends := *stays
 	ends.ID, ends.State = "r-2", api.Releasing
-	job := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "jobs", Name: "j1",
-		Labels: map[string]string{consts.CreatorLabelKey: grant.User(stays.Slice(), "rome")}},
-		Spec: offv1beta1.ShadowPodSpec{Pod: corev1.PodSpec{Containers: []corev1.Container{{
-			Resources: corev1.ResourceRequirements{Requests: cpu("400m")}}}}},
-		Status: offv1beta1.ShadowPodStatus{Phase: corev1.PodSucceeded}}
+	jobOf := func(requests string) *offv1beta1.ShadowPod {
+		return &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "jobs", Name: "j1",
+			Labels: map[string]string{consts.CreatorLabelKey: grant.User(stays.Slice(), "rome")}},
+			Spec: offv1beta1.ShadowPodSpec{Pod: corev1.PodSpec{Containers: []corev1.Container{{
+				Resources: corev1.ResourceRequirements{Requests: cpu(requests)}}}}},
+			Status: offv1beta1.ShadowPodStatus{Phase: corev1.PodSucceeded}}
+	}
 	for name, c := range map[string]struct {
 		asks           corev1.ResourceList
+		ended          string
 		granted, shown string
 		freed          bool
 	}{
-		"it covers what ended":          {grant.Wish(nil), "1400m", "1", true},
-		"it still has the reservation":  {grant.Wish(nil), "2400m", "1", false},
-		"it has a part of it":           {grant.Wish(nil), "1401m", "1", false},
-		"it covers nothing":             {grant.Wish(nil), "1", "1", true},
-		"the virtual node has all that": {nil, "1400m", "1400m", false},
+		"it covers what ended":               {grant.Wish(nil), "400m", "1400m", "1", true},
+		"it still has the reservation":       {grant.Wish(nil), "400m", "2400m", "1", false},
+		"it has a part of it":                {grant.Wish(nil), "400m", "1401m", "1", false},
+		"it covers nothing":                  {grant.Wish(nil), "400m", "1", "1", true},
+		"the virtual node has all that":      {nil, "400m", "1400m", "1400m", false},
+		"what ended is more than any amount": {grant.Wish(nil), "8E", "8000000000000000001", "1", true},
 	} {
 		namespace := liqo.NewTenantNamespace("rome")
 		slice := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: stays.Slice()},
@@ -57,7 +61,7 @@ func TestAGrantThatCoversWhatEnded(t *testing.T) {
 			{GroupVersion: authv1beta1.GroupVersion, Kind: "ResourceSlice", Resource: "resourceslices", Namespaced: true},
 			{GroupVersion: offv1beta1.SchemeGroupVersion, Kind: "ShadowPod", Resource: "shadowpods", Namespaced: true},
 		}}).Config(), client.Options{Scheme: scheme.New()})
-		for _, o := range []client.Object{namespace, slice, job.DeepCopy(), shown} {
+		for _, o := range []client.Object{namespace, slice, jobOf(c.ended), shown} {
 			if err == nil {
 				err = k.Create(t.Context(), o)
 			}

@@ -52,11 +52,9 @@ func (u *Usage) isGrantedAtMost(ctx context.Context, ours *market.Reservation, r
 	if err != nil {
 		return false, err
 	}
-	granted, err := market.ParseCapacity("granted", shown)
-	if err != nil {
-		return false, err
-	}
-	if granted = granted.Only(ours.Size); rest.Fits(granted) || !covers {
+	// What the consumer's pods request, and so the grant that covers them, may be more than any amount.
+	granted := market.ClampAmounts(shown).Only(ours.Size)
+	if rest.Fits(granted) || !covers {
 		return rest.Fits(granted), nil
 	}
 	taken, err := grant.Ended(ctx, u.options.Reader, grant.User(ours.Slice(), ours.Consumer))
