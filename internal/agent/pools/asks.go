@@ -2,6 +2,7 @@ package pools
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -18,11 +19,11 @@ const (
 	// maxFits is how many clusters an answer has. A request excludes at most maxExcluded providers, and names
 	// at most maxStickTo of several that are to be considered.
 	maxFits, maxExcluded, maxStickTo = 8, 64, 16
-	// An ask that led to nothing is repeated once a broker says that there is more, or after forgetAfter. It is
-	// repeated after firstAsk at the earliest, and each time after twice as long, up to askEvery.
-	firstAsk, askEvery, forgetAfter = time.Second, 10 * time.Second, 5 * time.Minute
-	// maxAnswers is how many answers are kept.
-	maxAnswers = 256
+	// An ask that led to nothing is repeated once a broker says that there is more, or after forgetAfter, and forEach
+	// of many asks. It is repeated after firstAsk at the earliest, and each time after twice as long, up to askEvery.
+	firstAsk, askEvery, forgetAfter, forEach = time.Second, 10 * time.Second, 5 * time.Minute, time.Second
+	// maxAnswers is how many answers are kept whole. Of maxNothing asks is kept that no cluster has room.
+	maxAnswers, maxNothing = 256, 8192
 )
 
 // Brokers are those that this cluster joined.
@@ -93,12 +94,38 @@ type answers struct {
 	since time.Time
 	wait  time.Duration // until it may ask again, if a broker says that there is more, or did not answer
 	none  bool          // one was not answered
-	by    map[string]vnp.Answer
+	by    map[askKey]vnp.Answer
+}
+
+// askKey is the digest of an ask.
+type askKey [sha256.Size]byte
+
+// nothing is the answer that no cluster has room.
+var nothing = vnp.Answer{Fits: &api.Fits{}}
+
+// keep keeps an answer for the next ask of the same. Beyond maxAnswers it keeps only that no cluster has room,
+// or that none answered, without the reason.
+func (a *answers) keep(key askKey, answer vnp.Answer) {
+	switch many := len(a.by) >= maxAnswers; {
+	case many && answer.Fits == nil:
+		answer = vnp.Answer{}
+	case many && (len(answer.Named) > 0 || answer.TooFar):
+		return
+	case many:
+		answer = nothing
+	}
+	for known := range a.by {
+		if len(a.by) < maxNothing {
+			break
+		}
+		delete(a.by, known)
+	}
+	a.by[key] = answer
 }
 
 // renew forgets answers that may be others now. It returns when to try that again.
 func (a *answers) renew(grown int64, now time.Time) (again time.Time) {
-	wait, after := max(a.wait, firstAsk), forgetAfter
+	wait, after := max(a.wait, firstAsk), max(forgetAfter, time.Duration(len(a.by))*forEach)
 	if grown != a.grown || a.none {
 		after = wait
 	}
@@ -108,7 +135,7 @@ func (a *answers) renew(grown int64, now time.Time) (again time.Time) {
 		}
 		wait = min(2*wait, askEvery)
 	}
-	*a = answers{grown: grown, since: now, wait: wait, by: map[string]vnp.Answer{}}
+	*a = answers{grown: grown, since: now, wait: wait, by: map[askKey]vnp.Answer{}}
 	return time.Time{}
 }
 
@@ -144,14 +171,12 @@ func (c *Controller) answer(ctx context.Context, pool *api.VirtualNodePool, m *m
 	for _, shape := range ask.Pods {
 		q.Fitting.Pods = append(q.Fitting.Pods, shape.Requests.Resources())
 	}
-	key, _ := json.Marshal(q) // quantities have no text that fails
-	known, is := m.answers.by[string(key)]
+	text, _ := json.Marshal(q) // quantities have no text that fails
+	key := askKey(sha256.Sum256(text))
+	known, is := m.answers.by[key]
 	if !is {
 		known = c.askBroker(ctx, pool, m, children, q)
-		if len(m.answers.by) >= maxAnswers {
-			clear(m.answers.by)
-		}
-		m.answers.by[string(key)] = known
+		m.answers.keep(key, known)
 	}
 	m.answers.none = m.answers.none || known.Fits == nil
 	return known

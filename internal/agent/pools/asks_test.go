@@ -13,6 +13,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/vnp"
 )
 
 // An ask that led to nothing is repeated once the broker says that there is more, not before, and not often.
@@ -69,6 +70,64 @@ func TestAsksMoreAndMoreRarely(t *testing.T) {
 		}
 		if got := fmt.Sprint(at); got != "[0s 1s 3s 7s 15s 25s]" {
 			t.Errorf("with the error %v it asks at %s", failed, got)
+		}
+	}
+}
+
+// Many sizes of pods that fit nowhere are not asked for again and again while nothing is new: all are remembered.
+// Once a broker says that there is more, all are asked for again.
+func TestManySizesThatFitNowhere(t *testing.T) {
+	for _, sizes := range []int{100, 2 * maxAnswers, 2000} {
+		var a answers
+		now, grown := time.Unix(1e9, 0), int64(0)
+		asksIn := func(long time.Duration) (asks int) {
+			for end := now.Add(long); now.Before(end); now = now.Add(2 * time.Second) {
+				a.renew(grown, now)
+				for i, left := 0, 32; i < sizes && left > 0; i++ { // as many as a plan asks at most
+					key := askKey{byte(i), byte(i >> 8)}
+					if _, known := a.by[key]; !known {
+						a.keep(key, nothing)
+						asks, left = asks+1, left-1
+					}
+				}
+			}
+			return asks
+		}
+		if got := asksIn(4 * time.Minute); got != sizes {
+			t.Errorf("%d sizes: it asks %d times in the first 4 minutes", sizes, got)
+		}
+		if got, most := asksIn(time.Hour), 60*60+sizes; got > most {
+			t.Errorf("%d sizes: it asks %d times in an hour, want at most %d", sizes, got, most)
+		}
+		a.renew(grown, now)
+		now, grown = now.Add(askEvery), grown+1
+		if got := asksIn(3 * time.Minute); got < sizes {
+			t.Errorf("%d sizes, and there is more: it asks %d times", sizes, got)
+		}
+	}
+}
+
+// A list of answers is bounded, and one that may be another soon is not kept beyond a few.
+func TestAnswersAreBounded(t *testing.T) {
+	a := answers{by: map[askKey]vnp.Answer{}}
+	key := func(i int) askKey { return askKey{byte(i), byte(i >> 8)} }
+	for i := range 3 * maxNothing / 2 {
+		a.keep(key(i), nothing)
+	}
+	if len(a.by) != maxNothing {
+		t.Errorf("it keeps %d answers", len(a.by))
+	}
+	for name, answer := range map[string]vnp.Answer{"all are too far": {Fits: &api.Fits{}, TooFar: true},
+		"there is room": {Fits: &api.Fits{Clusters: []api.Fit{{Cluster: "milan"}}}, Named: []string{"milan"}}} {
+		if a.keep(key(-1), answer); a.by[key(-1)].Fits != nil {
+			t.Errorf("%s: it keeps %+v", name, answer)
+		}
+	}
+	for name, answer := range map[string]vnp.Answer{"none came": {Why: "long"},
+		"nothing": {Fits: &api.Fits{Qualified: 3}, Why: "long"}} {
+		a.keep(key(-1), answer)
+		if is, known := a.by[key(-1)]; !known || is.Why != "" || (is.Fits == nil) != (answer.Fits == nil) {
+			t.Errorf("%s: it keeps %+v, %v", name, is, known)
 		}
 	}
 }
