@@ -1,7 +1,7 @@
 // Command bench measures the figures that Bourse promises, all in one run, and writes them as a
 // table and as bench.json:
 //
-//	go run ./test/bench                   everything, about 27 minutes
+//	go run ./test/bench                   everything, about 37 minutes
 //	go run ./test/bench -run 'held|decide'
 //	go run ./test/bench -quick            to see that it works; the figures are worth less
 //	go run ./test/bench -run held -profile /tmp/p && go tool pprof -top /tmp/p/held-broker.pprof
@@ -53,6 +53,7 @@ var measurements = []measurement{
 	{"agent", agentAtScale},
 	{"hub", hubAtRest},
 	{"ready", ready},
+	{"turns", turns},
 	{"burst", burst},
 	{"dead", dead},
 }
@@ -89,6 +90,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
+	if isRole(os.Args) {
+		os.Exit(runRole(os.Args))
+	}
 	if len(os.Args) > 1 && os.Args[1] == serveRole {
 		err = serve(ctx, os.Args[2:])
 	} else {

@@ -62,6 +62,7 @@ type readiness struct {
 	lab         *lab.Lab
 	federation  *federation.Federation
 	rome, milan *federation.Member
+	binary      string // the bourse to run; empty: one that is built
 }
 
 // start starts rome, milan, and more clusters that lend.
@@ -86,7 +87,9 @@ func (r *readiness) start(ctx context.Context, more ...string) (err error) {
 	for _, provider := range members[1:] {
 		provider.Sharing = &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}
 	}
-	r.federation, err = federation.Start(ctx, federation.Options{Lab: r.lab, Progress: os.Stderr, Members: members})
+	r.federation, err = federation.Start(ctx, federation.Options{
+		Lab: r.lab, Binary: r.binary, Progress: os.Stderr, Members: members,
+	})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // Process is a running program of the federation.
@@ -94,4 +95,29 @@ func (p *Process) failure() error {
 	lines := bytes.Split(bytes.TrimSpace([]byte(p.Log())), []byte("\n"))
 	last := bytes.Join(lines[max(0, len(lines)-10):], []byte("\n"))
 	return fmt.Errorf("%s ended (%v); the end of %s:\n%s", p.name, p.err, p.log, strings.TrimSpace(string(last)))
+}
+
+// Signal sends the process a signal. Errors: it has ended.
+func (p *Process) Signal(s syscall.Signal) error {
+	select {
+	case <-p.done:
+		return p.failure()
+	default:
+		return syscall.Kill(p.pid, s)
+	}
+}
+
+// CPU is the time that the process has used of all cores. Linux counts it in hundredths of a second.
+func (p *Process) CPU() (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
+	if err != nil {
+		return 0, err
+	}
+	// after the name: state, parent, ..., and as the 12th and 13th the time in user mode and in the kernel
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	var user, system int64
+	if _, err := fmt.Sscan(string(fields[11])+" "+string(fields[12]), &user, &system); err != nil {
+		return 0, err
+	}
+	return time.Duration(user+system) * 10 * time.Millisecond, nil
 }
