@@ -22,6 +22,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/bourse-dev/bourse/api"
 )
 
@@ -33,6 +35,7 @@ type Client struct {
 	token string
 	skew  *atomic.Int64 // see Skew
 	lists int64         // the most bytes that all pages of a list may have
+	pace  *rate.Limiter // of watches, in bytes of memory; nil: without a bound
 }
 
 // New makes a client of the server at base, "https://HOST:PORT" or "unix:///path/of/socket". hc

@@ -54,12 +54,16 @@ func (c *Client) WatchCatalog(ctx context.Context, token, catalog string, handle
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, int(eventBound.bytes))
 	for lines.Scan() {
-		alive.Reset(silence)
+		alive.Stop()
 		if len(lines.Bytes()) > smallEvent && decoded.Cost(lines.Bytes()) > eventBound.memory {
 			return api.Errorf(api.CodeTooLarge, "the watch broke: an event of %d bytes would take more than %d bytes of memory",
 				len(lines.Bytes()), eventBound.memory).
 				Fix("ask the operator of %s", c.name)
 		}
+		if err := c.keepPace(ctx, lines.Bytes()); err != nil {
+			return err
+		}
+		alive.Reset(silence)
 		var e api.WatchEvent
 		if err := payload.Unmarshal(lines.Bytes(), &e); err != nil {
 			return api.Errorf(api.CodeUnavailable, "the watch broke: %s", err)

@@ -38,6 +38,10 @@ import (
 // that Go may take.
 const maxList, partOfList = 48 << 20, 16
 
+// Bounds on what the agent decodes of a broker's watch, in bytes of memory: this much at once, which is twice what
+// is kept of one broker, and so much a second after that.
+const watchAtOnce, partOfWatch, watchPerSecond = 384 << 20, 2, 8 << 20
+
 // Options say which cluster enrolls where, and how.
 type Options struct {
 	// Cluster is the ID of this cluster.
@@ -125,7 +129,9 @@ func New(ctx context.Context, o Options) (*Membership, error) {
 		m.calls = brokerswitch.New(o.Broker, refusalNotifier{transport, m.refused})
 	}
 	m.http = &http.Client{Transport: m.calls}
-	m.client = client.New(m.url, m.http).WithLists(min(maxList, debug.SetMemoryLimit(-1)/partOfList))
+	memory := debug.SetMemoryLimit(-1)
+	m.client = client.New(m.url, m.http).WithLists(min(maxList, memory/partOfList)).
+		WithPace(min(watchAtOnce, memory/partOfWatch), watchPerSecond)
 	return m, nil
 }
 

@@ -86,6 +86,9 @@ func askAll[T any](ctx context.Context, s *Sellers, asked func(*market.Member) b
 	return slices.Concat(found...)
 }
 
+// Bounds on what the agent decodes of the watch of one connector, in bytes of memory: at once, and a second after that.
+const watchAtOnce, watchPerSecond = 4 << 20, 1 << 20
+
 // call returns the connector of a seller as a broker. Its lists may have so many bytes.
 // Errors: those of connect.
 func (s *Sellers) call(ctx context.Context, seller string, lists int64) (*transport.HTTP, error) {
@@ -93,7 +96,8 @@ func (s *Sellers) call(ctx context.Context, seller string, lists int64) (*transp
 	if err != nil {
 		return nil, err
 	}
-	return transport.NewHTTP(s.Cluster, client.New(to.url, &http.Client{Transport: to}).WithLists(lists)), nil
+	return transport.NewHTTP(s.Cluster, client.New(to.url, &http.Client{Transport: to}).
+		WithLists(lists).WithPace(watchAtOnce, watchPerSecond)), nil
 }
 
 // meet shows this cluster's card to a seller. If no key of the seller is pinned yet, or the admin named another one,
