@@ -20,12 +20,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/brokers"
-	"github.com/bourse-dev/bourse/internal/agent/brokersession"
-	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
-	"github.com/bourse-dev/bourse/internal/agent/connector"
 	"github.com/bourse-dev/bourse/internal/agent/doctor"
-	"github.com/bourse-dev/bourse/internal/agent/enrollment"
+	"github.com/bourse-dev/bourse/internal/agent/federation/brokers"
+	"github.com/bourse-dev/bourse/internal/agent/federation/catalog"
+	"github.com/bourse-dev/bourse/internal/agent/federation/direct"
+	"github.com/bourse-dev/bourse/internal/agent/federation/enrollment"
+	"github.com/bourse-dev/bourse/internal/agent/federation/peeraddress"
+	"github.com/bourse-dev/bourse/internal/agent/federation/peers"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/agent/gate"
 	"github.com/bourse-dev/bourse/internal/agent/handshake"
 	"github.com/bourse-dev/bourse/internal/agent/install"
@@ -35,13 +37,10 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/liqowatch"
 	"github.com/bourse-dev/bourse/internal/agent/localapi"
 	"github.com/bourse-dev/bourse/internal/agent/monitoring"
-	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
-	"github.com/bourse-dev/bourse/internal/agent/peers"
 	"github.com/bourse-dev/bourse/internal/agent/pools"
 	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/agent/reservations"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
-	"github.com/bourse-dev/bourse/internal/agent/sellers"
 	"github.com/bourse-dev/bourse/internal/agent/settings"
 	"github.com/bourse-dev/bourse/internal/agent/sharing"
 	"github.com/bourse-dev/bourse/internal/agent/usage"
@@ -105,7 +104,7 @@ func start(ctx context.Context, s settings.Settings) error {
 func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lifecycle.Stages, error) {
 	var peersChanged, peeringsChanged, offersChanged, brokersChanged, requestsChanged kubeobject.Trigger
 	c, reader, events := mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("bourse-agent")
-	open, engine, ns, now := &brokersession.Sessions{}, match.New(), s.Namespace, s.Times.Clock
+	open, engine, ns, now := &session.Sessions{}, match.New(), s.Namespace, s.Times.Clock
 	k, err := scheme.NewClientset(mgr.GetConfig())
 	if err != nil {
 		return nil, err
@@ -149,30 +148,30 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 	}
 
 	// Brokers and connectors.
-	main := brokersession.New(brokersession.Options{
+	main := session.New(session.Options{
 		Cluster: cluster, Key: key, Broker: transport.NewHTTP(cluster, member.Client()), Lends: true,
 		Switch: member.Switch(), Memory: open.Memory(), Clock: now,
 	})
 	open.Add(main)
-	relay := brokersession.Relay{Broker: main.Broker, Sessions: open, Ledger: market}
-	outlets := brokersession.Outlets{Sessions: open, ShownAt: policy.ShownAt}
+	relay := session.Relay{Broker: main.Broker, Sessions: open, Ledger: market}
+	outlets := session.Outlets{Sessions: open, ShownAt: policy.ShownAt}
 	rooms := &lifecycle.Stages{First: []lifecycle.Room{books, member, addresses, inv}, Measured: inv.Synced()}
 	if s.Listen.Connector != "" {
-		own, err := connector.New(ctx, connector.Options{
+		own, err := direct.NewConnector(ctx, direct.ConnectorOptions{
 			Cluster: cluster, Key: key, Ledger: market, Listen: s.Listen.Connector, URL: s.Listen.ConnectorURL,
-			Journal:     kube.New(c, client.ObjectKey{Namespace: ns, Name: connector.ObjectName}, kube.Parts),
+			Journal:     kube.New(c, client.ObjectKey{Namespace: ns, Name: direct.ObjectName}, kube.Parts),
 			MarketClock: s.Times.Market, Log: log,
 		})
 		if err != nil {
 			return nil, err
 		}
-		rooms.First, ledgers[connector.ObjectName] = append(rooms.First, own), own.Market()
-		open.Add(brokersession.New(brokersession.Options{
+		rooms.First, ledgers[direct.ObjectName] = append(rooms.First, own), own.Market()
+		open.Add(session.New(session.Options{
 			Via: cluster, Cluster: cluster, Key: key, Broker: own.Broker(), Lends: true, Clock: now,
 		}))
 	}
-	catalog := catalogcache.New(catalogcache.Options{
-		Cluster: cluster, Journal: kube.New(c, client.ObjectKey{Namespace: ns, Name: catalogcache.ObjectName}, 0),
+	catalog := catalog.New(catalog.Options{
+		Cluster: cluster, Journal: kube.New(c, client.ObjectKey{Namespace: ns, Name: catalog.ObjectName}, 0),
 		Clock: now, Log: log,
 	})
 	catalog.Load(ctx)
@@ -196,7 +195,7 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 		Client: c, Namespace: ns, Market: market, Events: events, Sharing: policy.Sharing, Roots: s.Roots,
 		Trigger: &peersChanged, StateChanged: lookAtPeering,
 	})
-	direct := sellers.New(sellers.Options{
+	connectors := direct.NewSellers(direct.SellersOptions{
 		Cluster: cluster, Key: key, Ledger: market, Sessions: open, Addresses: addresses, Trust: known.Demand(),
 		Contacted: known.RecordContact, Clock: now, Log: log,
 	})
@@ -231,7 +230,7 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 	asks := requests.New(requests.Options{
 		Client: c, Market: market, Events: events, Forgotten: open.IsForgotten, Volumes: liqos.Volumes,
 		Offloading: liqos.Offloading, Changed: &requestsChanged, Passing: debounce.Passing, Borrower: borrows,
-		Places: direct,
+		Places: connectors,
 	})
 	follows := reservations.New(ctx, reservations.Options{
 		Cluster: cluster, Namespace: ns, Ledger: market, Sessions: open, Peer: liqos.Follow, Clock: now, Log: log,
@@ -241,10 +240,10 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 		},
 		Consumer: reservations.Consumer{Borrower: borrows, Requests: asks},
 	})
-	watcher := brokersession.NewWatcher(brokersession.WatcherOptions{
+	watcher := session.NewWatcher(session.WatcherOptions{
 		Sessions: open, Catalog: catalog, Reservation: follows.Look, Complete: follows.LookAtAll, Standing: known.RecordState,
 		Handshake: messages.Receive, Offers: offers, Connection: all.RecordConnection,
-		Choice: direct.RecordChoice, Log: log,
+		Choice: connectors.RecordChoice, Log: log,
 	})
 
 	// What users see.
@@ -272,12 +271,12 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 			Requests: struct {
 				*requests.Borrower
 				*requests.Controller
-				*sellers.Sellers
+				*direct.Sellers
 				*pools.Forecast
-			}{borrows, asks, direct, liqos.Pools},
+			}{borrows, asks, connectors, liqos.Pools},
 			Brokers: all, Doctor: finds,
 		}),
-		Brokers: localapi.Brokers{Relay: relay, Connectors: direct, Copy: catalog, Clock: now},
+		Brokers: localapi.Brokers{Relay: relay, Connectors: connectors, Copy: catalog, Clock: now},
 		Socket:  s.Listen.Socket, Listen: s.Listen.Loopback, TokenFile: s.Listen.TokenFile, Log: log,
 		Extend: distributedcatalog.Extend(s.Listen.DistributedCatalog, distributedcatalog.ConnectorOptions{
 			Home: distributedcatalog.Objects{
@@ -292,7 +291,7 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 			Overstaying: liqos.Overstaying,
 		}))
 	}
-	rooms.First = append(rooms.First, direct, all)
+	rooms.First = append(rooms.First, connectors, all)
 	rooms.Controllers = append([]lifecycle.Controller{policy, known, offers, approvals, all, asks}, liqos.Controllers...)
 	rooms.Load = []func(context.Context) error{policy.Load, known.ReadAll, advertiser.Begin}
 	rooms.Then = append([]lifecycle.Room{finds, advertiser, follows, watcher, catalog, users}, liqos.Run...)

@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"internal/market", "internal/identity", "internal/journal", "internal/health", "client"},
 	{"internal/match", "internal/exchange"},
 	{"internal/trust", "internal/transport", "internal/inventory",
-		"internal/instruction", "internal/liqo", "internal/queue", "internal/agent/route"},
+		"internal/instruction", "internal/liqo", "internal/queue", "internal/agent/federation/session"},
 	{"internal/contract", "internal/compat/certificate", "internal/compat/objects", "internal/vnp"},
 	{"internal/server", "internal/agent/gate", "internal/agent/requests", "internal/agent/sharing"},
 	{"internal/compat"},

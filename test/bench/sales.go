@@ -14,7 +14,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
-	"github.com/bourse-dev/bourse/internal/agent/connector"
+	"github.com/bourse-dev/bourse/internal/agent/federation/direct"
 	agentledger "github.com/bourse-dev/bourse/internal/agent/ledger"
 	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
@@ -111,7 +111,7 @@ func newMarketplace(ctx context.Context, c *lab.Cluster, running *sync.WaitGroup
 		m.members = append(m.members, &member{cluster: clusterNumber(i), key: key})
 	}
 	log := slog.New(slog.DiscardHandler)
-	object := kube.New(k, kubeclient.ObjectKey{Namespace: "bourse", Name: connector.ObjectName}, kube.Parts)
+	object := kube.New(k, kubeclient.ObjectKey{Namespace: "bourse", Name: direct.ObjectName}, kube.Parts)
 	if m.market, err = exchange.Open(ctx, object,
 		exchange.Options{Resume: true, SnapshotEvery: ledgerTail, Log: log}); err != nil {
 		return nil, err

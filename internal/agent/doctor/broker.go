@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 )
@@ -37,7 +37,7 @@ type Membership interface {
 
 // Brokers are those of this cluster.
 type Brokers interface {
-	MainState() brokersession.State
+	MainState() session.State
 	List(ctx context.Context) ([]api.Envelope[api.KnownBroker], error)
 }
 

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/journal"
@@ -133,9 +133,9 @@ func (m member) TokenEnds() (time.Time, bool)            { return m.ends, true }
 func (m member) Certificate() (*x509.Certificate, error) { return nil, errors.New("there is none") }
 
 // known are the brokers of this cluster.
-type known struct{ main brokersession.State }
+type known struct{ main session.State }
 
-func (k known) MainState() brokersession.State { return k.main }
+func (k known) MainState() session.State { return k.main }
 
 func (k known) List(context.Context) ([]api.Envelope[api.KnownBroker], error) {
 	broker := func(id, reason string, status metav1.ConditionStatus) api.Envelope[api.KnownBroker] {
@@ -152,25 +152,25 @@ func (k known) List(context.Context) ([]api.Envelope[api.KnownBroker], error) {
 
 func TestBrokers(t *testing.T) {
 	now := testclock.NewFakeClock(time.Now())
-	lost := brokersession.State{Err: api.Errorf(api.CodeUnavailable, "away")}
+	lost := session.State{Err: api.Errorf(api.CodeUnavailable, "away")}
 	for name, c := range map[string]struct {
 		member member
-		main   brokersession.State
+		main   session.State
 		want   []string
 	}{
-		"all is well":            {member{}, brokersession.State{}, nil},
+		"all is well":            {member{}, session.State{}, nil},
 		"the broker is lost":     {member{}, lost, []string{health.BrokerUnreachable.Code}},
 		"the broker is disabled": {member{disabled: true}, lost, nil},
 		"its clock is ahead": {member{skew: maxSkew + time.Second},
-			brokersession.State{}, []string{health.ClockSkew.Code}},
+			session.State{}, []string{health.ClockSkew.Code}},
 		"its clock is behind": {member{skew: -maxSkew - time.Second},
-			brokersession.State{}, []string{health.ClockSkew.Code}},
+			session.State{}, []string{health.ClockSkew.Code}},
 		"a token that ends late": {member{ends: now.Now().Add(renewTokenWithin + time.Minute)},
-			brokersession.State{}, nil},
+			session.State{}, nil},
 		"a token that ends soon": {member{ends: now.Now().Add(time.Hour)},
-			brokersession.State{}, []string{health.CertificateExpiring.Code}},
+			session.State{}, []string{health.CertificateExpiring.Code}},
 		"a token that ended already": {member{ends: now.Now().Add(-time.Hour)},
-			brokersession.State{}, []string{health.CertificateExpired.Code}},
+			session.State{}, []string{health.CertificateExpired.Code}},
 	} {
 		var got []string
 		for _, p := range findIn(t, MainBroker{Cluster: "rome", Membership: c.member,

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/route"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
@@ -95,7 +95,7 @@ func (g *Gate) checkPolicy(
 	if l == nil || l.Measured == nil {
 		return nil, api.Errorf(api.CodeUnavailable, "cluster %s has not measured itself yet", g.Cluster)
 	}
-	if l.Measured.Terms == nil || !route.IsShownAt(g.via, l.Measured.Brokers) {
+	if l.Measured.Terms == nil || !session.IsShownAt(g.via, l.Measured.Brokers) {
 		return nil, api.Errorf(api.CodeNotFound, "cluster %s shares nothing at this broker", g.Cluster)
 	}
 	terms := l.Measured.Terms

@@ -12,15 +12,15 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/borrowing"
-	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/doctor"
+	"github.com/bourse-dev/bourse/internal/agent/federation/peeraddress"
+	"github.com/bourse-dev/bourse/internal/agent/federation/peers"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/agent/handshake"
 	"github.com/bourse-dev/bourse/internal/agent/lending"
 	"github.com/bourse-dev/bourse/internal/agent/lifecycle"
 	"github.com/bourse-dev/bourse/internal/agent/liqowatch"
-	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/peering"
-	"github.com/bourse-dev/bourse/internal/agent/peers"
 	"github.com/bourse-dev/bourse/internal/agent/pools"
 	"github.com/bourse-dev/bourse/internal/agent/settings"
 	"github.com/bourse-dev/bourse/internal/agent/sharing"
@@ -49,7 +49,7 @@ type Options struct {
 	Peers     *peers.Peers
 	Messages  *handshake.Messenger
 	// Relay has the Ledger.
-	Relay brokersession.Relay
+	Relay session.Relay
 	// Peerings is the trigger of the controller of Peerings.
 	Peerings *kubeobject.Trigger
 }
@@ -173,8 +173,8 @@ func New(o Options) (r Rooms) {
 
 // federation is what pools ask of brokers and providers.
 type federation struct {
-	brokersession.Relay
-	*brokersession.Sessions
+	session.Relay
+	*session.Sessions
 	liqo *liqowatch.Watch // nil: no provider can be measured
 }
 

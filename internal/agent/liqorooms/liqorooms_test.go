@@ -8,10 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/agent/federation/peeraddress"
+	"github.com/bourse-dev/bourse/internal/agent/federation/peers"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/agent/liqowatch"
-	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
-	"github.com/bourse-dev/bourse/internal/agent/peers"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/agent/settings"
 	"github.com/bourse-dev/bourse/internal/agent/sharing"
@@ -53,8 +53,8 @@ func TestNew(t *testing.T) {
 		rooms := New(Options{
 			Manager: m, Settings: s, Liqo: c.liqo, Addresses: peeraddress.Anywhere(), Policy: sharing.NewPolicy(sharing.PolicyOptions{}),
 			Peers: peers.New(peers.Options{}), Peerings: &kubeobject.Trigger{},
-			Relay: brokersession.Relay{
-				Ledger: exchangetest.Open(t, nil, exchange.Options{Self: "milan"}), Sessions: &brokersession.Sessions{},
+			Relay: session.Relay{
+				Ledger: exchangetest.Open(t, nil, exchange.Options{Self: "milan"}), Sessions: &session.Sessions{},
 			},
 		})
 		if rooms.Pools == nil {

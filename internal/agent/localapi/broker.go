@@ -9,8 +9,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/brokersession"
-	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
+	"github.com/bourse-dev/bourse/internal/agent/federation/catalog"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
@@ -23,13 +23,13 @@ const lostWithin = 5 * time.Second
 // Brokers is what users read of other clusters. It asks the brokers. Without a broker, the
 // connectors of sellers show their offers, and the copy of the catalog shows those of the others.
 type Brokers struct {
-	brokersession.Relay
+	session.Relay
 	// Connectors shows what the connectors of sellers show that are known here or, added, only of those
 	// whose address an admin named.
 	Connectors interface {
 		Catalog(ctx context.Context, q api.CatalogQuery, added bool) []listing
 	}
-	Copy  *catalogcache.Cache
+	Copy  *catalog.Cache
 	Clock clock.WithDelayedExecution
 }
 
@@ -80,7 +80,7 @@ func (b Brokers) Catalog(ctx context.Context, q api.CatalogQuery) ([]listing, er
 	if out = append(out, copied...); answered == 0 && len(out) == 0 && !has {
 		return nil, err
 	}
-	return catalogcache.Merge(out, q, now), nil
+	return catalog.Merge(out, q, now), nil
 }
 
 // Offer returns one offer. Errors: NotFound; Unavailable while no broker answers.

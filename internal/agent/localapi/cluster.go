@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -84,7 +84,7 @@ type Requests interface {
 
 // BrokerList is the brokers of this cluster.
 type BrokerList interface {
-	MainState() brokersession.State
+	MainState() session.State
 	RetryMain()
 	List(ctx context.Context) ([]api.Envelope[api.KnownBroker], error)
 	Check(name string, spec api.BrokerSpec) error

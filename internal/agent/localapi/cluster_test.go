@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/brokersession"
-	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
+	"github.com/bourse-dev/bourse/internal/agent/federation/catalog"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
@@ -47,7 +47,7 @@ func (a *agent) PublishAgain(string)                                           {
 func (a *agent) CheckRequest(api.Request) error                                { return nil }
 func (a *agent) CheckOffload(context.Context, string, *api.Offload) error      { return nil }
 func (a *agent) RetryMain()                                                    {}
-func (a *agent) MainState() brokersession.State                                { return brokersession.State{Connected: true} }
+func (a *agent) MainState() session.State                                      { return session.State{Connected: true} }
 func (a *agent) List(context.Context) ([]api.Envelope[api.KnownBroker], error) { return nil, nil }
 func (a *agent) Check(string, api.BrokerSpec) error                            { return nil }
 
@@ -250,13 +250,13 @@ func (oneOffer) Catalog(_ context.Context, _ api.CatalogQuery, added bool) []api
 
 // While no broker answers, the connectors of sellers show their offers.
 func TestTheCatalogWithoutABroker(t *testing.T) {
-	open := &brokersession.Sessions{}
-	main := brokersession.New(brokersession.Options{Cluster: "rome", Broker: &transporttest.Broker{}})
+	open := &session.Sessions{}
+	main := session.New(session.Options{Cluster: "rome", Broker: &transporttest.Broker{}})
 	main.Connection().Record(transporttest.Away)
 	open.Add(main)
 	b := Brokers{Clock: clock.RealClock{},
-		Relay: brokersession.Relay{Broker: main.Broker, Sessions: open}, Connectors: oneOffer{},
-		Copy: catalogcache.New(catalogcache.Options{Cluster: "rome", Journal: memorytest.New()}),
+		Relay: session.Relay{Broker: main.Broker, Sessions: open}, Connectors: oneOffer{},
+		Copy: catalog.New(catalog.Options{Cluster: "rome", Journal: memorytest.New()}),
 	}
 	if found, err := b.Catalog(t.Context(), api.CatalogQuery{}); err != nil || len(found) != 1 {
 		t.Errorf("found %+v, %v", found, err)

@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -17,7 +17,7 @@ import (
 
 // A reservation that was made at a seller's connector is shown after that is closed, from the Ledger.
 func TestAnEndedDirectPurchase(t *testing.T) {
-	ledger, open := exchangetest.Open(t, nil, exchange.Options{Self: "rome"}), &brokersession.Sessions{}
+	ledger, open := exchangetest.Open(t, nil, exchange.Options{Self: "rome"}), &session.Sessions{}
 	for id, via := range map[string]string{"r-direct": "milan", "r-brokered": ""} {
 		r := &market.Reservation{ID: id, Consumer: "rome", Provider: "milan", Pool: api.GeneralPool, Via: via,
 			State: api.Released, Reason: api.ReasonRevokedByProvider, Sale: &api.Sale{Plan: "small", Units: 1}}
@@ -26,9 +26,9 @@ func TestAnEndedDirectPurchase(t *testing.T) {
 		}
 	}
 	empty := &transporttest.Broker{}
-	open.Add(brokersession.New(brokersession.Options{Cluster: "rome", Broker: noReservations{empty}}))
+	open.Add(session.New(session.Options{Cluster: "rome", Broker: noReservations{empty}}))
 	b := Brokers{Clock: clock.RealClock{},
-		Relay: brokersession.Relay{Broker: empty, Sessions: open, Ledger: ledger}}
+		Relay: session.Relay{Broker: empty, Sessions: open, Ledger: ledger}}
 	all, err := b.Reservations(t.Context())
 	if err != nil || len(all) != 1 || all[0].ID != "r-direct" || all[0].Payload.Reason != api.ReasonRevokedByProvider {
 		t.Errorf("all: %+v, %v", all, err)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/bourse-dev/bourse/internal/agent/route"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -45,7 +45,7 @@ func (b Brokers) Reservation(ctx context.Context, id string) (transport.Reservat
 }
 
 // isDirect reports whether a reservation was made at a seller's connector.
-func isDirect(r *market.Reservation) bool { return !route.IsBroker(r.Via) }
+func isDirect(r *market.Reservation) bool { return !session.IsBroker(r.Via) }
 
 // fromLedger returns a reservation as the Ledger has it.
 func fromLedger(r *market.Reservation) transport.Reservation {

@@ -12,9 +12,9 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/brokersession"
-	"github.com/bourse-dev/bourse/internal/agent/catalogcache"
 	"github.com/bourse-dev/bourse/internal/agent/doctor"
+	"github.com/bourse-dev/bourse/internal/agent/federation/catalog"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/agent/usage"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/health"
@@ -51,7 +51,7 @@ type Options struct {
 	Ledger  *exchange.Exchange
 	Ledgers doctor.Ledgers
 	// Main is the connection to the main broker.
-	Main *brokersession.Connection
+	Main *session.Connection
 	// Problems returns what the doctor found last.
 	Problems func() []api.Problem
 	// Overstaying returns how many reservations overstay. Nil: there is no Liqo.
@@ -67,7 +67,7 @@ func New(o Options) *Metrics { return &Metrics{o} }
 // Run adds the agent's metrics to those of the process, until ctx ends. Of several agents in one process, the
 // first is shown.
 func (m *Metrics) Run(ctx context.Context) error {
-	ofRooms := []prometheus.Collector{brokersession.Unheard, catalogcache.Unkept, usage.TakenBack}
+	ofRooms := []prometheus.Collector{session.Unheard, catalog.Unkept, usage.TakenBack}
 	for _, one := range append(ofRooms, server.Metrics()...) {
 		_ = ctrlmetrics.Registry.Register(one) // it is there already where the agent starts again
 	}

@@ -8,8 +8,8 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/brokersession"
 	"github.com/bourse-dev/bourse/internal/agent/doctor"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/health"
@@ -19,7 +19,7 @@ import (
 // The metrics are those of the first agent of a process, until it ends.
 func TestMetrics(t *testing.T) {
 	options := func(overstaying int) Options {
-		main := brokersession.New(brokersession.Options{Broker: &transporttest.Broker{}}).Connection()
+		main := session.New(session.Options{Broker: &transporttest.Broker{}}).Connection()
 		main.Record(nil)
 		ledger := exchangetest.Open(t, nil, exchange.Options{Self: "rome"})
 		return Options{

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/agent/requests"
-	"github.com/bourse-dev/bourse/internal/agent/route"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -228,7 +228,7 @@ func TestAPartyThatNeverAnswersTakesAFewWorkers(t *testing.T) {
 			<-answers
 			return "", nil, api.Errorf(api.CodeUnavailable, "away")
 		}
-		return route.ToBroker(s.Broker), stalls, nil
+		return session.ViaBroker(s.Broker), stalls, nil
 	})
 	r := runController(t, b)
 	answer := sync.OnceFunc(func() { close(answers) })

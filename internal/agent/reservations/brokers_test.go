@@ -9,7 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/agent/gate"
 	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -25,7 +25,7 @@ import (
 type brokersOf struct {
 	*Reservations
 	t                               *testing.T
-	main, other, own, seller        *brokersession.Session
+	main, other, own, seller        *session.Session
 	mainAsked, otherAsked, ownAsked *transporttest.Broker
 }
 
@@ -42,13 +42,13 @@ func newBrokersOf(t *testing.T, self *transporttest.Party) *brokersOf {
 	b := &brokersOf{t: t, mainAsked: &transporttest.Broker{}, otherAsked: &transporttest.Broker{},
 		ownAsked: &transporttest.Broker{}}
 	log := slog.New(slog.DiscardHandler)
-	open := func(via string, broker transport.Broker, lends bool) *brokersession.Session {
-		return brokersession.New(brokersession.Options{Via: via, Cluster: self.ID,
+	open := func(via string, broker transport.Broker, lends bool) *session.Session {
+		return session.New(session.Options{Via: via, Cluster: self.ID,
 			Key: self.Key, Broker: broker, Lends: lends})
 	}
 	b.main, b.other, b.own, b.seller = open("", b.mainAsked, true), open("broker/north",
 		b.otherAsked, true), open(self.ID, b.ownAsked, true), open("oslo", &transporttest.Broker{}, false)
-	sessions := &brokersession.Sessions{}
+	sessions := &session.Sessions{}
 	b.Reservations = New(t.Context(), Options{
 		Cluster: self.ID, Namespace: "bourse", Ledger: ledger, Sessions: sessions, Contracts: contracts{}, Log: log,
 		Provider: Provider{
@@ -62,7 +62,7 @@ func newBrokersOf(t *testing.T, self *transporttest.Party) *brokersOf {
 			Requests: noRequests{},
 		},
 	})
-	for _, s := range []*brokersession.Session{b.main, b.own, b.other, b.seller} {
+	for _, s := range []*session.Session{b.main, b.own, b.other, b.seller} {
 		sessions.Add(s)
 	}
 	return b
@@ -85,7 +85,7 @@ func (offers) Look(string) {}
 func (noRequests) Look(context.Context, *market.Reservation) (*requests.Wish, error) { return nil, nil }
 
 // hears makes a session show a reservation, and returns what the Ledger then says.
-func (b *brokersOf) hears(s *brokersession.Session, theirs *transport.Reservation) *market.Reservation {
+func (b *brokersOf) hears(s *session.Session, theirs *transport.Reservation) *market.Reservation {
 	b.t.Helper()
 	s.Record(theirs)
 	_ = b.settle(b.t.Context(), theirs.ID)
@@ -115,7 +115,7 @@ func TestAnotherBrokerDecidesNothing(t *testing.T) {
 		"that it ends, signed by none": func(r *api.Reservation) { r.State, r.End = api.Releasing, "x" },
 		"another generation":           func(r *api.Reservation) { r.Generation = 7 },
 	} {
-		for who, liar := range map[string]func(*brokersOf) *brokersession.Session{"broker": func(b *brokersOf) *brokersession.Session { return b.other }, "seller": func(b *brokersOf) *brokersession.Session { return b.seller }} {
+		for who, liar := range map[string]func(*brokersOf) *session.Session{"broker": func(b *brokersOf) *session.Session { return b.other }, "seller": func(b *brokersOf) *session.Session { return b.seller }} {
 			b := newBrokersOf(t, milan)
 			d := transporttest.NewDeal(rome, milan, "r-1", "2", b.options.Ledger.Now().Go())
 			before := b.hears(b.main, d.Signed()) // the main broker does not take the acceptance yet
@@ -226,7 +226,7 @@ func TestAnotherBrokerEndsNoRequest(t *testing.T) {
 	shown := d.Signed()
 	b.notes(shown)
 	failed := func(r *api.Reservation) { r.State = api.Failed }
-	for name, f := range map[string]*brokersession.Session{"another broker": b.other, "the seller's connector": b.seller} {
+	for name, f := range map[string]*session.Session{"another broker": b.other, "the seller's connector": b.seller} {
 		if ours := b.hears(f, lying(shown, failed)); ours.State != api.Held {
 			t.Errorf("%s made it %s", name, ours.State)
 		}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/agent/gate"
 	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -41,7 +41,7 @@ type Options struct {
 	Namespace string
 	Ledger    *exchange.Exchange
 	// Sessions has at least one session.
-	Sessions *brokersession.Sessions
+	Sessions *session.Sessions
 	Provider Provider
 	Consumer Consumer
 	// Contracts shows the contract of a reservation in a namespace, if it has one.
@@ -79,7 +79,7 @@ type Consumer struct {
 type Reservations struct {
 	options Options
 	queue   workqueue.TypedRateLimitingInterface[string] // of IDs
-	slots   *turns.Slots[*brokersession.Session, string]
+	slots   *turns.Slots[*session.Session, string]
 	turns   sync.Map // by ID, the turns.Turn of a record that is not over
 }
 
@@ -89,7 +89,7 @@ func New(ctx context.Context, o Options) *Reservations {
 	r := &Reservations{options: o}
 	r.queue = turns.New(r.turnOf).Workqueue("", o.Clock, limiter)
 	context.AfterFunc(ctx, r.queue.ShutDown)
-	r.slots = turns.NewSlots[*brokersession.Session](turns.SlotsOptions[string]{
+	r.slots = turns.NewSlots[*session.Session](turns.SlotsOptions[string]{
 		Workers: workers, Most: perSession, Places: func() int { return len(o.Sessions.Open()) },
 		Find: r.turnOf, Again: r.queue.Add,
 	})
@@ -213,7 +213,7 @@ func (r *Reservations) settle(ctx context.Context, id string) (failed error) {
 // counts. It does nothing where a session has neither shown nor lost the reservation, and nothing
 // yet where too many others wait for its answer.
 func (r *Reservations) settleAt(
-	ctx context.Context, s *brokersession.Session, id string,
+	ctx context.Context, s *session.Session, id string,
 ) (decides bool, failed error) {
 	ours, err := r.read(ctx, id)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
@@ -63,7 +63,7 @@ func TestABrokerThatNeverAnswers(t *testing.T) {
 			defer mu.Unlock()
 			return *deals[id].Reserved(acceptance), nil
 		}}
-		s := brokersession.New(brokersession.Options{Via: "broker/" + name,
+		s := session.New(session.Options{Via: "broker/" + name,
 			Cluster: milan.ID, Key: milan.Key, Broker: broker, Lends: true})
 		b.options.Sessions.Add(s)
 		var shown []*transport.Reservation

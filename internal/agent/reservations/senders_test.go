@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -17,8 +17,8 @@ import (
 var senders = []string{"the broker where it was made", "another broker",
 	"its own connector", "another cluster's connector"}
 
-func (b *brokersOf) sender(column int) *brokersession.Session {
-	return []*brokersession.Session{b.main, b.other, b.own, b.seller}[column]
+func (b *brokersOf) sender(column int) *session.Session {
+	return []*session.Session{b.main, b.other, b.own, b.seller}[column]
 }
 
 // atProvider shows milan's agent a reservation of rome's that the main broker made, and returns

@@ -3,7 +3,7 @@ package reservations
 import (
 	"testing"
 
-	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 	"github.com/bourse-dev/bourse/internal/turns"
 )
@@ -12,7 +12,7 @@ import (
 // each that waited.
 func oneSlot(b *brokersOf) (busy *string) {
 	first := "first"
-	b.slots = turns.NewSlots[*brokersession.Session](turns.SlotsOptions[string]{
+	b.slots = turns.NewSlots[*session.Session](turns.SlotsOptions[string]{
 		Workers: 1, Most: 1, Places: func() int { return 1 }, Find: b.turnOf, Again: func(id string) { first = id },
 	})
 	b.slots.Take(b.main, first)

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/brokersession"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/agent/gate"
 	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -14,7 +14,7 @@ import (
 // sync shows a reservation in Kubernetes and hands it to the half that it concerns. theirs is what
 // the session shows of it, ours what the Ledger says; one of them may be nil.
 func (r *Reservations) sync(
-	ctx context.Context, s *brokersession.Session, theirs *transport.Reservation, ours *market.Reservation,
+	ctx context.Context, s *session.Session, theirs *transport.Reservation, ours *market.Reservation,
 ) error {
 	if ours != nil {
 		if err := r.show(ctx, ours); err != nil {
@@ -76,7 +76,7 @@ func (r *Reservations) show(ctx context.Context, ours *market.Reservation) error
 // applySigned takes from a session whose word does not count what the parties signed: an end. It
 // refuses a reservation that a broker brings under the ID of another one.
 func (r *Reservations) applySigned(
-	ctx context.Context, s *brokersession.Session, theirs *transport.Reservation, ours *market.Reservation,
+	ctx context.Context, s *session.Session, theirs *transport.Reservation, ours *market.Reservation,
 ) error {
 	t := theirs.Payload
 	switch {
@@ -96,13 +96,13 @@ func (r *Reservations) applySigned(
 }
 
 // gateAt returns the gate for the reservations of a session.
-func (r *Reservations) gateAt(s *brokersession.Session) *gate.Gate {
+func (r *Reservations) gateAt(s *session.Session) *gate.Gate {
 	return r.options.Provider.Gate.At(s.Via, s.Broker)
 }
 
 // borrowerAt returns the borrower for the reservations of a session. This cluster does not borrow
 // at its own connector: what that shows is of the main broker.
-func (r *Reservations) borrowerAt(s *brokersession.Session) *requests.Borrower {
+func (r *Reservations) borrowerAt(s *session.Session) *requests.Borrower {
 	if s.Via == r.options.Cluster {
 		return r.options.Consumer.Borrower
 	}

@@ -12,9 +12,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/connector"
-	"github.com/bourse-dev/bourse/internal/agent/peeraddress"
-	"github.com/bourse-dev/bourse/internal/agent/peers"
+	"github.com/bourse-dev/bourse/internal/agent/federation/direct"
+	"github.com/bourse-dev/bourse/internal/agent/federation/peeraddress"
+	"github.com/bourse-dev/bourse/internal/agent/federation/peers"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/identity/store"
@@ -158,5 +158,5 @@ func Parse(o Options) (s Settings, err error) {
 	if s.Roots, err = peers.ParseRoots(o.Peers.Roots); err != nil {
 		return s, err
 	}
-	return s, connector.Check(o.Listen.Connector, o.Listen.ConnectorURL)
+	return s, direct.CheckConnector(o.Listen.Connector, o.Listen.ConnectorURL)
 }

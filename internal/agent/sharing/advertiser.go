@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/route"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/inventory"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -177,7 +177,7 @@ func (a *Advertiser) publish(ctx context.Context, m measured) error {
 	})
 	names := make([]string, len(outlets))
 	for i, o := range outlets {
-		names[i] = route.BrokerName(o.Via)
+		names[i] = session.BrokerName(o.Via)
 	}
 	a.options.Policy.setRefusals(a.refused.keepOnly(names))
 	return err

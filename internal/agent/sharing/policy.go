@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/route"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
@@ -67,7 +67,7 @@ func (p *Policy) Sharing() *api.Sharing { return p.current.Load() }
 
 // ShownAt reports whether the policy shows what is shared at the outlet of a route. The cluster's own connector
 // always shows it.
-func (p *Policy) ShownAt(via string) bool { return route.IsShownAt(via, *p.brokers.Load()) }
+func (p *Policy) ShownAt(via string) bool { return session.IsShownAt(via, *p.brokers.Load()) }
 
 // UnknownBrokers returns the brokers in the policy that this cluster has not joined.
 func (p *Policy) UnknownBrokers() []string { return *p.unknown.Load() }

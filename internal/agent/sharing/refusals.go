@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/route"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 )
 
 // Refusals are why brokers do not take what this cluster advertises, by the name of the broker. The cluster's own
@@ -28,7 +28,7 @@ type refusals struct {
 func (s *refusals) note(via string, answers ...error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name := route.BrokerName(via)
+	name := session.BrokerName(via)
 	for _, err := range answers {
 		if isRefusal(err) {
 			if s.latest == nil {

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/route"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
@@ -17,7 +17,7 @@ func (m *measured) reportTo(o *transport.Outlet) api.Measurement {
 	report := m.Measurement
 	report.Pools = make(map[string]api.Pool, len(m.Pools))
 	lent := map[string]*lending{}
-	shown := o == nil || route.IsShownAt(o.Via, m.Brokers)
+	shown := o == nil || session.IsShownAt(o.Via, m.Brokers)
 	if !shown {
 		report.Terms = nil
 	} else {
@@ -33,7 +33,7 @@ func (m *measured) reportTo(o *transport.Outlet) api.Measurement {
 	}
 	for name, l := range lent {
 		if shown { // also a pool that the policy no longer has: units of its plans are sold
-			report.Pools[name] = l.report(report.Pools[name], o == nil || !route.IsBroker(o.Via))
+			report.Pools[name] = l.report(report.Pools[name], o == nil || !session.IsBroker(o.Via))
 		} else if len(l.known) > 0 {
 			report.Pools[name] = api.Pool{Accounts: l.known}
 		}

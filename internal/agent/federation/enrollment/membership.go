@@ -1,0 +1,216 @@
+// Package enrollment makes a cluster a member of a broker and keeps it one. It finds the cluster's ID,
+// joins with a token, renews the certificate, and rotates the cluster's key.
+//
+// Start at [New]: it loads the identity that the cluster keeps, or joins to get one. [Membership.Run]
+// renews the certificate until the context ends. After [Membership.Rotate] it returns [ErrRotated], and
+// the agent starts again with the new key, so that no part of it goes on with the old one.
+//
+// A cluster has one key. It may be a member of several brokers, with a certificate for each:
+// [Membership.StoreFor] keeps them beside the identity at the main broker.
+package enrollment
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/utils/clock"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/agent/federation/session"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/identity/store"
+	"github.com/bourse-dev/bourse/internal/identity/tlsid"
+	objects "github.com/bourse-dev/bourse/internal/transport/kubernetes"
+	"github.com/bourse-dev/bourse/internal/trust"
+)
+
+// maxList bounds what the agent reads of one list of a broker, in bytes: the broker may list all that this
+// cluster has. Decoded, a list takes at most about twice as much memory. So a list has at most a part of the memory
+// that Go may take.
+const maxList, partOfList = 48 << 20, 16
+
+// Bounds on what the agent decodes of a broker's watch, in bytes of memory: this much at once, which is twice what
+// is kept of one broker, and so much a second after that.
+const watchAtOnce, partOfWatch, watchPerSecond = 384 << 20, 2, 8 << 20
+
+// Options say which cluster enrolls where, and how.
+type Options struct {
+	// Cluster is the ID of this cluster.
+	Cluster string
+	// Broker is the name of the broker in errors. Default api.MainBroker.
+	Broker string
+	// Store keeps the identity. The other fields are needed once, while it is empty.
+	Store store.Store
+	// Token is a join token. BrokerURL overrides the URL that it names.
+	Token, BrokerURL string
+	// CertDir holds tls.crt, tls.key and ca.crt of a CA that is not the broker's. Then there is no token.
+	CertDir string
+	// NoBroker makes a membership in no broker: only the cluster has its key.
+	NoBroker bool
+	// Objects reach the broker through objects of its cluster instead of its REST API.
+	Objects *objects.Access
+	// Clock is the machine's by default.
+	Clock clock.WithDelayedExecution
+	Log   *slog.Logger
+}
+
+// Membership is this cluster as a member of one broker.
+type Membership struct {
+	Options
+	key       *clusterkey.Key
+	rotations []string      // lead from the keys that the cluster had to key
+	tls       *tlsid.Client // nil where the broker is reached through objects
+	http      *http.Client
+	calls     *session.Switch
+	client    *client.Client
+	url       string
+	refused   chan struct{} // the broker refused the certificate, which has ended before its time
+	rotated   chan struct{} // the store holds a newer key
+
+	storing sync.Mutex // held while the stored identity changes
+}
+
+// New loads the cluster's identity, or joins with the token to get one. It ignores the token once there is
+// an identity. With a provided certificate, or through objects, there is nothing to join: the cluster makes
+// its key, and waits for approval at its first call. New blocks until the broker answers a join.
+// Errors: Unauthenticated without an identity and a token; Invalid with the flag; those of the broker.
+func New(ctx context.Context, o Options) (*Membership, error) {
+	o.Broker = cmp.Or(o.Broker, api.MainBroker)
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	id, err := o.Store.Load(ctx)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	m := &Membership{Options: o, rotated: make(chan struct{}, 1), refused: make(chan struct{}, 1)}
+	switch {
+	case o.NoBroker:
+		err = m.ensureKeys(ctx, "", &id)
+	case o.Objects != nil:
+		err = m.ensureKeys(ctx, o.Objects.Config.Host, &id)
+	case o.CertDir != "":
+		err = m.useProvided(ctx, &id)
+	case len(id.CertPEM) > 0:
+		m.tls, err = tlsid.NewClient(id.TLSKeyPEM, id.CertPEM, id.CAPEM, o.Clock.Now)
+	case o.Token != "":
+		if err = m.join(ctx, &id); err == nil {
+			m.tls, err = tlsid.NewClient(id.TLSKeyPEM, id.CertPEM, id.CAPEM, o.Clock.Now)
+		}
+	default:
+		err = api.Errorf(api.CodeUnauthenticated, "this cluster has not joined a broker yet").
+			Fix("ask the broker's operator for a token (bourse broker token create) and start the agent with --join TOKEN; or " +
+				"with --without-broker")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if m.key, err = clusterkey.ParsePEM(id.ClusterKeyPEM); err != nil {
+		return nil, err
+	}
+	m.rotations = id.Rotations
+	if o.NoBroker {
+		m.calls = session.NoBroker()
+	} else {
+		m.url = cmp.Or(o.BrokerURL, id.BrokerURL)
+		transport, err := m.openTransport(ctx)
+		if err != nil {
+			return nil, err
+		}
+		m.calls = session.NewSwitch(o.Broker, refusalNotifier{transport, m.refused})
+	}
+	m.http = &http.Client{Transport: m.calls}
+	memory := debug.SetMemoryLimit(-1)
+	m.client = client.New(m.url, m.http).WithLists(min(maxList, memory/partOfList)).
+		WithPace(min(watchAtOnce, memory/partOfWatch), watchPerSecond)
+	return m, nil
+}
+
+// openTransport opens the way to the broker: through objects of its cluster, or by TLS.
+func (m *Membership) openTransport(ctx context.Context) (http.RoundTripper, error) {
+	if m.Objects != nil {
+		m.url = m.Objects.Config.Host // not the URL of the REST API, which the cluster may have used to join
+		return objects.Open(ctx, m.Cluster, m.Objects, m.Log)
+	}
+	return &http.Transport{TLSClientConfig: m.tls.Config(), MaxIdleConnsPerHost: 16,
+		IdleConnTimeout: 90 * time.Second}, nil
+}
+
+// Run renews the certificate until ctx ends. Errors: ErrRotated once the cluster has a newer key.
+func (m *Membership) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return m.renew(ctx) })
+	group.Go(func() error {
+		select {
+		case <-m.rotated:
+			return ErrRotated
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	return group.Wait()
+}
+
+// Key returns the cluster's key.
+func (m *Membership) Key() *clusterkey.Key { return m.key }
+
+// Rotations returns the signed documents that lead from the keys that the cluster had to Key.
+func (m *Membership) Rotations() []string { return m.rotations }
+
+// Former returns the fingerprints of the keys that the cluster had.
+func (m *Membership) Former() []string {
+	return fingerprints(trust.Former(m.Cluster, m.key.Public(), m.rotations))
+}
+
+// URL returns where the broker is, empty if there is none.
+func (m *Membership) URL() string { return m.url }
+
+// Client returns the client of the broker.
+func (m *Membership) Client() *client.Client { return m.client }
+
+// Switch returns the switch of all calls to the broker.
+func (m *Membership) Switch() *session.Switch { return m.calls }
+
+// IsDisabled reports whether an admin disabled the broker.
+func (m *Membership) IsDisabled() bool { return m.calls.IsOff() }
+
+// Skew returns how far the broker's clock is ahead of this one.
+func (m *Membership) Skew() time.Duration { return m.client.Skew() }
+
+// Certificate returns the certificate that the broker sees. There is none where TokenEnds reports a token.
+func (m *Membership) Certificate() (*x509.Certificate, error) { return m.tls.Certificate() }
+
+// TokenEnds returns when the token for the broker's cluster ends; zero: never. used is false where the
+// broker is not reached through objects.
+func (m *Membership) TokenEnds() (ends time.Time, used bool) {
+	if m.Objects == nil {
+		return time.Time{}, false
+	}
+	return m.Objects.Ends(), true
+}
+
+// CloseIdleConnections closes the connections to the broker that no call uses.
+func (m *Membership) CloseIdleConnections() { m.http.CloseIdleConnections() }
+
+// changeStored changes the stored identity, all of it or nothing.
+func (m *Membership) changeStored(ctx context.Context, change func(*store.Identity) error) error {
+	m.storing.Lock()
+	defer m.storing.Unlock()
+	id, err := m.Store.Load(ctx)
+	if err != nil {
+		return err
+	}
+	if err := change(&id); err != nil {
+		return err
+	}
+	return m.Store.Save(ctx, &id)
+}

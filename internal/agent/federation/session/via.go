@@ -1,0 +1,43 @@
+// Package session names the ways on which this cluster deals with others. A reservation in the Ledger
+// holds the name of its way in its field Via:
+//
+//	""             the main broker, with which the agent was started
+//	"broker/NAME"  another broker that the cluster joined
+//	"CLUSTER"      the connector of a cluster, without a broker
+package session
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// brokerPrefix begins the route of each broker but the main one. No cluster has such a name.
+const brokerPrefix = "broker/"
+
+// ViaBroker returns the route to the broker of a name.
+func ViaBroker(name string) string {
+	if name == api.MainBroker {
+		return ""
+	}
+	return brokerPrefix + name
+}
+
+// IsBroker reports whether a route leads to a broker.
+func IsBroker(via string) bool { return via == "" || strings.HasPrefix(via, brokerPrefix) }
+
+// BrokerName returns the name of the broker to which a route leads. For a connector it returns the
+// name of its cluster.
+func BrokerName(via string) string {
+	if via == "" {
+		return api.MainBroker
+	}
+	return strings.TrimPrefix(via, brokerPrefix)
+}
+
+// IsShownAt reports whether a SharingPolicy that names these brokers shows what the cluster lends on a route. It
+// names all if it names none. The connector always shows it.
+func IsShownAt(via string, brokers []string) bool {
+	return len(brokers) == 0 || !IsBroker(via) || slices.Contains(brokers, BrokerName(via))
+}
