@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/consumer/requests"
+	"github.com/bourse-dev/bourse/internal/agent/consumer/virtualnodepools"
 	"github.com/bourse-dev/bourse/internal/agent/doctor"
 	"github.com/bourse-dev/bourse/internal/agent/federation/brokers"
 	"github.com/bourse-dev/bourse/internal/agent/federation/catalog"
@@ -37,8 +39,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/liqowatch"
 	"github.com/bourse-dev/bourse/internal/agent/localapi"
 	"github.com/bourse-dev/bourse/internal/agent/monitoring"
-	"github.com/bourse-dev/bourse/internal/agent/pools"
-	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/agent/reservations"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/agent/settings"
@@ -272,7 +272,7 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 				*requests.Borrower
 				*requests.Controller
 				*direct.Sellers
-				*pools.Forecast
+				*virtualnodepools.Forecast
 			}{borrows, asks, connectors, liqos.Pools},
 			Brokers: all, Doctor: finds,
 		}),

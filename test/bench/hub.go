@@ -18,7 +18,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
-	"github.com/bourse-dev/bourse/internal/agent/requests"
+	"github.com/bourse-dev/bourse/internal/agent/consumer/requests"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"

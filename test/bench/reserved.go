@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/requests"
+	"github.com/bourse-dev/bourse/internal/agent/consumer/requests"
 	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
 )

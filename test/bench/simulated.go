@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/consumer/requests"
 	"github.com/bourse-dev/bourse/internal/agent/gate"
-	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/market"

@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/borrowing"
+	"github.com/bourse-dev/bourse/internal/agent/consumer/borrowing"
+	"github.com/bourse-dev/bourse/internal/agent/consumer/virtualnodepools"
 	"github.com/bourse-dev/bourse/internal/agent/doctor"
 	"github.com/bourse-dev/bourse/internal/agent/federation/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/federation/peers"
@@ -21,7 +22,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/lifecycle"
 	"github.com/bourse-dev/bourse/internal/agent/liqowatch"
 	"github.com/bourse-dev/bourse/internal/agent/peering"
-	"github.com/bourse-dev/bourse/internal/agent/pools"
 	"github.com/bourse-dev/bourse/internal/agent/settings"
 	"github.com/bourse-dev/bourse/internal/agent/sharing"
 	"github.com/bourse-dev/bourse/internal/agent/usage"
@@ -77,7 +77,7 @@ type Rooms struct {
 	Liqo   client.Reader
 	Checks []doctor.Check
 	// Pools says what VirtualNodePools would do. It is there without Liqo, too.
-	Pools *pools.Forecast
+	Pools *virtualnodepools.Forecast
 
 	Run         []lifecycle.Room
 	Controllers []lifecycle.Controller
@@ -100,19 +100,19 @@ func New(o Options) (r Rooms) {
 			}})
 	}
 	cluster, m := s.Member.ClusterID, o.Relay.Ledger
-	kept := pools.Options{
+	kept := virtualnodepools.Options{
 		Client: c, Reader: reader, Market: m, Namespace: s.Namespace,
 		Brokers: federation{o.Relay, o.Relay.Sessions, o.Liqo},
-		Times:   pools.Times{Clock: s.Times.Clock, DeadAfter: s.Times.Dead},
+		Times:   virtualnodepools.Times{Clock: s.Times.Clock, DeadAfter: s.Times.Dead},
 	}
-	r.Pools = pools.NewForecast(kept, o.Liqo != nil)
+	r.Pools = virtualnodepools.NewForecast(kept, o.Liqo != nil)
 	r.Checks = append(r.Checks, doctor.Check{About: "VirtualNodePools", Find: doctor.Pools{Client: c}.Find})
-	kept.Pods, kept.Events = &pools.Watched{Manager: o.Manager, Usage: o.Inventory},
+	kept.Pods, kept.Events = &virtualnodepools.Watched{Manager: o.Manager, Usage: o.Inventory},
 		o.Manager.GetEventRecorder("bourse-agent")
 	if o.Liqo == nil {
 		if s.Liqo.Simulated {
 			kept.Offload, kept.Serve = func(context.Context) error { return nil }, func(string) {}
-			r.Controllers = []lifecycle.Controller{pools.New(kept)}
+			r.Controllers = []lifecycle.Controller{virtualnodepools.New(kept)}
 		}
 		return r
 	}
@@ -152,7 +152,7 @@ func New(o Options) (r Rooms) {
 	})
 	kept.Offload = borrows.Offload
 	kept.Serve = func(provider string) { o.Peerings.Add(s.Namespace, api.PeeringName(provider, api.RoleProvider)) }
-	keeps := pools.New(kept)
+	keeps := virtualnodepools.New(kept)
 	r.FillCard, r.CheckReach, r.CheckBorrow = o.Liqo.FillCard, o.Liqo.CheckReach, o.Liqo.CheckBorrow
 	r.Joins = s.Gateway.Joins()
 	r.Freed, r.Overstaying, r.Follow, r.Liqo = used.Freed, used.Overstaying, peerings.Follow, reader
@@ -178,7 +178,7 @@ type federation struct {
 	liqo *liqowatch.Watch // nil: no provider can be measured
 }
 
-// Latency implements [pools.Brokers].
+// Latency implements [virtualnodepools.Brokers].
 func (f federation) Latency(ctx context.Context, provider string) (time.Duration, error) {
 	if f.liqo == nil {
 		return 0, nil

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/consumer/requests"
 	"github.com/bourse-dev/bourse/internal/agent/gate"
-	"github.com/bourse-dev/bourse/internal/agent/requests"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/market"

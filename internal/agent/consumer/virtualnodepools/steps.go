@@ -1,0 +1,295 @@
+package virtualnodepools
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/vnp"
+)
+
+// carryOut does the steps of a plan, and clears away what is over. It reports whether it did anything.
+func (c *Controller) carryOut(ctx context.Context, pool *api.VirtualNodePool, m *memory, all *children,
+	plan *vnp.Plan) (stepped bool, err error) {
+	ends := map[string]bool{}
+	for _, step := range plan.Steps {
+		ends[step.Provider] = ends[step.Provider] || step.Verb == vnp.Release || step.Verb == vnp.Clear
+	}
+	for provider, one := range all.requests {
+		switch {
+		case one.DeletionTimestamp != nil:
+		case one.isOver(), awaitsApproval(one):
+			m.pauseFailed(provider, all.seen.Now, one)
+			err = c.delete(ctx, one)
+			stepped = true
+		case !ends[provider] && one.Annotations[vnp.DrainAnnotation] != "":
+			err = c.annotate(ctx, one, vnp.DrainAnnotation, "")
+		case isWishMet(one):
+			err = c.annotate(ctx, one, vnp.WishAnnotation, "")
+		case refusedSize(one, all.seen.Now) && m.paused[provider].change != one.changeName():
+			// it keeps what it has, and is not asked for another size for a while
+			if one.record.Change.Reason != api.ReasonCapReached { // the broker refused that, not the provider
+				m.pause(provider, all.seen.Now, one)
+			}
+			err = c.edit(ctx, one, func(s *api.ResourceRequestSpec) { s.Resources = one.record.Size.Resources() })
+		}
+		if err != nil {
+			return stepped, err
+		}
+	}
+	for provider, one := range all.beside {
+		failed := one.isOver() || awaitsApproval(one)
+		succeeded := all.requests[provider].Annotations[vnp.SucceedsAnnotation] == string(one.UID)
+		if one.DeletionTimestamp != nil || !failed && !succeeded && !ends[provider] {
+			continue
+		}
+		if failed && !succeeded {
+			m.pauseFailed(provider, all.seen.Now, one)
+		}
+		if err := c.delete(ctx, one); err != nil {
+			return stepped, err
+		}
+		stepped = true
+	}
+	fresh := true
+	if slices.ContainsFunc(plan.Steps, grows) {
+		if fresh, err = c.isFresh(ctx, pool, all, plan.Steps); err != nil {
+			return stepped, err
+		}
+	}
+	for _, step := range plan.Steps {
+		if grows(step) && (!fresh || !m.mayAsk(all.requests[step.Provider], step, all.seen.Now)) {
+			continue
+		}
+		if err := c.do(ctx, pool, all, step); err != nil {
+			return stepped, err
+		}
+		stepped = true
+	}
+	return stepped || !fresh, c.evict(ctx, plan.Evict, false)
+}
+
+// evict evicts pods within their PodDisruptionBudgets. force deletes them at once.
+func (c *Controller) evict(ctx context.Context, pods []*corev1.Pod, force bool) error {
+	for _, pod := range pods {
+		if _, err := c.evictor.Evict(ctx, pod, force); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func grows(s vnp.Step) bool { return s.Verb == vnp.Create || s.Verb == vnp.Resize }
+
+// isFresh reports whether the requests were planned with as they are: the cache may lag behind the
+// last step, and growing twice for the same pods could exceed max. Nor may another pool have a request at a new
+// provider: each would count the pods of both.
+func (c *Controller) isFresh(ctx context.Context, pool *api.VirtualNodePool,
+	all *children, steps []vnp.Step) (bool, error) {
+	var list api.ResourceRequestList
+	if err := c.options.Reader.List(ctx, &list, client.InNamespace(c.options.Namespace),
+		client.HasLabels{api.VirtualNodePoolLabel}); err != nil {
+		return false, err
+	}
+	var ours []api.ResourceRequest
+	for _, r := range list.Items {
+		if r.Labels[api.VirtualNodePoolLabel] == pool.Name {
+			ours = append(ours, r)
+		} else if slices.ContainsFunc(steps, func(s vnp.Step) bool {
+			return s.Verb == vnp.Create && s.Provider == r.Spec.Target
+		}) {
+			return false, nil
+		}
+	}
+	known := map[types.UID]int64{}
+	for _, requests := range []map[string]*child{all.requests, all.beside} {
+		for _, one := range requests {
+			known[one.UID] = one.Generation
+		}
+	}
+	return len(ours) == len(known) && !slices.ContainsFunc(ours, func(r api.ResourceRequest) bool {
+		return known[r.UID] != r.Generation
+	}), nil
+}
+
+// awaitsApproval reports whether a provider wants a person to approve: it is no candidate.
+func awaitsApproval(one *child) bool { return one.record != nil && one.record.AwaitsApproval() }
+
+// isWishMet reports whether the reservation is as small as its virtual node: it may grow again.
+func isWishMet(one *child) bool {
+	wish := vnp.ReadWish(one.ResourceRequest)
+	return wish != nil && one.record != nil && wish.Equal(one.record.Size)
+}
+
+// do does one step.
+func (c *Controller) do(ctx context.Context, pool *api.VirtualNodePool, all *children, step vnp.Step) error {
+	one := all.requests[step.Provider]
+	if one == nil {
+		if step.Verb != vnp.Create {
+			return nil
+		}
+		return c.create(ctx, pool, step, nil)
+	}
+	switch step.Verb {
+	case vnp.Renew:
+		return c.create(ctx, pool, step, one)
+	case vnp.Resize:
+		if one.node != nil && one.record != nil && one.record.Size.Fits(step.Size) { // it becomes smaller
+			if fits, err := c.evictor.Fits(ctx, one.node.Name, step.Size.Resources(), all.namespaces,
+				one.shares); err != nil || !fits {
+				return err
+			}
+		}
+		return c.resize(ctx, pool, one, step)
+	case vnp.Extend:
+		return c.extend(ctx, pool, one, step.Until)
+	case vnp.Lower:
+		return c.annotate(ctx, one, vnp.WishAnnotation, vnp.WriteWish(step.Size))
+	case vnp.Restore:
+		return c.annotate(ctx, one, vnp.WishAnnotation, "")
+	case vnp.Release:
+		return c.release(ctx, pool, all, step.Provider)
+	case vnp.Clear:
+		if len(step.Pods) > 0 {
+			return c.evict(ctx, step.Pods, true)
+		}
+		return c.delete(ctx, one)
+	}
+	return nil
+}
+
+// nameOf returns the name of the request for a provider that succeeds another: the same each time, so that it
+// is made once.
+func nameOf(pool *api.VirtualNodePool, provider string, before *child) string {
+	text := string(pool.UID) + "/" + provider
+	if before != nil {
+		text += "/" + string(before.UID)
+	}
+	digest := sha256.Sum256([]byte(text))
+	return pool.Name + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(digest[:]))[:digestLetters]
+}
+
+// digestLetters is how many letters of a digest end the name of a request.
+const digestLetters = 5
+
+// isNameOf reports whether a name is that of a request of a pool. No other pool has such a name.
+func isNameOf(pool *api.VirtualNodePool, name string) bool {
+	digest, is := strings.CutPrefix(name, pool.Name+"-")
+	return is && len(digest) == digestLetters && !strings.Contains(digest, "-")
+}
+
+// create makes the request of a provider. It may succeed another, and then has the same virtual node.
+func (c *Controller) create(ctx context.Context, pool *api.VirtualNodePool, step vnp.Step, before *child) error {
+	request := &api.ResourceRequest{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: c.options.Namespace, Name: nameOf(pool, step.Provider, before),
+			Labels:          map[string]string{api.VirtualNodePoolLabel: pool.Name},
+			Annotations:     map[string]string{templateAnnotation: digestOf(pool.Spec.Template)},
+			OwnerReferences: []metav1.OwnerReference{ownerOf(pool)},
+		},
+		Spec: api.ResourceRequestSpec{Request: c.request(pool), Broker: pool.Spec.Template.Broker},
+	}
+	spec := &request.Spec
+	spec.Target, spec.Resources, spec.MaxPrice = step.Provider, step.Size.Resources(), step.MaxPrice
+	if before != nil {
+		request.Annotations[vnp.SucceedsAnnotation], spec.RelendKey = string(before.UID), before.record.RelendKey
+	}
+	err := c.options.Client.Create(ctx, request)
+	if err == nil {
+		c.showStep(pool, step.Provider, "Asked", "is asked for "+sizeText(step.Size))
+	}
+	return client.IgnoreAlreadyExists(err) // of before: it is being deleted
+}
+
+// resize asks for another size.
+func (c *Controller) resize(ctx context.Context, pool *api.VirtualNodePool, one *child, step vnp.Step) error {
+	had, err := market.ParseRequest("resources", one.Spec.Resources)
+	if err != nil {
+		return err
+	}
+	err = c.edit(ctx, one, func(s *api.ResourceRequestSpec) {
+		s.Resources, s.MaxPrice = step.Size.Resources(), step.MaxPrice
+	})
+	if err == nil && !had.Equal(step.Size) {
+		c.showStep(pool, step.Provider, "Resized", "is asked for "+sizeText(step.Size)+" instead of "+sizeText(had))
+	}
+	return err
+}
+
+// ownerOf names a pool as the owner of a request. It blocks no deletion: that needs one right more.
+func ownerOf(pool *api.VirtualNodePool) metav1.OwnerReference {
+	owner := *metav1.NewControllerRef(pool, api.GroupVersion.WithKind("VirtualNodePool"))
+	owner.BlockOwnerDeletion = nil
+	return owner
+}
+
+// extend asks for a later end, unless one is asked for that lasts long enough.
+func (c *Controller) extend(ctx context.Context, pool *api.VirtualNodePool, one *child, until time.Time) error {
+	begun := one.record.Created.Go()
+	asked := begun.Add(api.DurationOf(one.Spec.Duration))
+	if until.Sub(asked) < api.DurationOf(pool.Spec.Template.Duration)/16 {
+		return nil
+	}
+	return c.edit(ctx, one, func(s *api.ResourceRequestSpec) {
+		s.Duration = &metav1.Duration{Duration: until.Sub(begun).Truncate(time.Second)}
+	})
+}
+
+// release empties the virtual node of a provider in order, and then ends its request. Where requests have something of
+// the virtual node, too, the end of the reservation does so, within its graces.
+func (c *Controller) release(ctx context.Context, pool *api.VirtualNodePool, all *children, provider string) error {
+	one := all.requests[provider]
+	switch {
+	case one.DeletionTimestamp != nil:
+		return nil
+	case one.node == nil: // no pod ever ran there
+		c.showStep(pool, provider, "Leaves", "is given back: no pod ran there")
+		return c.delete(ctx, one)
+	case one.shares: // requests go on there, so that only the pool's namespaces leave
+		c.showStep(pool, provider, "Leaves", "is given back; requests keep the virtual node")
+		return c.delete(ctx, one)
+	case one.Annotations[vnp.DrainAnnotation] == "":
+		c.showStep(pool, provider, "Leaves", "is given back once its pods have left")
+		return c.annotate(ctx, one, vnp.DrainAnnotation, "true")
+	case one.node.Spec.Unschedulable:
+		if pods, err := c.evictor.Remaining(ctx, one.node.Name); err != nil {
+			return err
+		} else if len(pods) == 0 {
+			return c.delete(ctx, one)
+		}
+	}
+	c.options.Serve(provider)
+	return nil
+}
+
+func (c *Controller) delete(ctx context.Context, one *child) error {
+	return client.IgnoreNotFound(c.options.Client.Delete(ctx, one.ResourceRequest, client.Preconditions{UID: &one.UID}))
+}
+
+func (c *Controller) edit(ctx context.Context, one *child, change func(*api.ResourceRequestSpec)) error {
+	return kubeobject.Change(ctx, c.options.Client, one.ResourceRequest, func() { change(&one.Spec) })
+}
+
+// annotate sets an annotation of a request, or removes it, and lets its virtual node follow.
+func (c *Controller) annotate(ctx context.Context, one *child, name, value string) error {
+	err := kubeobject.Change(ctx, c.options.Client, one.ResourceRequest, func() {
+		if metav1.SetMetaDataAnnotation(&one.ObjectMeta, name, value); value == "" {
+			delete(one.Annotations, name)
+		}
+	})
+	if err == nil {
+		c.options.Serve(one.Spec.Target)
+	}
+	return err
+}
