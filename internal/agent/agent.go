@@ -30,7 +30,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/federation/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/federation/peers"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
-	"github.com/bourse-dev/bourse/internal/agent/gate"
 	"github.com/bourse-dev/bourse/internal/agent/handshake"
 	"github.com/bourse-dev/bourse/internal/agent/install"
 	"github.com/bourse-dev/bourse/internal/agent/ledger"
@@ -39,11 +38,12 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/liqowatch"
 	"github.com/bourse-dev/bourse/internal/agent/localapi"
 	"github.com/bourse-dev/bourse/internal/agent/monitoring"
+	"github.com/bourse-dev/bourse/internal/agent/provider/gate"
+	"github.com/bourse-dev/bourse/internal/agent/provider/lending"
+	"github.com/bourse-dev/bourse/internal/agent/provider/sharing"
 	"github.com/bourse-dev/bourse/internal/agent/reservations"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/agent/settings"
-	"github.com/bourse-dev/bourse/internal/agent/sharing"
-	"github.com/bourse-dev/bourse/internal/agent/usage"
 	"github.com/bourse-dev/bourse/internal/compat/distributedcatalog"
 	"github.com/bourse-dev/bourse/internal/contract"
 	"github.com/bourse-dev/bourse/internal/debounce"
@@ -134,7 +134,7 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 	}
 	market, ledgers := books.Market(), doctor.Ledgers{ledger.ObjectName: books.Market()}
 	inv := inventory.New(k, inventory.Options{
-		Logger: log, Owner: liqo.Creator, User: grant.User, Consumer: usage.ConsumerOf(market)})
+		Logger: log, Owner: liqo.Creator, User: grant.User, Consumer: lending.ConsumerOf(market)})
 	addresses := peeraddress.New(peeraddress.Options{Allow: s.Ranges, Kubernetes: k, Clock: now, Log: log})
 	addresses.ReadRanges(ctx)
 	policy := sharing.NewPolicy(sharing.PolicyOptions{Client: c, Engine: engine, Namespace: ns, Offers: &offersChanged})

@@ -29,7 +29,7 @@ var layers = [][]string{
 	{"internal/trust", "internal/transport", "internal/inventory",
 		"internal/instruction", "internal/liqo", "internal/queue", "internal/agent/federation/session"},
 	{"internal/contract", "internal/compat/certificate", "internal/compat/objects", "internal/vnp"},
-	{"internal/server", "internal/agent/gate", "internal/agent/consumer/requests", "internal/agent/sharing"},
+	{"internal/server", "internal/agent/provider/gate", "internal/agent/consumer/requests", "internal/agent/provider/sharing"},
 	{"internal/compat"},
 	{"internal/agent", "internal/broker"},
 	{"internal/sim"},

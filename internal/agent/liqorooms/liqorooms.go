@@ -18,13 +18,12 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/federation/peers"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/agent/handshake"
-	"github.com/bourse-dev/bourse/internal/agent/lending"
 	"github.com/bourse-dev/bourse/internal/agent/lifecycle"
 	"github.com/bourse-dev/bourse/internal/agent/liqowatch"
 	"github.com/bourse-dev/bourse/internal/agent/peering"
+	"github.com/bourse-dev/bourse/internal/agent/provider/lending"
+	"github.com/bourse-dev/bourse/internal/agent/provider/sharing"
 	"github.com/bourse-dev/bourse/internal/agent/settings"
-	"github.com/bourse-dev/bourse/internal/agent/sharing"
-	"github.com/bourse-dev/bourse/internal/agent/usage"
 	"github.com/bourse-dev/bourse/internal/inventory"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"
@@ -122,7 +121,7 @@ func New(o Options) (r Rooms) {
 		Allows: o.Addresses.CheckHost,
 	}
 	policies := &posture.Policies{Known: c, Reader: reader, Writer: c, Namespace: s.Namespace, Cluster: cluster}
-	used := usage.New(usage.Options{
+	used := lending.NewUsage(lending.UsageOptions{
 		Sharing: o.Policy.Sharing,
 		Client:  c, Reader: reader, Namespace: s.Namespace, Market: m, Inventory: o.Inventory, Graces: graces,
 		Events: o.Manager.GetEventRecorder("bourse-agent"), Clock: s.Times.Clock, Log: s.Log,

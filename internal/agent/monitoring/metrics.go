@@ -15,7 +15,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/doctor"
 	"github.com/bourse-dev/bourse/internal/agent/federation/catalog"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
-	"github.com/bourse-dev/bourse/internal/agent/usage"
+	"github.com/bourse-dev/bourse/internal/agent/provider/lending"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -67,12 +67,12 @@ func New(o Options) *Metrics { return &Metrics{o} }
 // Run adds the agent's metrics to those of the process, until ctx ends. Of several agents in one process, the
 // first is shown.
 func (m *Metrics) Run(ctx context.Context) error {
-	ofRooms := []prometheus.Collector{session.Unheard, catalog.Unkept, usage.TakenBack}
+	ofRooms := []prometheus.Collector{session.Unheard, catalog.Unkept, lending.TakenBack}
 	for _, one := range append(ofRooms, server.Metrics()...) {
 		_ = ctrlmetrics.Registry.Register(one) // it is there already where the agent starts again
 	}
 	for _, cause := range []string{"overuse", "overstay"} {
-		usage.TakenBack.WithLabelValues(cause) // 0 is shown too, so that the first one counts
+		lending.TakenBack.WithLabelValues(cause) // 0 is shown too, so that the first one counts
 	}
 	err := ctrlmetrics.Registry.Register(m)
 	if err == nil {

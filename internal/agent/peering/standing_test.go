@@ -12,7 +12,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/federation/peers"
-	"github.com/bourse-dev/bourse/internal/agent/lending"
+	"github.com/bourse-dev/bourse/internal/agent/provider/lending"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
-	"github.com/bourse-dev/bourse/internal/agent/gate"
+	"github.com/bourse-dev/bourse/internal/agent/provider/gate"
 	"github.com/bourse-dev/bourse/internal/sim/federation"
 	"github.com/bourse-dev/bourse/internal/trust"
 )

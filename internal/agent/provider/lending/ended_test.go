@@ -1,4 +1,4 @@
-package usage
+package lending
 
 import (
 	"context"
@@ -69,7 +69,7 @@ func TestAGrantThatCoversWhatEnded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		u := New(Options{Client: k, Reader: k, Namespace: "bourse", Market: ledger,
+		u := NewUsage(UsageOptions{Client: k, Reader: k, Namespace: "bourse", Market: ledger,
 			Inventory: inventory.New(kubernetes.NewClientset(), inventory.Options{}), Log: slog.New(slog.DiscardHandler)})
 		if freed, err := u.Freed(t.Context(), &ends); freed != c.freed || err != nil {
 			t.Errorf("%s: it is given back: %v, %v", name, freed, err)
@@ -103,7 +103,7 @@ func TestAPodThatEndsHasItsGrantLookedAt(t *testing.T) {
 	namespace := liqo.NewTenantNamespace("rome")
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	t.Cleanup(queue.ShutDown)
-	u := New(Options{Client: fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(namespace).Build(),
+	u := NewUsage(UsageOptions{Client: fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(namespace).Build(),
 		Market: ledger, Inventory: inv})
 	if err := u.Grants.Start(ctx, queue); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,6 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
-	"github.com/bourse-dev/bourse/internal/agent/usage"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/liqo"
@@ -52,7 +51,7 @@ func newProvider(t *testing.T) *provider {
 			{Cluster: "lyon", Slice: "rented", Max: api.Resources{"cpu": resource.MustParse("4")}}}}}}}
 	known := scheme.New()
 	p.Client = fake.NewClientBuilder().WithScheme(known).WithObjects(p.tenant).Build()
-	manifest, err := os.ReadFile("../../../config/liqo/policies.yaml")
+	manifest, err := os.ReadFile("../../../../config/liqo/policies.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +98,7 @@ func (p *provider) policies() *posture.Policies {
 func (p *provider) agent() *Lending {
 	sharing := func() *api.Sharing { return p.sharing }
 	return New(Options{Client: p, Reader: p, Cluster: "milan", Market: p.market, Policies: p.policies(), Sharing: sharing,
-		Usage: usage.New(usage.Options{Market: p.market, Sharing: sharing}), Clock: p.clock})
+		Usage: NewUsage(UsageOptions{Market: p.market, Sharing: sharing}), Clock: p.clock})
 }
 
 // looks lets an agent look at the plain consumers, and checks whether it must look again, and whether the

@@ -1,4 +1,4 @@
-package usage
+package lending
 
 import (
 	"context"
@@ -52,7 +52,7 @@ func TestOveruseIsTakenBackAtOnce(t *testing.T) {
 		},
 	}).Build()
 	recorder := events.NewFakeRecorder(100)
-	u := New(Options{
+	u := NewUsage(UsageOptions{
 		Client: c, Reader: c, Namespace: "bourse", Market: ledger, Inventory: inv, Graces: grant.Graces{Shrink: time.Hour,
 			Excess: time.Hour},
 		Events: recorder, Log: slog.New(slog.DiscardHandler),
@@ -164,7 +164,7 @@ func TestPodsOfAnotherReservationStay(t *testing.T) {
 	go func() { ended <- inv.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
 	<-inv.Synced()
-	u := New(Options{
+	u := NewUsage(UsageOptions{
 		Client: c, Reader: c, Namespace: "bourse", Market: ledger, Inventory: inv, Graces: grant.Graces{Shrink: time.Minute,
 			Excess: time.Minute},
 		Events: events.NewFakeRecorder(100), Log: slog.New(slog.DiscardHandler),

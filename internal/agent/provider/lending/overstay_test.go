@@ -1,4 +1,4 @@
-package usage
+package lending
 
 import (
 	"strings"
@@ -36,7 +36,7 @@ func TestOverstaying(t *testing.T) {
 		t.Fatal(err)
 	}
 	recorder := events.NewFakeRecorder(100)
-	u := New(Options{Client: c, Namespace: "default", Market: x,
+	u := NewUsage(UsageOptions{Client: c, Namespace: "default", Market: x,
 		Graces: grant.Graces{Shrink: 30 * time.Second, Excess: time.Minute}, Events: recorder})
 	begun := x.Now().Go()
 	looks := func(what, id string, since time.Duration, milli int64,

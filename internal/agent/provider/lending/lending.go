@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/usage"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/guard"
@@ -44,7 +43,7 @@ type Options struct {
 	Sharing func() *api.Sharing
 	// Suspension returns the condition Suspended of a consumer, as this cluster's admin says.
 	Suspension func(ctx context.Context, consumer string) (metav1.Condition, error)
-	Usage      *usage.Usage
+	Usage      *Usage
 	// Clock is the machine's by default.
 	Clock clock.PassiveClock
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
-	"github.com/bourse-dev/bourse/internal/agent/usage"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
@@ -59,7 +58,7 @@ func TestManyOpenAtOnce(t *testing.T) {
 	ledger := exchangetest.Open(t, nil, exchange.Options{Self: "milan"})
 	l := New(Options{
 		Client: c, Reader: c, Cluster: "milan",
-		Market: ledger, Usage: usage.New(usage.Options{Market: ledger}),
+		Market: ledger, Usage: NewUsage(UsageOptions{Market: ledger}),
 		Policies: &posture.Policies{Known: c, Reader: c, Writer: c, Namespace: "bourse", Cluster: "milan"},
 		Sharing:  func() *api.Sharing { return &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}} },
 		Suspension: func(context.Context, string) (metav1.Condition, error) {

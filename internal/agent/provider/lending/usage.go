@@ -1,10 +1,10 @@
-// Package usage looks at what consumers' pods use of what this cluster lends.
+// Package lending looks at what consumers' pods use of what this cluster lends.
 //
 // [Usage.Show] shows it on each ProviderInstruction. [Usage.Run] deletes the pods that exceed what
 // is reserved, the newest first. A reservation that ends leaves its pods a grace to go;
 // [Usage.Freed] notifies the gate when no pod is left, and deletes pods that stay longer. Start at
 // [Account], which the Ledger has for one consumer in one pool.
-package usage
+package lending
 
 import (
 	"log/slog"
@@ -41,8 +41,8 @@ type Inventory interface {
 	ChangedOwners() []string
 }
 
-// Options say where pods and instructions are.
-type Options struct {
+// UsageOptions say where pods and instructions are.
+type UsageOptions struct {
 	Client client.Client
 	// Reader reads from the API server, not from a cache.
 	Reader client.Reader
@@ -66,7 +66,7 @@ type Usage struct {
 	// Grants asks the controller of grants, which watches it, to look at a slice again.
 	Grants kubeobject.Trigger
 
-	options Options
+	options UsageOptions
 	began   time.Time          // when this agent began to lead, by the market's clock
 	stuck   map[string]attempt // by the account's user; only Run uses it
 	plain   map[string]steady  // by the user of a plain consumer's slice; only Run uses it
@@ -76,8 +76,8 @@ type Usage struct {
 	guarded     map[string]bool // plain consumers that are under the admission policies
 }
 
-// New returns a Usage whose graces begin now.
-func New(o Options) *Usage {
+// NewUsage returns a Usage whose graces begin now.
+func NewUsage(o UsageOptions) *Usage {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}

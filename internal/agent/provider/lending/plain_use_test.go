@@ -1,4 +1,4 @@
-package usage
+package lending
 
 import (
 	"log/slog"
@@ -51,7 +51,7 @@ func TestPlainConsumersUseNoMore(t *testing.T) {
 			{Cluster: "lyon", Slice: "rented", Max: api.Resources(cpu(most))}}}}}
 	}
 	policy := sharing("2")
-	u := New(Options{
+	u := NewUsage(UsageOptions{
 		Client: c, Reader: c, Namespace: "bourse", Market: market, Inventory: used{resources: api.Resources(cpu("3"))},
 		Graces:  grant.Graces{Shrink: 30 * time.Second, Excess: time.Minute},
 		Sharing: func() *api.Sharing { return policy },

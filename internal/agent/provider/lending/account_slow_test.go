@@ -1,4 +1,4 @@
-package usage
+package lending
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 func TestALedgerThatDoesNotAnswerEndsNothing(t *testing.T) {
 	policy := &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool, PlainConsumers: []api.PlainConsumer{
 		{Cluster: "lyon", Slice: "rented", Max: api.Resources(cpu("2"))}}}}}
-	u := New(Options{Market: exchangetest.Open(t, nil, exchange.Options{Self: "milan"}),
+	u := NewUsage(UsageOptions{Market: exchangetest.Open(t, nil, exchange.Options{Self: "milan"}),
 		Sharing: func() *api.Sharing { return policy }})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
