@@ -30,14 +30,14 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/federation/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/federation/peers"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
-	"github.com/bourse-dev/bourse/internal/agent/handshake"
 	"github.com/bourse-dev/bourse/internal/agent/install"
 	"github.com/bourse-dev/bourse/internal/agent/ledger"
 	"github.com/bourse-dev/bourse/internal/agent/lifecycle"
 	"github.com/bourse-dev/bourse/internal/agent/liqorooms"
-	"github.com/bourse-dev/bourse/internal/agent/liqowatch"
 	"github.com/bourse-dev/bourse/internal/agent/localapi"
 	"github.com/bourse-dev/bourse/internal/agent/monitoring"
+	"github.com/bourse-dev/bourse/internal/agent/peering"
+	"github.com/bourse-dev/bourse/internal/agent/peering/liqowatch"
 	"github.com/bourse-dev/bourse/internal/agent/provider/gate"
 	"github.com/bourse-dev/bourse/internal/agent/provider/lending"
 	"github.com/bourse-dev/bourse/internal/agent/provider/sharing"
@@ -199,7 +199,7 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 		Cluster: cluster, Key: key, Ledger: market, Sessions: open, Addresses: addresses, Trust: known.Demand(),
 		Contacted: known.RecordContact, Clock: now, Log: log,
 	})
-	messages := handshake.New(handshake.Options{
+	messages := peering.NewMessenger(peering.MessengerOptions{
 		Cluster: cluster, Key: key, Former: member.Former(), Market: market, Relay: relay, Trust: known.Demand(),
 		Received: lookAtPeering, Clock: now, Log: log,
 	})

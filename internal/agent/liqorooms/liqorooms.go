@@ -17,10 +17,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/federation/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/federation/peers"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
-	"github.com/bourse-dev/bourse/internal/agent/handshake"
 	"github.com/bourse-dev/bourse/internal/agent/lifecycle"
-	"github.com/bourse-dev/bourse/internal/agent/liqowatch"
 	"github.com/bourse-dev/bourse/internal/agent/peering"
+	"github.com/bourse-dev/bourse/internal/agent/peering/liqowatch"
 	"github.com/bourse-dev/bourse/internal/agent/provider/lending"
 	"github.com/bourse-dev/bourse/internal/agent/provider/sharing"
 	"github.com/bourse-dev/bourse/internal/agent/settings"
@@ -46,7 +45,7 @@ type Options struct {
 	Inventory *inventory.Inventory
 	Policy    *sharing.Policy
 	Peers     *peers.Peers
-	Messages  *handshake.Messenger
+	Messages  *peering.Messenger
 	// Relay has the Ledger.
 	Relay session.Relay
 	// Peerings is the trigger of the controller of Peerings.

@@ -11,7 +11,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/federation/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/federation/peers"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
-	"github.com/bourse-dev/bourse/internal/agent/liqowatch"
+	"github.com/bourse-dev/bourse/internal/agent/peering/liqowatch"
 	"github.com/bourse-dev/bourse/internal/agent/provider/sharing"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/agent/settings"

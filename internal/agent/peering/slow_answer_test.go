@@ -1,4 +1,4 @@
-package handshake
+package peering
 
 import (
 	"io"
@@ -25,7 +25,7 @@ func TestAMessageThatComesDuringAnAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	broker := &counting{}
-	m := New(Options{Clock: clock.RealClock{},
+	m := NewMessenger(MessengerOptions{Clock: clock.RealClock{},
 		Cluster: "rome", Key: rome.Key, Market: ledger, Relay: broker,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	asks := func() *api.Handshake {
@@ -52,7 +52,7 @@ func TestAnAnswerThatIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	broker, now := &counting{}, clocktesting.NewFakePassiveClock(time.Now())
-	m := New(Options{Clock: now, Cluster: "milan", Key: milan.Key, Market: ledger, Relay: broker,
+	m := NewMessenger(MessengerOptions{Clock: now, Cluster: "milan", Key: milan.Key, Market: ledger, Relay: broker,
 		Log: slog.New(slog.DiscardHandler)})
 	p := peering.Progress{Open: true, Repeat: true, Session: "s",
 		Say: &api.HandshakeContent{Identity: &api.HandshakeIdentity{}}}

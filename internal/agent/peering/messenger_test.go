@@ -1,4 +1,4 @@
-package handshake
+package peering
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func TestReceive(t *testing.T) {
 		}
 	}
 	came := 0
-	m := New(Options{Clock: clock.RealClock{}, Cluster: "rome", Key: rome.Key, Market: ledger,
+	m := NewMessenger(MessengerOptions{Clock: clock.RealClock{}, Cluster: "rome", Key: rome.Key, Market: ledger,
 		Log: log, Received: func(string, api.PeeringRole) { came++ }})
 	say := func(by *transporttest.Party, change func(*api.Handshake)) string {
 		h := api.Handshake{
@@ -99,7 +99,7 @@ func TestMessagesComeByEverySession(t *testing.T) {
 		t.Fatal(err)
 	}
 	came := 0
-	m := New(Options{Clock: clock.RealClock{}, Cluster: "rome", Key: rome.Key, Market: ledger,
+	m := NewMessenger(MessengerOptions{Clock: clock.RealClock{}, Cluster: "rome", Key: rome.Key, Market: ledger,
 		Log: log, Received: func(string, api.PeeringRole) { came++ }})
 	say := func(session string) string {
 		return milan.Sign(api.DocumentHandshake, api.Handshake{
@@ -134,7 +134,7 @@ func TestOpenPeeringsAreQuiet(t *testing.T) {
 		t.Fatal(err)
 	}
 	broker := &counting{}
-	m := New(Options{Clock: clock.RealClock{},
+	m := NewMessenger(MessengerOptions{Clock: clock.RealClock{},
 		Cluster: "rome", Key: rome.Key, Market: ledger, Relay: broker, Log: log})
 	for _, c := range []struct {
 		role    api.PeeringRole

@@ -1,4 +1,4 @@
-package handshake
+package peering
 
 import (
 	"io"
@@ -30,7 +30,7 @@ func TestMessagesAfterARotation(t *testing.T) {
 	broker := &transporttest.Broker{OnReservation: func() (transport.Reservation, error) { return *deal.Greeted(), nil }}
 	received := 0
 	oldRome, _ := rome.Rotate(), milan.Rotate()
-	m := New(Options{Clock: clock.RealClock{},
+	m := NewMessenger(MessengerOptions{Clock: clock.RealClock{},
 		Cluster: "rome", Key: rome.Key, Former: []string{oldRome.Key.Public().Fingerprint().String()},
 		Market: ledger, Relay: broker, Log: log,
 		Received: func(string, api.PeeringRole) { received++ }})

@@ -21,7 +21,6 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/federation/peers"
-	"github.com/bourse-dev/bourse/internal/agent/handshake"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
@@ -134,7 +133,7 @@ func TestASlowPeerHoldsUpNobody(t *testing.T) {
 	})
 	p := New(Options{
 		Client: m.GetClient(), Namespace: "bourse", Market: ledger, Peers: known, Lending: s, Borrowing: s, Trigger: trigger,
-		Messages: handshake.New(handshake.Options{
+		Messages: NewMessenger(MessengerOptions{
 			Clock:   clock.RealClock{},
 			Cluster: "milan", Key: milan.Key, Market: ledger, Relay: s, Log: slog.New(slog.DiscardHandler), Received: func(string, api.PeeringRole) {},
 		}),

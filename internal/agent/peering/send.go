@@ -1,4 +1,4 @@
-package handshake
+package peering
 
 import (
 	"context"

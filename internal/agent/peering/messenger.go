@@ -1,10 +1,10 @@
-// Package handshake sends and receives the signed messages with which two clusters create a peering.
+// Package peering sends and receives the signed messages with which two clusters create a peering.
 //
 // Start at [Messenger]. It accepts a message only when the pinned key of its sender signed it, for this
 // cluster. [Messenger.Newest] returns the newest message of a peer, and [Messenger.Send] sends what has
 // changed at once and repeats the rest after a while. The messages themselves are made by
 // internal/liqo/peering, and package peering decides when to send them.
-package handshake
+package peering
 
 import (
 	"context"
@@ -30,8 +30,8 @@ type Relay interface {
 	Reservation(ctx context.Context, id string) (transport.Reservation, error)
 }
 
-// Options say who sends, and through what.
-type Options struct {
+// MessengerOptions say who sends, and through what.
+type MessengerOptions struct {
 	Cluster string
 	// Key signs what is sent. Former are the fingerprints of its predecessors: a message for one of
 	// them counts.
@@ -51,7 +51,7 @@ type Options struct {
 
 // Messenger sends and receives the messages of this cluster. Several goroutines may use it.
 type Messenger struct {
-	options Options
+	options MessengerOptions
 
 	mu       sync.Mutex
 	received map[string]*api.Handshake // the newest of each peering, by the peering's name
@@ -68,8 +68,8 @@ type sent struct {
 // maxReceived is how many messages are kept before the expired ones are dropped.
 const maxReceived = 1000
 
-// New returns a Messenger that has received nothing.
-func New(o Options) *Messenger {
+// NewMessenger returns a Messenger that has received nothing.
+func NewMessenger(o MessengerOptions) *Messenger {
 	return &Messenger{options: o, received: map[string]*api.Handshake{}, sent: map[string]sent{}}
 }
 
