@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/doctor"
+	"github.com/bourse-dev/bourse/internal/agent/operations/doctor"
 	"github.com/bourse-dev/bourse/internal/health"
 )
 

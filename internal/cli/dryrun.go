@@ -12,7 +12,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
-	"github.com/bourse-dev/bourse/internal/agent/install"
+	"github.com/bourse-dev/bourse/internal/agent/operations/install"
 	"github.com/bourse-dev/bourse/internal/liqo/plan"
 	"github.com/bourse-dev/bourse/internal/market"
 )

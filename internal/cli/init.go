@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/install"
+	"github.com/bourse-dev/bourse/internal/agent/operations/install"
 	"github.com/bourse-dev/bourse/internal/agent/provider/sharing"
 	"github.com/bourse-dev/bourse/internal/identity/join"
 	"github.com/bourse-dev/bourse/internal/liqo"

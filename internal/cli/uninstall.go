@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/install"
+	"github.com/bourse-dev/bourse/internal/agent/operations/install"
 )
 
 func (sh *shell) uninstallCommand() *cobra.Command {

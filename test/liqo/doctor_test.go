@@ -15,7 +15,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/doctor"
+	"github.com/bourse-dev/bourse/internal/agent/operations/doctor"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 	"github.com/bourse-dev/bourse/test/lab"

@@ -25,7 +25,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/doctor"
+	"github.com/bourse-dev/bourse/internal/agent/operations/doctor"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"

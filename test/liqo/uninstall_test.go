@@ -12,7 +12,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/install"
+	"github.com/bourse-dev/bourse/internal/agent/operations/install"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/test/lab"
 )

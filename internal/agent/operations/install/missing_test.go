@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/install"
+	"github.com/bourse-dev/bourse/internal/agent/operations/install"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
 

@@ -12,9 +12,9 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/doctor"
 	"github.com/bourse-dev/bourse/internal/agent/federation/catalog"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
+	"github.com/bourse-dev/bourse/internal/agent/operations/doctor"
 	"github.com/bourse-dev/bourse/internal/agent/provider/lending"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/health"

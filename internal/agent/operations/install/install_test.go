@@ -22,7 +22,7 @@ import (
 func TestInstallationIsConfigAgent(t *testing.T) {
 	var documents [][]byte
 	for _, file := range []string{"namespace.yaml", "deployment.yaml"} {
-		data, err := os.ReadFile("../../../config/agent/" + file)
+		data, err := os.ReadFile("../../../../config/agent/" + file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/install"
+	"github.com/bourse-dev/bourse/internal/agent/operations/install"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )

@@ -8,8 +8,8 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/doctor"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
+	"github.com/bourse-dev/bourse/internal/agent/operations/doctor"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/health"
