@@ -30,8 +30,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/federation/peers"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/agent/ledger"
-	"github.com/bourse-dev/bourse/internal/agent/lifecycle"
-	"github.com/bourse-dev/bourse/internal/agent/liqorooms"
 	"github.com/bourse-dev/bourse/internal/agent/operations/doctor"
 	"github.com/bourse-dev/bourse/internal/agent/operations/install"
 	"github.com/bourse-dev/bourse/internal/agent/operations/localapi"
@@ -101,7 +99,7 @@ func start(ctx context.Context, s settings.Settings) error {
 
 // makeRooms makes the rooms in order of dependency: each is made of those above it. What would lead
 // back is a trigger or the set of open sessions, which are made first.
-func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lifecycle.Stages, error) {
+func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*stages, error) {
 	var peersChanged, peeringsChanged, offersChanged, brokersChanged, requestsChanged kubeobject.Trigger
 	c, reader, events := mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("bourse-agent")
 	open, engine, ns, now := &session.Sessions{}, match.New(), s.Namespace, s.Times.Clock
@@ -155,7 +153,7 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 	open.Add(main)
 	relay := session.Relay{Broker: main.Broker, Sessions: open, Ledger: market}
 	outlets := session.Outlets{Sessions: open, ShownAt: policy.ShownAt}
-	rooms := &lifecycle.Stages{First: []lifecycle.Room{books, member, addresses, inv}, Measured: inv.Synced()}
+	rooms := &stages{First: []room{books, member, addresses, inv}, Measured: inv.Synced()}
 	if s.Listen.Connector != "" {
 		own, err := direct.NewConnector(ctx, direct.ConnectorOptions{
 			Cluster: cluster, Key: key, Ledger: market, Listen: s.Listen.Connector, URL: s.Listen.ConnectorURL,
@@ -203,7 +201,7 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 		Cluster: cluster, Key: key, Former: member.Former(), Market: market, Relay: relay, Trust: known.Demand(),
 		Received: lookAtPeering, Clock: now, Log: log,
 	})
-	liqos := liqorooms.New(liqorooms.Options{
+	liqos := newLiqoRooms(liqoOptions{
 		Manager: mgr, Settings: s, Liqo: here, Addresses: addresses, Inventory: inv, Policy: policy, Peers: known,
 		Messages: messages, Relay: relay, Peerings: &peeringsChanged,
 	})
@@ -292,8 +290,8 @@ func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*lif
 		}))
 	}
 	rooms.First = append(rooms.First, connectors, all)
-	rooms.Controllers = append([]lifecycle.Controller{policy, known, offers, approvals, all, asks}, liqos.Controllers...)
+	rooms.Controllers = append([]controller{policy, known, offers, approvals, all, asks}, liqos.Controllers...)
 	rooms.Load = []func(context.Context) error{policy.Load, known.ReadAll, advertiser.Begin}
-	rooms.Then = append([]lifecycle.Room{finds, advertiser, follows, watcher, catalog, users}, liqos.Run...)
+	rooms.Then = append([]room{finds, advertiser, follows, watcher, catalog, users}, liqos.Run...)
 	return rooms, nil
 }

@@ -1,7 +1,7 @@
-// Package lifecycle runs the rooms of an agent while it leads: first those that the others call
+// Package agent runs the rooms of an agent while it leads: first those that the others call
 // while they start, then the controllers, and last those that act on what was read by then. Start
-// at [Stages.Run].
-package lifecycle
+// at [stages.Run].
+package agent
 
 import (
 	"context"
@@ -10,27 +10,27 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// Room runs until ctx ends. An error ends all rooms.
-type Room interface {
+// room runs until ctx ends. An error ends all rooms.
+type room interface {
 	Run(ctx context.Context) error
 }
 
-// Controller looks at objects when they change, from Control on.
-type Controller interface{ Control(ctrl.Manager) error }
+// controller looks at objects when they change, from Control on.
+type controller interface{ Control(ctrl.Manager) error }
 
-// Stages are the rooms of an agent, in the order in which they begin.
-type Stages struct {
-	First       []Room
-	Controllers []Controller
+// stages are the rooms of an agent, in the order in which they begin.
+type stages struct {
+	First       []room
+	Controllers []controller
 	// Measured is closed once the inventory knows the cluster. The rest begins then.
 	Measured <-chan struct{}
 	// Load reads what rooms in Then decide by.
 	Load []func(ctx context.Context) error
-	Then []Room
+	Then []room
 }
 
 // Run runs the rooms until ctx ends or one of them fails, and returns that error.
-func (s *Stages) Run(ctx context.Context, m ctrl.Manager) error {
+func (s *stages) Run(ctx context.Context, m ctrl.Manager) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, room := range s.First {
 		group.Go(func() error { return room.Run(ctx) })

@@ -1,4 +1,4 @@
-package lifecycle
+package agent
 
 import (
 	"context"
@@ -41,10 +41,10 @@ func TestRun(t *testing.T) {
 			close(measured)
 		}
 	}
-	s := Stages{
-		Controllers: []Controller{part{name: "controller", note: note}}, Measured: measured,
+	s := stages{
+		Controllers: []controller{part{name: "controller", note: note}}, Measured: measured,
 		Load: []func(context.Context) error{func(context.Context) error { note("load"); return nil }},
-		Then: []Room{part{name: "then", note: note, fail: broken}},
+		Then: []room{part{name: "then", note: note, fail: broken}},
 	}
 	if err := s.Run(t.Context(), nil); !errors.Is(err, broken) {
 		t.Errorf("it ends with %v", err)
@@ -60,15 +60,15 @@ func TestRunFails(t *testing.T) {
 	close(measured)
 	silent := func(string) {}
 	never := part{note: func(string) { t.Error("the last stage begins") }}
-	for name, s := range map[string]Stages{
-		"a room":       {First: []Room{part{note: silent}, part{note: silent, fail: broken}}},
-		"a controller": {First: []Room{part{note: silent}}, Controllers: []Controller{part{note: silent, fail: broken}}},
+	for name, s := range map[string]stages{
+		"a room":       {First: []room{part{note: silent}, part{note: silent, fail: broken}}},
+		"a controller": {First: []room{part{note: silent}}, Controllers: []controller{part{note: silent, fail: broken}}},
 		"a load": {
-			First: []Room{part{note: silent}}, Measured: measured,
+			First: []room{part{note: silent}}, Measured: measured,
 			Load: []func(context.Context) error{func(context.Context) error { return broken }},
 		},
 	} {
-		s.Then = []Room{never}
+		s.Then = []room{never}
 		if err := s.Run(t.Context(), nil); !errors.Is(err, broken) {
 			t.Errorf("%s fails: %v", name, err)
 		}

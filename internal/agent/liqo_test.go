@@ -1,4 +1,4 @@
-package liqorooms
+package agent
 
 import (
 	"log/slog"
@@ -22,7 +22,7 @@ import (
 )
 
 // Without Liqo other rooms get nothing to call, and the doctor looks whether Liqo is there, unless it is off.
-func TestNew(t *testing.T) {
+func TestLiqoRooms(t *testing.T) {
 	types := []kubeapi.Type{{GroupVersion: corev1.SchemeGroupVersion, Kind: "Node", Resource: "nodes"}}
 	for _, kind := range []string{"ProviderInstruction", "Advertisement", "Peer", "Peering", "Broker", "Offer"} {
 		types = append(types, kubeapi.Type{
@@ -50,7 +50,7 @@ func TestNew(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rooms := New(Options{
+		rooms := newLiqoRooms(liqoOptions{
 			Manager: m, Settings: s, Liqo: c.liqo, Addresses: peeraddress.Anywhere(), Policy: sharing.NewPolicy(sharing.PolicyOptions{}),
 			Peers: peers.New(peers.Options{}), Peerings: &kubeobject.Trigger{},
 			Relay: session.Relay{

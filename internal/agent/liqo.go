@@ -1,7 +1,7 @@
-// Package liqorooms wires the rooms that an agent has with Liqo: usage, lending, borrowing, peering
-// and pools. Start at [New]. The other rooms use them through the fields of [Rooms]. Where the cluster
+// Package agent wires the rooms that an agent has with Liqo: usage, lending, borrowing, peering
+// and pools. Start at [newLiqoRooms]. The other rooms use them through the fields of [liqoRooms]. Where the cluster
 // has no Liqo, these are nil, but for Checks and Pools.
-package liqorooms
+package agent
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/federation/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/federation/peers"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
-	"github.com/bourse-dev/bourse/internal/agent/lifecycle"
 	"github.com/bourse-dev/bourse/internal/agent/operations/doctor"
 	"github.com/bourse-dev/bourse/internal/agent/peering"
 	"github.com/bourse-dev/bourse/internal/agent/peering/liqowatch"
@@ -34,8 +33,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// Options say which rooms these work with.
-type Options struct {
+// liqoOptions say which rooms these work with.
+type liqoOptions struct {
 	Manager ctrl.Manager
 	// Settings name the cluster (Member.ClusterID).
 	Settings settings.Settings
@@ -52,8 +51,8 @@ type Options struct {
 	Peerings *kubeobject.Trigger
 }
 
-// Rooms are how other rooms use these.
-type Rooms struct {
+// liqoRooms are how other rooms use these.
+type liqoRooms struct {
 	// FillCard, CheckReach and CheckBorrow are liqowatch's. Joins says that this cluster takes part
 	// in networks.
 	FillCard    func(*api.Properties, *api.Sharing)
@@ -77,13 +76,13 @@ type Rooms struct {
 	// Pools says what VirtualNodePools would do. It is there without Liqo, too.
 	Pools *virtualnodepools.Forecast
 
-	Run         []lifecycle.Room
-	Controllers []lifecycle.Controller
+	Run         []room
+	Controllers []controller
 }
 
-// New returns the rooms of a cluster with Liqo. Without Liqo there is only the doctor's check of
+// newLiqoRooms returns the rooms of a cluster with Liqo. Without Liqo there is only the doctor's check of
 // Liqo, unless that is off.
-func New(o Options) (r Rooms) {
+func newLiqoRooms(o liqoOptions) (r liqoRooms) {
 	s, c, reader := &o.Settings, o.Manager.GetClient(), o.Manager.GetAPIReader()
 	if !s.Liqo.Off {
 		inspection := posture.Inspection{
@@ -110,7 +109,7 @@ func New(o Options) (r Rooms) {
 	if o.Liqo == nil {
 		if s.Liqo.Simulated {
 			kept.Offload, kept.Serve = func(context.Context) error { return nil }, func(string) {}
-			r.Controllers = []lifecycle.Controller{virtualnodepools.New(kept)}
+			r.Controllers = []controller{virtualnodepools.New(kept)}
 		}
 		return r
 	}
@@ -155,7 +154,7 @@ func New(o Options) (r Rooms) {
 	r.Joins = s.Gateway.Joins()
 	r.Freed, r.Overstaying, r.Follow, r.Liqo = used.Freed, used.Overstaying, peerings.Follow, reader
 	r.Volumes, r.Offloading = reader, borrows
-	r.Run, r.Controllers = []lifecycle.Room{o.Liqo, used, follows}, []lifecycle.Controller{peerings, lends, borrows, keeps}
+	r.Run, r.Controllers = []room{o.Liqo, used, follows}, []controller{peerings, lends, borrows, keeps}
 	r.Checks = append(r.Checks,
 		doctor.Check{About: "what is borrowed", Find: doctor.Borrowed{Client: c}.Find},
 		doctor.Check{About: "peerings", Find: doctor.Peerings{
