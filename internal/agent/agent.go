@@ -1,6 +1,6 @@
 // Package agent wires an agent: our program in each member cluster. It lists the rooms that an
-// agent consists of, in order of dependency, and runs them. Each room is a package below this one:
-// docs/adr/0001-rooms-of-the-agent.md.
+// agent consists of, in order of dependency, and runs them. Each room is a package below this one, and
+// rooms that belong together stand in one folder: docs/adr/0001-rooms-of-the-agent.md.
 //
 //	         ┌── reservations ──▶ gate, requests.Borrower ──▶ market ──▶ Ledger
 //	broker ──┤                                                   │
@@ -97,8 +97,8 @@ func start(ctx context.Context, s settings.Settings) error {
 	return m.Start(ctx)
 }
 
-// makeRooms makes the rooms in order of dependency: each is made of those above it. What would lead
-// back is a trigger or the set of open sessions, which are made first.
+// makeRooms makes the rooms in order of dependency: each is made of those above it. A dependency that
+// would close a circle is a trigger or the session set. Both are made first.
 func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*stages, error) {
 	var peersChanged, peeringsChanged, offersChanged, brokersChanged, requestsChanged kubeobject.Trigger
 	c, reader, events := mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("bourse-agent")

@@ -1,6 +1,3 @@
-// Package agent wires the rooms that an agent has with Liqo: usage, lending, borrowing, peering
-// and pools. Start at [newLiqoRooms]. The other rooms use them through the fields of [liqoRooms]. Where the cluster
-// has no Liqo, these are nil, but for Checks and Pools.
 package agent
 
 import (
@@ -33,7 +30,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// liqoOptions say which rooms these work with.
+// liqoOptions say which rooms those with Liqo work with.
 type liqoOptions struct {
 	Manager ctrl.Manager
 	// Settings name the cluster (Member.ClusterID).
@@ -51,7 +48,8 @@ type liqoOptions struct {
 	Peerings *kubeobject.Trigger
 }
 
-// liqoRooms are how other rooms use these.
+// liqoRooms are how other rooms use those with Liqo: lending, borrowing, peering and VirtualNodePools. Where the
+// cluster has no Liqo the fields are nil, but for Checks and Pools.
 type liqoRooms struct {
 	// FillCard, CheckReach and CheckBorrow are liqowatch's. Joins says that this cluster takes part
 	// in networks.
@@ -59,7 +57,7 @@ type liqoRooms struct {
 	CheckReach  func(ctx context.Context, provider *api.Card, asked api.Request) error
 	CheckBorrow func(ctx context.Context) error
 	Joins       bool
-	// Freed and Overstaying are usage's. Volumes reads the volumes of what is offloaded; Offloading
+	// Freed and Overstaying are those of lending.Usage. Volumes reads the volumes of what is offloaded; Offloading
 	// is borrowing's.
 	Freed       func(ctx context.Context, ours *market.Reservation) (bool, error)
 	Overstaying func() int

@@ -1,6 +1,3 @@
-// Package agent runs the rooms of an agent while it leads: first those that the others call
-// while they start, then the controllers, and last those that act on what was read by then. Start
-// at [stages.Run].
 package agent
 
 import (
@@ -18,7 +15,8 @@ type room interface {
 // controller looks at objects when they change, from Control on.
 type controller interface{ Control(ctrl.Manager) error }
 
-// stages are the rooms of an agent, in the order in which they begin.
+// stages are the rooms of an agent, in the order in which they begin while it leads: first those that the
+// others call while they start, then the controllers, and last those that act on what was read by then.
 type stages struct {
 	First       []room
 	Controllers []controller

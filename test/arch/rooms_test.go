@@ -1,9 +1,6 @@
 package arch
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,52 +8,45 @@ import (
 	"testing"
 )
 
-// rooms are the packages of the agent and the rooms that each may import. The table is that of
-// docs/adr/0001-rooms-of-the-agent.md.
-var rooms = map[string][]string{
-	"scheme":        nil,
-	"install":       {"scheme"},
-	"route":         nil,
-	"peeraddress":   nil,
-	"brokerswitch":  nil,
-	"enrollment":    {"brokerswitch"},
-	"catalogcache":  {"route"},
-	"ledger":        nil,
-	"brokersession": {"route", "brokerswitch"},
-	"sharing":       {"route"},
-	"peers":         nil,
-	"liqowatch":     {"peeraddress"},
-	"handshake":     nil,
-	"usage":         nil,
-	"lending":       {"usage"},
-	"borrowing":     nil,
-	"peering":       nil,
-	"pools":         nil,
-	"gate":          {"route"},
-	"requests":      nil,
-	"connector":     nil,
-	"sellers":       {"brokersession", "peeraddress", "route"},
-	"brokers":       {"enrollment", "brokersession", "route"},
-	"reservations":  {"brokersession", "gate", "requests"},
-	"doctor":        {"brokersession", "peeraddress", "scheme", "sharing"},
-	"monitoring":    {"brokersession", "catalogcache", "doctor", "usage"},
-	"localapi":      {"catalogcache", "brokersession", "requests", "route"},
-	"lifecycle":     nil,
-	"settings":      {"connector", "peeraddress", "peers"},
-	"liqorooms": {
-		"borrowing", "brokersession", "doctor", "handshake", "lending", "lifecycle", "liqowatch", "peeraddress",
-		"peering", "peers", "pools", "settings", "sharing", "usage",
-	},
+// record is the record of the decision, which has the table of the agent's packages.
+const record = "../../docs/adr/0001-rooms-of-the-agent.md"
+
+// wings are the folders of internal/agent from the ground up. A package of a wing imports only packages of its own
+// wing and of those in earlier lines. What stands beside the wings is held by the table alone.
+var wings = [][]string{
+	{"federation"},
+	{"consumer", "provider", "peering"},
+	{"operations"},
 }
 
-const (
-	roomLines    = 300 // of one file, tests too
-	wiringLines  = 300 // of the files of internal/agent together, without tests
-	optionFields = 10  // of each type of a room whose name ends with Options
-)
+// readRooms returns the packages that each package below internal/agent may import of the others, as the
+// table of the record says.
+func readRooms(t *testing.T) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rooms := map[string][]string{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
+		if len(cells) != 5 || !strings.HasPrefix(cells[0], "`") || cells[0] == "`internal/agent`" {
+			continue
+		}
+		room := strings.Trim(cells[0], "`")
+		rooms[room] = nil
+		if cells[4] != "–" {
+			rooms[room] = strings.Split(cells[4], ", ")
+		}
+	}
+	if len(rooms) == 0 {
+		t.Fatalf("%s has no table", record)
+	}
+	return rooms
+}
 
 func TestRoomsImportOnlyTheRoomsOfTheTable(t *testing.T) {
-	found := 0
+	rooms, found := readRooms(t), 0
 	for _, p := range packages(t) {
 		room, ok := strings.CutPrefix(p.ImportPath, module+"internal/agent/")
 		if !ok {
@@ -65,7 +55,7 @@ func TestRoomsImportOnlyTheRoomsOfTheTable(t *testing.T) {
 		found++
 		allowed, known := rooms[room]
 		if !known {
-			t.Errorf("%s is not in the table of rooms: add it here and in docs/adr/0001-rooms-of-the-agent.md", p.ImportPath)
+			t.Errorf("%s is not in the table of rooms: add it in %s", p.ImportPath, record)
 		}
 		for _, imported := range p.Imports {
 			if imported == module+"internal/agent" {
@@ -75,102 +65,18 @@ func TestRoomsImportOnlyTheRoomsOfTheTable(t *testing.T) {
 				t.Errorf("room %s imports room %s, which the table does not allow", room, other)
 			}
 		}
-		checkRoomFiles(t, room, p.Dir)
+		if tests, err := filepath.Glob(filepath.Join(p.Dir, "*_test.go")); err != nil || len(tests) == 0 {
+			t.Errorf("room %s has no tests that construct it alone", room)
+		}
 	}
 	if found != len(rooms) {
 		t.Errorf("there are %d rooms, and the table has %d", found, len(rooms))
 	}
 }
 
-// The table in the record of the decision is the one above.
-func TestTheRecordHasTheTableOfRooms(t *testing.T) {
-	text, err := os.ReadFile("../../docs/adr/0001-rooms-of-the-agent.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	recorded := map[string]bool{}
-	for line := range strings.Lines(string(text)) {
-		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
-		if len(cells) != 5 || !strings.HasPrefix(cells[0], "`") || cells[0] == "`internal/agent`" {
-			continue
-		}
-		room := strings.Trim(cells[0], "`")
-		recorded[room] = true
-		var imports []string
-		if cells[4] != "–" {
-			imports = strings.Split(cells[4], ", ")
-		}
-		slices.Sort(imports)
-		if allowed := slices.Sorted(slices.Values(rooms[room])); !slices.Equal(imports, allowed) {
-			t.Errorf("the record lets room %s import %q, the table %q", room, imports, allowed)
-		}
-	}
-	for room := range rooms {
-		if !recorded[room] {
-			t.Errorf("the record has no room %s", room)
-		}
-	}
-}
-
-// internal/agent itself only lists what runs.
-func TestTheWiringIsShort(t *testing.T) {
-	files, err := filepath.Glob("../../internal/agent/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := 0
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines += strings.Count(string(text), "\n")
-	}
-	if lines == 0 || lines > wiringLines {
-		t.Errorf("internal/agent has %d lines, more than %d", lines, wiringLines)
-	}
-}
-
-// checkRoomFiles reports files of a room that are too long, and Options with too many fields.
-func checkRoomFiles(t *testing.T, room, dir string) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.ContainsFunc(files, func(file string) bool { return strings.HasSuffix(file, "_test.go") }) {
-		t.Errorf("room %s has no tests that construct it alone", room)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if lines := strings.Count(string(text), "\n"); lines > roomLines {
-			t.Errorf("room %s: %s has %d lines, more than %d", room, filepath.Base(file), lines, roomLines)
-		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, text, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(parsed, func(n ast.Node) bool {
-			spec, ok := n.(*ast.TypeSpec)
-			if !ok || !strings.HasSuffix(spec.Name.Name, "Options") {
-				return true
-			}
-			if s, ok := spec.Type.(*ast.StructType); ok && s.Fields.NumFields() > optionFields {
-				t.Errorf("room %s: %s has %d fields, more than %d", room, spec.Name.Name, s.Fields.NumFields(), optionFields)
-			}
-			return true
-		})
-	}
-}
-
-// The table itself has no circle, so that the rooms can be listed in the order of their dependencies.
+// The table itself allows no circle, and no import from an earlier wing of a later one.
 func TestTheTableOfRoomsHasNoCircle(t *testing.T) {
+	rooms := readRooms(t)
 	var visit func(room string, path []string)
 	visit = func(room string, path []string) {
 		if slices.Contains(path, room) {
@@ -180,10 +86,22 @@ func TestTheTableOfRoomsHasNoCircle(t *testing.T) {
 			if _, known := rooms[other]; !known {
 				t.Errorf("room %s may import %s, which is no room", room, other)
 			}
+			from, to := wingOf(room), wingOf(other)
+			if from >= 0 && to >= from && wing(room) != wing(other) {
+				t.Errorf("room %s may import %s, whose wing does not stand below it", room, other)
+			}
 			visit(other, append(path, room))
 		}
 	}
 	for room := range rooms {
 		visit(room, nil)
 	}
+}
+
+// wing returns the folder of a room, the room itself if that is the folder.
+func wing(room string) string { folder, _, _ := strings.Cut(room, "/"); return folder }
+
+// wingOf returns the line of a room's wing, -1 for a room that stands beside the wings.
+func wingOf(room string) int {
+	return slices.IndexFunc(wings, func(line []string) bool { return slices.Contains(line, wing(room)) })
 }

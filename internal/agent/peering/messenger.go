@@ -1,9 +1,3 @@
-// Package peering sends and receives the signed messages with which two clusters create a peering.
-//
-// Start at [Messenger]. It accepts a message only when the pinned key of its sender signed it, for this
-// cluster. [Messenger.Newest] returns the newest message of a peer, and [Messenger.Send] sends what has
-// changed at once and repeats the rest after a while. The messages themselves are made by
-// internal/liqo/peering, and package peering decides when to send them.
 package peering
 
 import (
@@ -49,7 +43,10 @@ type MessengerOptions struct {
 	Log      *slog.Logger
 }
 
-// Messenger sends and receives the messages of this cluster. Several goroutines may use it.
+// Messenger sends and receives the signed messages with which two clusters create a peering. It accepts a
+// message only when the pinned key of its sender signed it, for this cluster. [Messenger.Newest] returns the
+// newest message of a peer. [Messenger.Send] sends what has changed at once, and repeats the rest after a
+// while. Package internal/liqo/peering makes the messages. Several goroutines may use a Messenger.
 type Messenger struct {
 	options MessengerOptions
 

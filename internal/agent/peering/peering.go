@@ -5,7 +5,7 @@
 // from the Ledger, how far it is follows from Liqo's objects, and the Peering shows both. What
 // differs between lending and borrowing is a [Side], which the packages lending and borrowing
 // implement. Several peerings are brought forward at once, so that a cluster that does not answer
-// holds up no other.
+// holds up no other. A [Messenger] carries the messages.
 package peering
 
 import (

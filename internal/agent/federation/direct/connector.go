@@ -1,13 +1,5 @@
-// Package direct serves other clusters directly, without a broker.
-//
-// A [Connector] is a broker for one cluster, inside that cluster's agent: it has the broker's server and a
-// market of its own. A caller is a member if this cluster's Ledger has the key that its connection proves, or
-// its admin named that key; there is no CA and no operator. The gate accepts or refuses what is sold here as
-// at any broker. The Ledger keeps what buyers propose.
-//
-// Start at [NewConnector], which loads the market and listens. [Connector.Run] serves. The agent calls its own
-// connector in memory, by [Connector.Broker]. Package sellers has the other end: it calls the connectors of
-// other clusters.
+// Package direct deals with other clusters directly, without a broker. A [Connector] serves other clusters,
+// and [Sellers] calls the connectors of others. Start at [NewConnector] and [Sellers.Run].
 package direct
 
 import (
@@ -78,7 +70,11 @@ func CheckConnector(listen, address string) error {
 	return nil
 }
 
-// Connector is this cluster's connector.
+// Connector is a broker for one cluster, inside that cluster's agent. It has the broker's server and a market
+// of its own. A caller is a member if this cluster's Ledger has the key that its connection proves, or if its
+// admin named that key; there is no CA and no operator. The gate accepts or refuses what is sold here as at
+// any broker. The Ledger keeps what buyers propose. The agent calls its own connector in memory, by
+// [Connector.Broker].
 type Connector struct {
 	ConnectorOptions
 	market   *exchange.Exchange

@@ -1,11 +1,3 @@
-// Package direct deals with other clusters directly, by their connectors and without a broker.
-//
-// Start at [Sellers.Run]. It opens a session with the connector of a seller where this cluster has a
-// reservation that was made there, and with one that an admin added by its address, until they have
-// met. While a broker is lost, it also opens one with each seller of a bound reservation that was made
-// at that broker, so that the reservation can change and end meanwhile. [Sellers.Choose] says through
-// which session a request is made. [Sellers.Catalog] asks the connectors that this cluster knows for
-// their offers. [Sellers.Propose] sends one of them a proposal.
 package direct
 
 import (
@@ -61,7 +53,13 @@ type SellersOptions struct {
 	Log       *slog.Logger
 }
 
-// Sellers are the connectors that this cluster calls.
+// Sellers are the connectors that this cluster calls. [Sellers.Run] opens a session with a connector while
+//   - this cluster has a reservation that was made there;
+//   - an admin added it by its address, until the two have met;
+//   - a broker is lost, and its cluster is the seller of a bound reservation that was made at that broker. So
+//     the reservation can change and end meanwhile.
+//
+// [Sellers.Choose] says through which session a request is made.
 type Sellers struct {
 	SellersOptions
 	ctx  context.Context // of the connections; ends with Run

@@ -4,8 +4,14 @@
 // which it deals directly. It holds what that broker says of reservations, within bounds, and whether its
 // word counts for one: see [Session.Decides]. [Sessions] are those that are open; [Relay] makes a call at
 // the one that it concerns. A [Watcher] watches the broker of each open session, and hands on what it says.
+// An admin disables a broker with its [Switch].
 //
-// What a session holds is lost with it. What must not be forgotten is in the Ledger.
+// What a session holds is lost with it. What must not be forgotten is in the Ledger. There the field Via of
+// a reservation names the session where it was made:
+//
+//	""             the main broker, with which the agent was started
+//	"broker/NAME"  another broker that the cluster joined
+//	"CLUSTER"      the connector of a cluster, without a broker
 package session
 
 import (

@@ -1,6 +1,3 @@
-// Package session switches the calls to one broker off and on. An admin disables a broker, for
-// example with `bourse brokers disable`. While its [Switch] is off, the broker is like one that cannot
-// be reached.
 package session
 
 import (
@@ -12,7 +9,9 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// Switch is an http.RoundTripper that passes calls on while it is on. A nil Switch is always on.
+// Switch is an http.RoundTripper that passes the calls to one broker on while it is on. While it is off, the
+// broker is like one that cannot be reached. An admin switches it off with `bourse brokers disable`. A nil
+// Switch is always on.
 type Switch struct {
 	broker string
 	next   http.RoundTripper

@@ -1,9 +1,3 @@
-// Package session names the ways on which this cluster deals with others. A reservation in the Ledger
-// holds the name of its way in its field Via:
-//
-//	""             the main broker, with which the agent was started
-//	"broker/NAME"  another broker that the cluster joined
-//	"CLUSTER"      the connector of a cluster, without a broker
 package session
 
 import (
@@ -13,10 +7,10 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// brokerPrefix begins the route of each broker but the main one. No cluster has such a name.
+// brokerPrefix begins the Via of each broker but the main one. No cluster has such a name.
 const brokerPrefix = "broker/"
 
-// ViaBroker returns the route to the broker of a name.
+// ViaBroker returns the Via of the broker of a name.
 func ViaBroker(name string) string {
 	if name == api.MainBroker {
 		return ""
@@ -24,11 +18,11 @@ func ViaBroker(name string) string {
 	return brokerPrefix + name
 }
 
-// IsBroker reports whether a route leads to a broker.
+// IsBroker reports whether a Via names a broker.
 func IsBroker(via string) bool { return via == "" || strings.HasPrefix(via, brokerPrefix) }
 
-// BrokerName returns the name of the broker to which a route leads. For a connector it returns the
-// name of its cluster.
+// BrokerName returns the name of the broker that a Via names. For a connector it returns the name of its
+// cluster.
 func BrokerName(via string) string {
 	if via == "" {
 		return api.MainBroker
@@ -36,7 +30,7 @@ func BrokerName(via string) string {
 	return strings.TrimPrefix(via, brokerPrefix)
 }
 
-// IsShownAt reports whether a SharingPolicy that names these brokers shows what the cluster lends on a route. It
+// IsShownAt reports whether a SharingPolicy that names these brokers shows what the cluster lends there. It
 // names all if it names none. The connector always shows it.
 func IsShownAt(via string, brokers []string) bool {
 	return len(brokers) == 0 || !IsBroker(via) || slices.Contains(brokers, BrokerName(via))

@@ -4,7 +4,8 @@
 // declares it). [Lending.Open] first puts the consumer under the admission policies, and proves
 // that the policies deny, before the consumer gets anything. Then two controllers
 // ([Lending.Control]) grant each slice what the Ledger says, and guard the namespaces that Liqo
-// makes for consumers. Package usage deletes pods that exceed the grant.
+// makes for consumers. [Usage] shows what consumers' pods use of that, and deletes those that
+// exceed it.
 package lending
 
 import (

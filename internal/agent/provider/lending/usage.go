@@ -1,9 +1,3 @@
-// Package lending looks at what consumers' pods use of what this cluster lends.
-//
-// [Usage.Show] shows it on each ProviderInstruction. [Usage.Run] deletes the pods that exceed what
-// is reserved, the newest first. A reservation that ends leaves its pods a grace to go;
-// [Usage.Freed] notifies the gate when no pod is left, and deletes pods that stay longer. Start at
-// [Account], which the Ledger has for one consumer in one pool.
 package lending
 
 import (
@@ -61,7 +55,11 @@ type UsageOptions struct {
 	Log   *slog.Logger
 }
 
-// Usage looks at what consumers' pods use. Several goroutines may use it.
+// Usage looks at what consumers' pods use of what this cluster lends. [Usage.Show] shows it on each
+// ProviderInstruction. [Usage.Run] deletes the pods that exceed what is reserved, the newest first. A
+// reservation that ends leaves its pods a grace to go: [Usage.Freed] notifies the gate when no pod is left, and
+// deletes pods that stay longer. Start at [Account]: the reservations of one consumer in one pool. Several
+// goroutines may use a Usage.
 type Usage struct {
 	// Grants asks the controller of grants, which watches it, to look at a slice again.
 	Grants kubeobject.Trigger
