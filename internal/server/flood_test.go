@@ -81,7 +81,7 @@ func TestALongHandshakeEnds(t *testing.T) {
 	for range 15 {
 		long.Certificate = append(long.Certificate[:len(long.Certificate):len(long.Certificate)], make([]byte, 16_000))
 	}
-	//nolint:gosec // an attacker verifies nobody
+	// An attacker verifies nobody.
 	peer := tls.Client(&cutOff{Conn: c, left: 200_000}, &tls.Config{InsecureSkipVerify: true,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return &long, nil

@@ -120,7 +120,7 @@ func theBrokerMayNoMore(t *testing.T, own *rest.Config, admin kube.Client) {
 	// What is applied RBAC goes through by its name, so that the policy is what refuses it, unless
 	// the rights are not the broker's to give.
 	apply := func(o kube.Object) error {
-		//nolint:staticcheck // of an object that is typed
+		//lint:ignore SA1019 of an object that is typed
 		return broker.Patch(t.Context(), o, kube.Apply, kube.FieldOwner("test"), kube.ForceOwnership)
 	}
 	typed := func(a *corev1.ServiceAccount) *corev1.ServiceAccount {

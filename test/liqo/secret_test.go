@@ -76,7 +76,7 @@ func TestASecretIsNoIdentity(t *testing.T) {
 		"applies one": func(t *testing.T) error {
 			s := identity("applied")
 			s.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
-			//nolint:staticcheck // the raw patch
+			//lint:ignore SA1019 the raw patch
 			return kubelet.Patch(t.Context(), s, kube.Apply, kube.FieldOwner("reflection.liqo.io"), kube.ForceOwnership)
 		},
 		"asks for a token of a ServiceAccount": func(t *testing.T) error {

@@ -110,7 +110,7 @@ func TestNothingIsOrphaned(t *testing.T) {
 		orphan := true
 		for _, how := range []kube.DeleteOption{
 			kube.PropagationPolicy(metav1.DeletePropagationOrphan), kube.PropagationPolicy(metav1.DeletePropagationForeground),
-			//nolint:staticcheck // API servers still obey it
+			//lint:ignore SA1019 API servers still obey it
 			&kube.DeleteOptions{Raw: &metav1.DeleteOptions{OrphanDependents: &orphan}},
 		} {
 			if err := c.Delete(t.Context(), o, how); !isRefusal(err, "in the background") {

@@ -18,7 +18,8 @@ import (
 // are removed. The condition of the plugin, which nothing asks, is removed.
 func TestAPolicyWithIgnoredFieldsStaysInForce(t *testing.T) {
 	f := newFair(t)
-	change := func(placeholders *api.Placeholders, plugin string) { //nolint:staticcheck // it is about this field
+	//lint:ignore SA1019 it is about this field
+	change := func(placeholders *api.Placeholders, plugin string) {
 		t.Helper()
 		var policy api.SharingPolicy
 		if err := f.milan.Objects.Get(t.Context(), kube.ObjectKey{Name: "default"}, &policy); err != nil {
@@ -69,7 +70,7 @@ func TestAPolicyWithIgnoredFieldsStaysInForce(t *testing.T) {
 			return true
 		}
 	}
-	//nolint:staticcheck // as above
+	//lint:ignore SA1019 as above
 	old := &api.Placeholders{PriorityClass: "bourse-placeholder", Image: "registry.k8s.io/pause:3.10"}
 	change(old, "no address")
 	f.until("the policy names the fields", says(true))

@@ -111,7 +111,7 @@ func newSuite(t *testing.T, cfg *rest.Config) *suite {
 	s.ns = ns.Name
 	s.widgets = s.dynamic.Resource(widgetsResource()).Namespace(ns.Name)
 	t.Cleanup(func() {
-		//nolint:usetesting // t's own context is over by now
+		// t's own context is over by now.
 		_ = s.kube.CoreV1().Namespaces().Delete(context.Background(), ns.Name, metav1.DeleteOptions{})
 	})
 	// Pods are refused in a namespace without it, until a controller makes it.
