@@ -15,6 +15,8 @@ import (
 	"context"
 	"errors"
 
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -45,6 +47,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/compat/distributedcatalog"
 	"github.com/bourse-dev/bourse/internal/contract"
 	"github.com/bourse-dev/bourse/internal/debounce"
+	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/identity/store"
 	"github.com/bourse-dev/bourse/internal/inventory"
 	"github.com/bourse-dev/bourse/internal/journal/kube"
@@ -99,199 +103,278 @@ func start(ctx context.Context, s settings.Settings) error {
 
 // makeRooms makes the rooms in order of dependency: each is made of those above it. A dependency that
 // would close a circle is a trigger or the session set. Both are made first.
-func makeRooms(ctx context.Context, mgr ctrl.Manager, s settings.Settings) (*stages, error) {
-	var peersChanged, peeringsChanged, offersChanged, brokersChanged, requestsChanged kubeobject.Trigger
-	c, reader, events := mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("bourse-agent")
-	open, engine, ns, now := &session.Sessions{}, match.New(), s.Namespace, s.Times.Clock
-	k, err := scheme.NewClientset(mgr.GetConfig())
-	if err != nil {
-		return nil, err
+func makeRooms(ctx context.Context, m ctrl.Manager, s settings.Settings) (*stages, error) {
+	w := &wiring{
+		Settings: s, manager: m, client: m.GetClient(), reader: m.GetAPIReader(),
+		events: m.GetEventRecorder("bourse-agent"), engine: match.New(), sessions: &session.Sessions{},
 	}
-	cluster, err := enrollment.FindCluster(ctx, reader, s.Member.ClusterID, s.Liqo.Namespace, now, s.Log)
-	if err != nil {
-		return nil, err
-	}
-	log := s.Log.With("cluster", cluster)
-	s.Member.ClusterID, s.Log = cluster, log
-	identity := s.Member.Identity
-	if identity == nil {
-		identity = store.InSecret(k.CoreV1().Secrets(ns), SecretName)
-	}
-	member, err := enrollment.New(ctx, enrollment.Options{
-		Cluster: cluster, Store: identity, Token: s.Member.Join, BrokerURL: s.Member.BrokerURL, CertDir: s.Member.CertDir,
-		NoBroker: s.Member.NoBroker, Objects: s.Member.Objects, Clock: now, Log: log})
-	if err != nil {
-		return nil, err
-	}
-	key := member.Key()
-	books, err := ledger.Open(ctx, ledger.Options{
-		Client: c, Reader: reader, Cluster: cluster, Namespace: ns, CheckEvery: s.Times.Advertise,
-		MarketClock: s.Times.Market, Clock: now, Log: log})
-	if err != nil {
-		return nil, err
-	}
-	market, ledgers := books.Market(), doctor.Ledgers{ledger.ObjectName: books.Market()}
-	inv := inventory.New(k, inventory.Options{
-		Logger: log, Owner: liqo.Creator, User: grant.User, Consumer: lending.ConsumerOf(market)})
-	addresses := peeraddress.New(peeraddress.Options{Allow: s.Ranges, Kubernetes: k, Clock: now, Log: log})
-	addresses.ReadRanges(ctx)
-	policy := sharing.NewPolicy(sharing.PolicyOptions{Client: c, Engine: engine, Namespace: ns, Offers: &offersChanged})
-	here, err := liqowatch.New(ctx, liqowatch.Options{
-		Reader: reader, Mapper: mgr.GetRESTMapper(), Namespace: s.Liqo.Namespace, APIServer: s.Liqo.APIServer,
-		Gateway: s.Gateway, AllowUntested: s.Liqo.AllowUntested, Addresses: addresses, Changed: policy.AdvertiseAgain,
-		Clock: now, Log: log,
-	})
-	if err != nil {
-		return nil, err
-	}
-
-	// Brokers and connectors.
-	main := session.New(session.Options{
-		Cluster: cluster, Key: key, Broker: transport.NewHTTP(cluster, member.Client()), Lends: true,
-		Switch: member.Switch(), Memory: open.Memory(), Clock: now,
-	})
-	open.Add(main)
-	relay := session.Relay{Broker: main.Broker, Sessions: open, Ledger: market}
-	outlets := session.Outlets{Sessions: open, ShownAt: policy.ShownAt}
-	rooms := &stages{First: []room{books, member, addresses, inv}, Measured: inv.Synced()}
-	if s.Listen.Connector != "" {
-		own, err := direct.NewConnector(ctx, direct.ConnectorOptions{
-			Cluster: cluster, Key: key, Ledger: market, Listen: s.Listen.Connector, URL: s.Listen.ConnectorURL,
-			Journal:     kube.New(c, client.ObjectKey{Namespace: ns, Name: direct.ObjectName}, kube.Parts),
-			MarketClock: s.Times.Market, Log: log,
-		})
-		if err != nil {
+	for _, step := range []func(context.Context) error{
+		w.makeIdentity, w.makeMeasures, w.makeSessions, w.makeOthers, w.makeLoans, w.makeViews,
+	} {
+		if err := step(ctx); err != nil {
 			return nil, err
 		}
-		rooms.First, ledgers[direct.ObjectName] = append(rooms.First, own), own.Market()
-		open.Add(session.New(session.Options{
-			Via: cluster, Cluster: cluster, Key: key, Broker: own.Broker(), Lends: true, Clock: now,
+	}
+	return &w.stages, nil
+}
+
+// wiring holds what rooms are made of: other rooms, and what the cluster and the settings give. No room receives it.
+type wiring struct {
+	settings.Settings
+	stages stages
+
+	manager ctrl.Manager
+	client  client.Client
+	reader  client.Reader // reads from the API server, not from a cache
+	events  events.EventRecorder
+	kube    kubernetes.Interface
+	engine  *match.Engine
+	cluster string
+	key     *clusterkey.Key
+
+	peersChanged, peeringsChanged, offersChanged, brokersChanged, requestsChanged kubeobject.Trigger
+
+	member     *enrollment.Membership
+	market     *exchange.Exchange // of the Ledger
+	ledgers    doctor.Ledgers
+	inventory  *inventory.Inventory
+	addresses  *peeraddress.Checker
+	policy     *sharing.Policy
+	here       *liqowatch.Watch // this cluster's Liqo; nil: it has none
+	sessions   *session.Sessions
+	main       *session.Session
+	relay      session.Relay
+	catalog    *catalog.Cache
+	offers     *gate.Offers
+	brokers    *brokers.Brokers
+	peers      *peers.Peers
+	sellers    *direct.Sellers
+	messages   *peering.Messenger
+	liqo       liqoRooms
+	advertiser *sharing.Advertiser
+	gate       *gate.Gate
+	borrower   *requests.Borrower
+	requests   *requests.Controller
+}
+
+// makeIdentity finds who this cluster is, and opens its Ledger.
+func (w *wiring) makeIdentity(ctx context.Context) (err error) {
+	now := w.Times.Clock
+	if w.kube, err = scheme.NewClientset(w.manager.GetConfig()); err != nil {
+		return err
+	}
+	w.cluster, err = enrollment.FindCluster(ctx, w.reader, w.Member.ClusterID, w.Liqo.Namespace, now, w.Log)
+	if err != nil {
+		return err
+	}
+	w.Member.ClusterID, w.Log = w.cluster, w.Log.With("cluster", w.cluster)
+	identity := w.Member.Identity
+	if identity == nil {
+		identity = store.InSecret(w.kube.CoreV1().Secrets(w.Namespace), SecretName)
+	}
+	w.member, err = enrollment.New(ctx, enrollment.Options{
+		Cluster: w.cluster, Store: identity, Token: w.Member.Join, BrokerURL: w.Member.BrokerURL, CertDir: w.Member.CertDir,
+		NoBroker: w.Member.NoBroker, Objects: w.Member.Objects, Clock: now, Log: w.Log})
+	if err != nil {
+		return err
+	}
+	w.key = w.member.Key()
+	books, err := ledger.Open(ctx, ledger.Options{
+		Client: w.client, Reader: w.reader, Cluster: w.cluster, Namespace: w.Namespace, CheckEvery: w.Times.Advertise,
+		MarketClock: w.Times.Market, Clock: now, Log: w.Log})
+	if err != nil {
+		return err
+	}
+	w.market, w.ledgers = books.Market(), doctor.Ledgers{ledger.ObjectName: books.Market()}
+	w.stages.First = append(w.stages.First, books, w.member)
+	return nil
+}
+
+// makeMeasures makes what reads this cluster: its size, its policy and its Liqo.
+func (w *wiring) makeMeasures(ctx context.Context) (err error) {
+	w.inventory = inventory.New(w.kube, inventory.Options{
+		Logger: w.Log, Owner: liqo.Creator, User: grant.User, Consumer: lending.ConsumerOf(w.market)})
+	w.addresses = peeraddress.New(peeraddress.Options{
+		Allow: w.Ranges, Kubernetes: w.kube, Clock: w.Times.Clock, Log: w.Log})
+	w.addresses.ReadRanges(ctx)
+	w.policy = sharing.NewPolicy(sharing.PolicyOptions{
+		Client: w.client, Engine: w.engine, Namespace: w.Namespace, Offers: &w.offersChanged})
+	w.stages.First = append(w.stages.First, w.addresses, w.inventory)
+	w.stages.Measured = w.inventory.Synced()
+	w.here, err = liqowatch.New(ctx, liqowatch.Options{
+		Reader: w.reader, Mapper: w.manager.GetRESTMapper(), Namespace: w.Liqo.Namespace, APIServer: w.Liqo.APIServer,
+		Gateway: w.Gateway, AllowUntested: w.Liqo.AllowUntested, Addresses: w.addresses, Changed: w.policy.AdvertiseAgain,
+		Clock: w.Times.Clock, Log: w.Log,
+	})
+	return err
+}
+
+// makeSessions makes the sessions with the main broker and with this cluster's own connector, and what opens others.
+func (w *wiring) makeSessions(ctx context.Context) error {
+	now := w.Times.Clock
+	w.main = session.New(session.Options{
+		Cluster: w.cluster, Key: w.key, Broker: transport.NewHTTP(w.cluster, w.member.Client()), Lends: true,
+		Switch: w.member.Switch(), Memory: w.sessions.Memory(), Clock: now,
+	})
+	w.sessions.Add(w.main)
+	w.relay = session.Relay{Broker: w.main.Broker, Sessions: w.sessions, Ledger: w.market}
+	outlets := session.Outlets{Sessions: w.sessions, ShownAt: w.policy.ShownAt}
+	if w.Listen.Connector != "" {
+		own, err := direct.NewConnector(ctx, direct.ConnectorOptions{
+			Cluster: w.cluster, Key: w.key, Ledger: w.market, Listen: w.Listen.Connector, URL: w.Listen.ConnectorURL,
+			Journal:     kube.New(w.client, client.ObjectKey{Namespace: w.Namespace, Name: direct.ObjectName}, kube.Parts),
+			MarketClock: w.Times.Market, Log: w.Log,
+		})
+		if err != nil {
+			return err
+		}
+		w.stages.First, w.ledgers[direct.ObjectName] = append(w.stages.First, own), own.Market()
+		w.sessions.Add(session.New(session.Options{
+			Via: w.cluster, Cluster: w.cluster, Key: w.key, Broker: own.Broker(), Lends: true, Clock: now,
 		}))
 	}
-	catalog := catalog.New(catalog.Options{
-		Cluster: cluster, Journal: kube.New(c, client.ObjectKey{Namespace: ns, Name: catalog.ObjectName}, 0),
-		Clock: now, Log: log,
+	w.catalog = catalog.New(catalog.Options{
+		Cluster: w.cluster, Journal: kube.New(w.client, client.ObjectKey{Namespace: w.Namespace, Name: catalog.ObjectName}, 0),
+		Clock: now, Log: w.Log,
 	})
-	catalog.Load(ctx)
-	offers := gate.NewOffers(gate.OffersOptions{
-		Client: c, Cluster: cluster, Namespace: ns, Key: key, Market: market, Engine: engine, Broker: outlets,
-		Shown: outlets.Shown, Changed: &offersChanged,
+	w.catalog.Load(ctx)
+	w.offers = gate.NewOffers(gate.OffersOptions{
+		Client: w.client, Cluster: w.cluster, Namespace: w.Namespace, Key: w.key, Market: w.market, Engine: w.engine,
+		Broker: outlets, Shown: outlets.Shown, Changed: &w.offersChanged,
 	})
-	advertiseAgain := func() { policy.AdvertiseAgain(); offers.LookAgain() }
-	all := brokers.New(brokers.Options{
-		Client: c, Namespace: ns, Main: member, Sessions: open, Ledger: market, Catalog: catalog, Changed: &brokersChanged,
-		Joined: advertiseAgain, Log: log,
+	advertiseAgain := func() { w.policy.AdvertiseAgain(); w.offers.LookAgain() }
+	w.brokers = brokers.New(brokers.Options{
+		Client: w.client, Namespace: w.Namespace, Main: w.member, Sessions: w.sessions, Ledger: w.market,
+		Catalog: w.catalog, Changed: &w.brokersChanged, Joined: advertiseAgain, Log: w.Log,
 	})
+	return nil
+}
 
-	// Other clusters, and Liqo's peerings with them.
+// makeOthers makes what knows other clusters, and Liqo's peerings with them.
+func (w *wiring) makeOthers(context.Context) error {
 	lookAtPeering := func(peer string, role api.PeeringRole) {
-		if here != nil { // else there are no peerings
-			peeringsChanged.Add(ns, api.PeeringName(peer, role))
+		if w.here != nil { // else there are no peerings
+			w.peeringsChanged.Add(w.Namespace, api.PeeringName(peer, role))
 		}
 	}
-	known := peers.New(peers.Options{
-		Client: c, Namespace: ns, Market: market, Events: events, Sharing: policy.Sharing, Roots: s.Roots,
-		Trigger: &peersChanged, StateChanged: lookAtPeering,
+	w.peers = peers.New(peers.Options{
+		Client: w.client, Namespace: w.Namespace, Market: w.market, Events: w.events, Sharing: w.policy.Sharing,
+		Roots: w.Roots, Trigger: &w.peersChanged, StateChanged: lookAtPeering,
 	})
-	connectors := direct.NewSellers(direct.SellersOptions{
-		Cluster: cluster, Key: key, Ledger: market, Sessions: open, Addresses: addresses, Trust: known.Demand(),
-		Contacted: known.RecordContact, Clock: now, Log: log,
+	w.sellers = direct.NewSellers(direct.SellersOptions{
+		Cluster: w.cluster, Key: w.key, Ledger: w.market, Sessions: w.sessions, Addresses: w.addresses,
+		Trust: w.peers.Demand(), Contacted: w.peers.RecordContact, Clock: w.Times.Clock, Log: w.Log,
 	})
-	messages := peering.NewMessenger(peering.MessengerOptions{
-		Cluster: cluster, Key: key, Former: member.Former(), Market: market, Relay: relay, Trust: known.Demand(),
-		Received: lookAtPeering, Clock: now, Log: log,
+	w.stages.First = append(w.stages.First, w.sellers, w.brokers)
+	w.messages = peering.NewMessenger(peering.MessengerOptions{
+		Cluster: w.cluster, Key: w.key, Former: w.member.Former(), Market: w.market, Relay: w.relay,
+		Trust: w.peers.Demand(), Received: lookAtPeering, Clock: w.Times.Clock, Log: w.Log,
 	})
-	liqos := newLiqoRooms(liqoOptions{
-		Manager: mgr, Settings: s, Liqo: here, Addresses: addresses, Inventory: inv, Policy: policy, Peers: known,
-		Messages: messages, Relay: relay, Peerings: &peeringsChanged,
+	w.liqo = newLiqoRooms(liqoOptions{
+		Manager: w.manager, Settings: w.Settings, Liqo: w.here, Addresses: w.addresses, Inventory: w.inventory,
+		Policy: w.policy, Peers: w.peers, Messages: w.messages, Relay: w.relay, Peerings: &w.peeringsChanged,
 	})
+	return nil
+}
 
-	// What this cluster lends, and what it borrows.
-	advertiser := sharing.New(sharing.Options{
-		Client: c, Object: client.ObjectKey{Namespace: ns, Name: s.AdvertisementName}, Market: market, Inventory: inv,
-		Policy: policy, Outlets: open.Outlets, Clock: now, Log: log,
-		Schedule: sharing.Schedule{Interval: s.Times.Advertise, Aligned: s.Times.Aligned},
+// makeLoans makes what lends and borrows.
+func (w *wiring) makeLoans(ctx context.Context) error {
+	w.advertiser = sharing.New(sharing.Options{
+		Client: w.client, Object: client.ObjectKey{Namespace: w.Namespace, Name: w.AdvertisementName}, Market: w.market,
+		Inventory: w.inventory, Policy: w.policy, Outlets: w.sessions.Outlets, Clock: w.Times.Clock, Log: w.Log,
+		Schedule: sharing.Schedule{Interval: w.Times.Advertise, Aligned: w.Times.Aligned},
 		Card: sharing.CardOptions{
-			Cluster: cluster, Key: key, Rotations: member.Rotations(), Endorsement: s.Member.Endorsement,
-			Connector: s.Listen.ConnectorURL, Liqo: liqos.FillCard,
+			Cluster: w.cluster, Key: w.key, Rotations: w.member.Rotations(), Endorsement: w.Member.Endorsement,
+			Connector: w.Listen.ConnectorURL, Liqo: w.liqo.FillCard,
 		},
 	})
-	lends := gate.New(gate.Options{
-		Cluster: cluster, Key: key, Former: member.Former(), Market: market, Engine: engine, Broker: main.Broker,
-		Trust: known.Demand(), Freed: liqos.Freed, Fresh: advertiser.Fresh, Log: log,
+	w.gate = gate.New(gate.Options{
+		Cluster: w.cluster, Key: w.key, Former: w.member.Former(), Market: w.market, Engine: w.engine,
+		Broker: w.main.Broker, Trust: w.peers.Demand(), Freed: w.liqo.Freed, Fresh: w.advertiser.Fresh, Log: w.Log,
 	})
-	approvals := &gate.Approvals{Client: c, Gate: lends}
-	borrows := requests.NewBorrower(requests.BorrowerOptions{
-		Cluster: cluster, Key: key, Market: market, Broker: main.Broker, Trust: known.Demand(), Reach: liqos.CheckReach,
-		Fit: liqos.CheckBorrow, Joins: liqos.Joins, Log: log,
+	w.borrower = requests.NewBorrower(requests.BorrowerOptions{
+		Cluster: w.cluster, Key: w.key, Market: w.market, Broker: w.main.Broker, Trust: w.peers.Demand(),
+		Reach: w.liqo.CheckReach, Fit: w.liqo.CheckBorrow, Joins: w.liqo.Joins, Log: w.Log,
 	})
-	asks := requests.New(requests.Options{
-		Client: c, Market: market, Events: events, Forgotten: open.IsForgotten, Volumes: liqos.Volumes,
-		Offloading: liqos.Offloading, Changed: &requestsChanged, Passing: debounce.Passing, Borrower: borrows,
-		Places: connectors,
+	w.requests = requests.New(requests.Options{
+		Client: w.client, Market: w.market, Events: w.events, Forgotten: w.sessions.IsForgotten, Volumes: w.liqo.Volumes,
+		Offloading: w.liqo.Offloading, Changed: &w.requestsChanged, Passing: debounce.Passing, Borrower: w.borrower,
+		Places: w.sellers,
 	})
 	follows := reservations.New(ctx, reservations.Options{
-		Cluster: cluster, Namespace: ns, Ledger: market, Sessions: open, Peer: liqos.Follow, Clock: now, Log: log,
-		Contracts: &contract.Objects{Client: c, Cluster: cluster, Key: key, Market: market},
+		Cluster: w.cluster, Namespace: w.Namespace, Ledger: w.market, Sessions: w.sessions, Peer: w.liqo.Follow,
+		Clock: w.Times.Clock, Log: w.Log,
+		Contracts: &contract.Objects{Client: w.client, Cluster: w.cluster, Key: w.key, Market: w.market},
 		Provider: reservations.Provider{
-			Gate: lends, Offers: offers, Instructions: &gate.Instructions{Client: c, Namespace: ns, Events: events},
+			Gate: w.gate, Offers: w.offers,
+			Instructions: &gate.Instructions{Client: w.client, Namespace: w.Namespace, Events: w.events},
 		},
-		Consumer: reservations.Consumer{Borrower: borrows, Requests: asks},
+		Consumer: reservations.Consumer{Borrower: w.borrower, Requests: w.requests},
 	})
 	watcher := session.NewWatcher(session.WatcherOptions{
-		Sessions: open, Catalog: catalog, Reservation: follows.Look, Complete: follows.LookAtAll, Standing: known.RecordState,
-		Handshake: messages.Receive, Offers: offers, Connection: all.RecordConnection,
-		Choice: connectors.RecordChoice, Log: log,
+		Sessions: w.sessions, Catalog: w.catalog, Reservation: follows.Look, Complete: follows.LookAtAll,
+		Standing: w.peers.RecordState, Handshake: w.messages.Receive, Offers: w.offers,
+		Connection: w.brokers.RecordConnection, Choice: w.sellers.RecordChoice, Log: w.Log,
 	})
+	w.stages.Controllers = append([]controller{
+		w.policy, w.peers, w.offers, &gate.Approvals{Client: w.client, Gate: w.gate}, w.brokers, w.requests,
+	}, w.liqo.Controllers...)
+	w.stages.Load = []func(context.Context) error{w.policy.Load, w.peers.ReadAll, w.advertiser.Begin}
+	w.stages.Then = []room{w.advertiser, follows, watcher, w.catalog}
+	return nil
+}
 
-	// What users see.
+// makeViews makes what users see.
+func (w *wiring) makeViews(context.Context) error {
+	now := w.Times.Clock
 	finds := doctor.New(doctor.Options{
-		Liqo: liqos.Liqo, Show: advertiser.ShowHealth, Clock: now, Checks: append([]doctor.Check{
-			{About: "the main broker", Find: doctor.MainBroker{Cluster: cluster, Membership: member, Brokers: all, Clock: now}.Find},
-			{About: "the other brokers", Find: doctor.OtherBrokers{Brokers: all, Clock: now}.Find},
+		Liqo: w.liqo.Liqo, Show: w.advertiser.ShowHealth, Clock: now, Checks: append([]doctor.Check{
+			{About: "the main broker", Find: doctor.MainBroker{
+				Cluster: w.cluster, Membership: w.member, Brokers: w.brokers, Clock: now}.Find},
+			{About: "the other brokers", Find: doctor.OtherBrokers{Brokers: w.brokers, Clock: now}.Find},
 			{About: "what works without a broker", Find: doctor.Offline{
-				Cluster: cluster, Ledger: market, Sessions: open, Sharing: policy.Sharing, Copy: catalog,
-				Connector: s.Listen.ConnectorURL, Clock: now,
+				Cluster: w.cluster, Ledger: w.market, Sessions: w.sessions, Sharing: w.policy.Sharing, Copy: w.catalog,
+				Connector: w.Listen.ConnectorURL, Clock: now,
 			}.Find},
-			{About: "what this cluster shares", Find: doctor.Sharing{Cluster: cluster, Ledger: market, Policy: policy}.Find},
-			{About: "what this cluster sells", Find: doctor.Offers{Client: c, Namespace: ns}.Find},
-			{About: "peers", Find: doctor.Peers{Client: c, Namespace: ns, PassedOver: asks.FindPassedOver}.Find},
-			{About: "Ledgers", Find: ledgers.Find},
-		}, liqos.Checks...),
+			{About: "what this cluster shares", Find: doctor.Sharing{
+				Cluster: w.cluster, Ledger: w.market, Policy: w.policy}.Find},
+			{About: "what this cluster sells", Find: doctor.Offers{Client: w.client, Namespace: w.Namespace}.Find},
+			{About: "peers", Find: doctor.Peers{
+				Client: w.client, Namespace: w.Namespace, PassedOver: w.requests.FindPassedOver}.Find},
+			{About: "Ledgers", Find: w.ledgers.Find},
+		}, w.liqo.Checks...),
 	})
 	users := localapi.New(localapi.Options{
 		Cluster: localapi.NewCluster(localapi.ClusterOptions{
-			Client: c, Cluster: cluster, Namespace: ns, Ledger: market, Member: member, Sharing: policy.Sharing,
+			Client: w.client, Cluster: w.cluster, Namespace: w.Namespace, Ledger: w.market, Member: w.member,
+			Sharing: w.policy.Sharing,
 			Gate: struct {
 				*gate.Gate
 				*gate.Offers
-			}{lends, offers},
+			}{w.gate, w.offers},
 			Requests: struct {
 				*requests.Borrower
 				*requests.Controller
 				*direct.Sellers
 				*virtualnodepools.Forecast
-			}{borrows, asks, connectors, liqos.Pools},
-			Brokers: all, Doctor: finds,
+			}{w.borrower, w.requests, w.sellers, w.liqo.Pools},
+			Brokers: w.brokers, Doctor: finds,
 		}),
-		Brokers: localapi.Brokers{Relay: relay, Connectors: connectors, Copy: catalog, Clock: now},
-		Socket:  s.Listen.Socket, Listen: s.Listen.Loopback, TokenFile: s.Listen.TokenFile, Log: log,
-		Extend: distributedcatalog.Extend(s.Listen.DistributedCatalog, distributedcatalog.ConnectorOptions{
+		Brokers: localapi.Brokers{Relay: w.relay, Connectors: w.sellers, Copy: w.catalog, Clock: now},
+		Socket:  w.Listen.Socket, Listen: w.Listen.Loopback, TokenFile: w.Listen.TokenFile, Log: w.Log,
+		Extend: distributedcatalog.Extend(w.Listen.DistributedCatalog, distributedcatalog.ConnectorOptions{
 			Home: distributedcatalog.Objects{
-				Client: c, Namespace: ns, Advertisement: s.AdvertisementName, Liqo: here != nil,
+				Client: w.client, Namespace: w.Namespace, Advertisement: w.AdvertisementName, Liqo: w.here != nil,
 			},
-			URL: s.Listen.ConnectorURL, Log: log,
+			URL: w.Listen.ConnectorURL, Log: w.Log,
 		}),
 	})
-	if s.Listen.Metrics != "" {
-		rooms.First = append(rooms.First, monitoring.New(monitoring.Options{
-			Cluster: cluster, Ledger: market, Ledgers: ledgers, Main: main.Connection(), Problems: finds.Last,
-			Overstaying: liqos.Overstaying,
+	if w.Listen.Metrics != "" {
+		w.stages.First = append(w.stages.First, monitoring.New(monitoring.Options{
+			Cluster: w.cluster, Ledger: w.market, Ledgers: w.ledgers, Main: w.main.Connection(), Problems: finds.Last,
+			Overstaying: w.liqo.Overstaying,
 		}))
 	}
-	rooms.First = append(rooms.First, connectors, all)
-	rooms.Controllers = append([]controller{policy, known, offers, approvals, all, asks}, liqos.Controllers...)
-	rooms.Load = []func(context.Context) error{policy.Load, known.ReadAll, advertiser.Begin}
-	rooms.Then = append([]room{finds, advertiser, follows, watcher, catalog, users}, liqos.Run...)
-	return rooms, nil
+	w.stages.Then = append(append(w.stages.Then, finds, users), w.liqo.Run...)
+	return nil
 }

@@ -82,28 +82,10 @@ type liqoRooms struct {
 // Liqo, unless that is off.
 func newLiqoRooms(o liqoOptions) (r liqoRooms) {
 	s, c, reader := &o.Settings, o.Manager.GetClient(), o.Manager.GetAPIReader()
-	if !s.Liqo.Off {
-		inspection := posture.Inspection{
-			Reader: reader, Lists: c, Writer: c, Prove: true, Namespace: s.Namespace, LiqoNamespace: s.Liqo.Namespace,
-			AllowUntested: s.Liqo.AllowUntested, APIServer: s.Liqo.APIServer,
-			Installed: func() (bool, error) { return liqo.Installed(o.Manager.GetRESTMapper()) },
-		}
-		check := doctor.Liqo{Sharing: o.Policy.Sharing, Inspection: inspection}
-		r.Checks = append(r.Checks, doctor.Check{About: "Liqo", Find: check.Find},
-			doctor.Check{About: "the amounts of Liqo's objects", Find: func(ctx context.Context) ([]api.Problem, error) {
-				return s.Amounts.Problems(ctx, reader)
-			}})
-	}
 	cluster, m := s.Member.ClusterID, o.Relay.Ledger
-	kept := virtualnodepools.Options{
-		Client: c, Reader: reader, Market: m, Namespace: s.Namespace,
-		Brokers: federation{o.Relay, o.Relay.Sessions, o.Liqo},
-		Times:   virtualnodepools.Times{Clock: s.Times.Clock, DeadAfter: s.Times.Dead},
-	}
+	r.Checks = o.checks()
+	kept := o.pools()
 	r.Pools = virtualnodepools.NewForecast(kept, o.Liqo != nil)
-	r.Checks = append(r.Checks, doctor.Check{About: "VirtualNodePools", Find: doctor.Pools{Client: c}.Find})
-	kept.Pods, kept.Events = &virtualnodepools.Watched{Manager: o.Manager, Usage: o.Inventory},
-		o.Manager.GetEventRecorder("bourse-agent")
 	if o.Liqo == nil {
 		if s.Liqo.Simulated {
 			kept.Offload, kept.Serve = func(context.Context) error { return nil }, func(string) {}
@@ -164,6 +146,36 @@ func newLiqoRooms(o liqoOptions) (r liqoRooms) {
 		}.Find},
 	)
 	return r
+}
+
+// checks are those that the doctor does with Liqo and without it.
+func (o *liqoOptions) checks() (all []doctor.Check) {
+	s, c, reader := &o.Settings, o.Manager.GetClient(), o.Manager.GetAPIReader()
+	if !s.Liqo.Off {
+		inspection := posture.Inspection{
+			Reader: reader, Lists: c, Writer: c, Prove: true, Namespace: s.Namespace, LiqoNamespace: s.Liqo.Namespace,
+			AllowUntested: s.Liqo.AllowUntested, APIServer: s.Liqo.APIServer,
+			Installed: func() (bool, error) { return liqo.Installed(o.Manager.GetRESTMapper()) },
+		}
+		check := doctor.Liqo{Sharing: o.Policy.Sharing, Inspection: inspection}
+		all = append(all, doctor.Check{About: "Liqo", Find: check.Find},
+			doctor.Check{About: "the amounts of Liqo's objects", Find: func(ctx context.Context) ([]api.Problem, error) {
+				return s.Amounts.Problems(ctx, reader)
+			}})
+	}
+	return append(all, doctor.Check{About: "VirtualNodePools", Find: doctor.Pools{Client: c}.Find})
+}
+
+// pools are the options of VirtualNodePools, without what needs Liqo.
+func (o *liqoOptions) pools() virtualnodepools.Options {
+	s := &o.Settings
+	return virtualnodepools.Options{
+		Client: o.Manager.GetClient(), Reader: o.Manager.GetAPIReader(), Market: o.Relay.Ledger, Namespace: s.Namespace,
+		Brokers: federation{o.Relay, o.Relay.Sessions, o.Liqo},
+		Times:   virtualnodepools.Times{Clock: s.Times.Clock, DeadAfter: s.Times.Dead},
+		Pods:    &virtualnodepools.Watched{Manager: o.Manager, Usage: o.Inventory},
+		Events:  o.Manager.GetEventRecorder("bourse-agent"),
+	}
 }
 
 // federation is what pools ask of brokers and providers.

@@ -26,119 +26,147 @@ import (
 )
 
 func (sh *shell) agentCommand() *cobra.Command {
-	var o settings.Options
-	var log logFlags
-	var way transportFlags
-	var spaces namespaceFlags
-	var kubeconfig, identity, endorsement string
+	var a agentFlags
 	cmd := &cobra.Command{
 		Use: "agent", GroupID: "run", Short: "Run the agent of a cluster", Args: cobra.NoArgs,
 		Long: "The agent advertises what its cluster shares (SharingPolicy). It makes reservations for the cluster's\n" +
 			"users (ResourceRequest), and accepts those of other clusters as the policy allows. The first time, it\n" +
 			"joins with a token of the broker's operator. With --without-broker it joins none.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			logger, err := log.logger(sh.progress)
+			o, err := a.read(sh.progress, cmd.Flags())
 			if err != nil {
 				return err
-			}
-			o.Log = logger
-			logKubernetes(logger)
-			if o.Member.Join == "" {
-				o.Member.Join = os.Getenv("BOURSE_JOIN")
-			}
-			if way.transport == "" && cmd.Flags().Changed("broker-transport") {
-				o.Member = offline(o.Member)
-			} else if err := way.read(&o.Member); err != nil {
-				return err
-			}
-			if err := spaces.read(&o); err != nil {
-				return err
-			}
-			if endorsement != "" {
-				text, err := os.ReadFile(endorsement)
-				if err != nil {
-					return api.Invalid("--endorsement", "%s", err).Fix("name the file with the output of `bourse root endorse`")
-				}
-				o.Member.Endorsement = strings.TrimSpace(string(text))
-			}
-			if o.Kubernetes, err = kubernetes(kubeconfig); err != nil {
-				return err
-			}
-			if identity != "" {
-				o.Member.Identity = store.InDir(identity)
 			}
 			return agent.Run(cmd.Context(), o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&kubeconfig, "kubeconfig", "",
-		"kubeconfig of the cluster (default: KUBECONFIG, else the pod's own service account)")
-	f.StringVar(&o.Member.ClusterID, "cluster-id", "", "name of the cluster (default: Liqo's cluster ID)")
-	f.BoolVar(&o.Liqo.Off, "without-liqo", false,
-		"do not wait for Liqo; without --cluster-id, the UID of kube-system names the cluster")
-	f.StringVar(&o.Liqo.Namespace, "liqo-namespace", "liqo", "namespace of Liqo")
-	f.StringVar(&o.Liqo.APIServer, "api-server-address-override",
-		"", "URL of this cluster's API server on its card, for peers (default: the one that Liqo knows)")
-	f.StringVar(&o.Liqo.Gateway, "network-gateway", "none",
-		"how this cluster takes part in Liqo's network: none, outbound (its gateway dials the other one), NodePort or "+
-			"LoadBalancer (others can dial its gateway)")
-	f.BoolVar(&o.Liqo.AllowUntested, "allow-untested-liqo", false,
-		"peer with a Liqo version that Bourse was not tested with")
-	f.StringVar(&o.Namespace, "namespace", "",
-		"namespace of the agent and its objects (default: POD_NAMESPACE, else "+api.Namespace+")")
-	spaces.add(f)
-	f.StringVar(&o.AdvertisementName, "advertisement-name", "cluster", "name of the Advertisement that the agent writes")
-	f.StringVar(&o.Member.Join, "join", "",
-		"join token of a broker; ignored once the cluster has joined (also BOURSE_JOIN, which ps does not show)")
-	f.BoolVar(&o.Member.NoBroker, "without-broker", false,
-		"run without a broker: deal with the clusters that bourse peers add names")
-	f.StringVar(&o.Member.BrokerURL, "broker-url", "",
-		"URL of the broker, https://HOST:PORT (default: the one in the token)")
-	f.StringVar(&o.Member.CertDir, "broker-cert-path", "",
-		"folder with tls.crt, tls.key and ca.crt, for a broker without its own CA; replaces --join")
-	way.add(f)
-	f.StringVar(&identity, "identity-dir", "", "folder for the agent's keys (default: Secret "+agent.SecretName+")")
-	f.StringSliceVar(&o.Peers.Roots, "trust-root", nil,
-		"public key of a federation's root, as printed by bourse root create; keys that it endorses count as confirmed")
-	f.StringVar(&endorsement, "endorsement", "", "file with a root's endorsement of this cluster's key; the card shows it")
-	durationVar(f, &o.Times.Linger, "peering-linger", 10*time.Minute,
-		"how long to keep a peering that no reservation uses; negative: do not keep it")
-	durationVar(f, &o.Times.Abandon, "peering-abandon", 2*time.Minute,
-		"how long the end of a peering waits for the other cluster")
-	durationVar(f, &o.Times.Shrink, "shrink-grace", 30*time.Second,
-		"how long pods may stay that no longer fit, because a reservation ended or became smaller")
-	durationVar(f, &o.Times.Excess, "excess-grace", time.Minute,
-		"how long after --shrink-grace the provider deletes pods that no longer fit")
-	durationVar(f, &o.Times.Dead, "pool-dead-after", 3*time.Minute,
-		"how long a virtual node of a pool may be NotReady before its provider is replaced")
-	_ = f.MarkHidden("pool-dead-after") // tests shorten it
-	durationVar(f, &o.Times.Advertise, "advertisement-requeue-interval",
-		30*time.Second, "how often to advertise when nothing changes")
-	f.BoolVar(&o.Times.Aligned, "publish-aligned", false,
-		"advertise at times that are multiples of that interval, as the prototypes do (default: clusters take turns)")
-	f.BoolVar(&o.LeaderElect, "leader-elect", false, "elect a leader among several replicas")
-	f.StringVar(&o.Listen.Socket, "socket", agentSocket(), "socket for users of the cluster")
-	f.StringVar(&o.Listen.Connector, "connector-listen", "",
-		"address of the connector, where clusters that know this one deal with it without a broker, such as "+
-			"0.0.0.0:7444 (default: off)")
-	f.StringVar(&o.Listen.ConnectorURL, "connector-url", "",
-		"URL of the connector, shown on the card, such as https://bourse.milan.example:7444")
-	f.StringSliceVar(&o.Peers.Ranges, "allow-peer-range", nil,
-		"CIDR that peers may name as their own, although it is loopback, link-local or used by this cluster's pods or "+
-			"services; may be repeated")
-	f.StringVar(&o.Listen.Loopback, "listen", "",
-		"address for users who have the token, such as 127.0.0.1:7080, or 0.0.0.0:7080 behind a Service; "+
-			"without TLS (default: off)")
-	f.StringVar(&o.Listen.TokenFile, "token-file", "", "file with the token for --listen; created if it does not exist")
-	f.BoolVar(&o.Listen.DistributedCatalog, "distributed-catalog", false,
-		"at --socket and --listen, also serve the API of the Distributed Catalog's connector, under /api "+
-			"(docs/migrate-catalog.md)")
-	f.StringVar(&o.Listen.Health, "health-probe-bind-address", "",
-		"address for /livez and /readyz, such as :8081 (default: off)")
-	f.StringVar(&o.Listen.Metrics, "metrics-bind-address", "", "address for /metrics, such as :8080 (default: off)")
-	log.add(f)
+	a.addCluster(f)
+	a.addMembership(f)
+	a.addTimes(f)
+	a.addListeners(f)
+	a.log.add(f)
 	cmd.AddCommand(sh.fingerprintCommand(), sh.rotateKeyCommand())
 	return cmd
+}
+
+// agentFlags are the flags of the agent. Most set a field of its settings.
+type agentFlags struct {
+	settings.Options
+	log                               logFlags
+	way                               transportFlags
+	spaces                            namespaceFlags
+	kubeconfig, identity, endorsement string
+}
+
+func (a *agentFlags) addCluster(f *pflag.FlagSet) {
+	f.StringVar(&a.kubeconfig, "kubeconfig", "",
+		"kubeconfig of the cluster (default: KUBECONFIG, else the pod's own service account)")
+	f.StringVar(&a.Member.ClusterID, "cluster-id", "", "name of the cluster (default: Liqo's cluster ID)")
+	f.BoolVar(&a.Liqo.Off, "without-liqo", false,
+		"do not wait for Liqo; without --cluster-id, the UID of kube-system names the cluster")
+	f.StringVar(&a.Liqo.Namespace, "liqo-namespace", "liqo", "namespace of Liqo")
+	f.StringVar(&a.Liqo.APIServer, "api-server-address-override",
+		"", "URL of this cluster's API server on its card, for peers (default: the one that Liqo knows)")
+	f.StringVar(&a.Liqo.Gateway, "network-gateway", "none",
+		"how this cluster takes part in Liqo's network: none, outbound (its gateway dials the other one), NodePort or "+
+			"LoadBalancer (others can dial its gateway)")
+	f.BoolVar(&a.Liqo.AllowUntested, "allow-untested-liqo", false,
+		"peer with a Liqo version that Bourse was not tested with")
+	f.StringVar(&a.Namespace, "namespace", "",
+		"namespace of the agent and its objects (default: POD_NAMESPACE, else "+api.Namespace+")")
+	a.spaces.add(f)
+	f.StringVar(&a.AdvertisementName, "advertisement-name", "cluster", "name of the Advertisement that the agent writes")
+	f.BoolVar(&a.LeaderElect, "leader-elect", false, "elect a leader among several replicas")
+}
+
+func (a *agentFlags) addMembership(f *pflag.FlagSet) {
+	f.StringVar(&a.Member.Join, "join", "",
+		"join token of a broker; ignored once the cluster has joined (also BOURSE_JOIN, which ps does not show)")
+	f.BoolVar(&a.Member.NoBroker, "without-broker", false,
+		"run without a broker: deal with the clusters that bourse peers add names")
+	f.StringVar(&a.Member.BrokerURL, "broker-url", "",
+		"URL of the broker, https://HOST:PORT (default: the one in the token)")
+	f.StringVar(&a.Member.CertDir, "broker-cert-path", "",
+		"folder with tls.crt, tls.key and ca.crt, for a broker without its own CA; replaces --join")
+	a.way.add(f)
+	f.StringVar(&a.identity, "identity-dir", "", "folder for the agent's keys (default: Secret "+agent.SecretName+")")
+	f.StringSliceVar(&a.Peers.Roots, "trust-root", nil,
+		"public key of a federation's root, as printed by bourse root create; keys that it endorses count as confirmed")
+	f.StringVar(&a.endorsement, "endorsement", "", "file with a root's endorsement of this cluster's key; the card shows it")
+	f.StringSliceVar(&a.Peers.Ranges, "allow-peer-range", nil,
+		"CIDR that peers may name as their own, although it is loopback, link-local or used by this cluster's pods or "+
+			"services; may be repeated")
+}
+
+func (a *agentFlags) addTimes(f *pflag.FlagSet) {
+	durationVar(f, &a.Times.Linger, "peering-linger", 10*time.Minute,
+		"how long to keep a peering that no reservation uses; negative: do not keep it")
+	durationVar(f, &a.Times.Abandon, "peering-abandon", 2*time.Minute,
+		"how long the end of a peering waits for the other cluster")
+	durationVar(f, &a.Times.Shrink, "shrink-grace", 30*time.Second,
+		"how long pods may stay that no longer fit, because a reservation ended or became smaller")
+	durationVar(f, &a.Times.Excess, "excess-grace", time.Minute,
+		"how long after --shrink-grace the provider deletes pods that no longer fit")
+	durationVar(f, &a.Times.Dead, "pool-dead-after", 3*time.Minute,
+		"how long a virtual node of a pool may be NotReady before its provider is replaced")
+	_ = f.MarkHidden("pool-dead-after") // tests shorten it
+	durationVar(f, &a.Times.Advertise, "advertisement-requeue-interval",
+		30*time.Second, "how often to advertise when nothing changes")
+	f.BoolVar(&a.Times.Aligned, "publish-aligned", false,
+		"advertise at times that are multiples of that interval, as the prototypes do (default: clusters take turns)")
+}
+
+func (a *agentFlags) addListeners(f *pflag.FlagSet) {
+	f.StringVar(&a.Listen.Socket, "socket", agentSocket(), "socket for users of the cluster")
+	f.StringVar(&a.Listen.Connector, "connector-listen", "",
+		"address of the connector, where clusters that know this one deal with it without a broker, such as "+
+			"0.0.0.0:7444 (default: off)")
+	f.StringVar(&a.Listen.ConnectorURL, "connector-url", "",
+		"URL of the connector, shown on the card, such as https://bourse.milan.example:7444")
+	f.StringVar(&a.Listen.Loopback, "listen", "",
+		"address for users who have the token, such as 127.0.0.1:7080, or 0.0.0.0:7080 behind a Service; "+
+			"without TLS (default: off)")
+	f.StringVar(&a.Listen.TokenFile, "token-file", "", "file with the token for --listen; created if it does not exist")
+	f.BoolVar(&a.Listen.DistributedCatalog, "distributed-catalog", false,
+		"at --socket and --listen, also serve the API of the Distributed Catalog's connector, under /api "+
+			"(docs/migrate-catalog.md)")
+	f.StringVar(&a.Listen.Health, "health-probe-bind-address", "",
+		"address for /livez and /readyz, such as :8081 (default: off)")
+	f.StringVar(&a.Listen.Metrics, "metrics-bind-address", "", "address for /metrics, such as :8080 (default: off)")
+}
+
+// read returns the settings that the flags give. The log goes to out. Errors: Invalid with the flag.
+func (a *agentFlags) read(out io.Writer, given *pflag.FlagSet) (o settings.Options, err error) {
+	if a.Log, err = a.log.logger(out); err != nil {
+		return o, err
+	}
+	logKubernetes(a.Log)
+	if a.Member.Join == "" {
+		a.Member.Join = os.Getenv("BOURSE_JOIN")
+	}
+	if a.way.transport == "" && given.Changed("broker-transport") {
+		a.Member = offline(a.Member)
+	} else if err := a.way.read(&a.Member); err != nil {
+		return o, err
+	}
+	if err := a.spaces.read(&a.Options); err != nil {
+		return o, err
+	}
+	if a.endorsement != "" {
+		text, err := os.ReadFile(a.endorsement)
+		if err != nil {
+			return o, api.Invalid("--endorsement", "%s", err).Fix("name the file with the output of `bourse root endorse`")
+		}
+		a.Member.Endorsement = strings.TrimSpace(string(text))
+	}
+	if a.Kubernetes, err = kubernetes(a.kubeconfig); err != nil {
+		return o, err
+	}
+	if a.identity != "" {
+		a.Member.Identity = store.InDir(a.identity)
+	}
+	return a.Options, nil
 }
 
 // namespaceFlags are the prototype's flags for the namespace of the agent's objects. All of them are in one.

@@ -47,18 +47,18 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 	case c.Adopt && (old == nil || old.State.Over()) && s.Spent("", a.Consumer, c.BindsUntil, now):
 		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s was accepted here so long ago that it is over",
 			a.Reservation)
-	case old != nil && !samePlan(old.Sale, a.Sale):
-		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is from another plan", old.ID).
-			Fix("make another reservation from that plan")
-	case old != nil && (old.Relend != a.Relend || old.RelendKey != a.RelendKey) && old.State.Counts():
-		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s and the assignment differ in relend", old.ID).
-			Fix("make another reservation")
-	case old != nil && (old.Bound() || c.Adopt && old.State == api.Held) &&
-		old.Consumer == a.Consumer && old.Pool == a.Pool && a.Generation > old.Generation:
-		return c.change(s, clone(old), now)
-	case old != nil && (old.Generation >= a.Generation || old.Consumer != a.Consumer || old.State.Counts()):
-		return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s here at generation %d", old.ID, old.State,
-			old.Generation)
+	}
+	if old != nil {
+		if err := c.checkSame(old); err != nil {
+			return Outcome{}, err
+		}
+		if c.changes(old) {
+			return c.change(s, clone(old), now)
+		}
+		if old.Generation >= a.Generation || old.Consumer != a.Consumer || old.State.Counts() {
+			return Outcome{}, api.Errorf(api.CodeConflict, "reservation %s is %s here at generation %d", old.ID, old.State,
+				old.Generation)
+		}
 	}
 	r := assigned(a, c.Size, c.Document, c.Acceptance, now)
 	r.State, r.HeldUntil, r.ApproveBy, r.AcceptBy = api.Held, c.BindsUntil, c.ApproveBy, c.BindsUntil
@@ -73,6 +73,27 @@ func (c Admit) decide(s *State, now Time) (Outcome, error) {
 		r.State, r.HeldUntil = api.Reserved, 0
 	}
 	return s.keepOffer(c.Offer, changed(r, now), now), nil
+}
+
+// checkSame reports what the assignment of a known reservation may not change.
+func (c Admit) checkSame(old *Reservation) error {
+	a := c.Assignment
+	if !samePlan(old.Sale, a.Sale) {
+		return api.Errorf(api.CodeConflict, "reservation %s is from another plan", old.ID).
+			Fix("make another reservation from that plan")
+	}
+	if (old.Relend != a.Relend || old.RelendKey != a.RelendKey) && old.State.Counts() {
+		return api.Errorf(api.CodeConflict, "reservation %s and the assignment differ in relend", old.ID).
+			Fix("make another reservation")
+	}
+	return nil
+}
+
+// changes reports whether the assignment is a change of a known reservation, which binds.
+func (c Admit) changes(old *Reservation) bool {
+	a := c.Assignment
+	return (old.Bound() || c.Adopt && old.State == api.Held) &&
+		old.Consumer == a.Consumer && old.Pool == a.Pool && a.Generation > old.Generation
 }
 
 // samePlan reports whether two sales are of the same plan of the same offer, or both nil.

@@ -60,31 +60,47 @@ func (c Join) decide(s *State, now Time) (Outcome, error) {
 			"it ended long ago, is of another broker, or was made before the broker was restored from a backup").
 			Fix("ask the operator for a new one: bourse broker token create")
 	}
-	again := t.UsedBy == c.Cluster && m != nil && m.State != api.MemberRemoved && m.Key == c.Key && m.TLSKey == c.TLSKey
-	switch {
-	case m != nil && m.State == api.MemberRevoked:
+	if m != nil && m.State == api.MemberRevoked {
 		return Outcome{}, api.Errorf(api.CodeSuspended, "cluster %s was revoked", c.Cluster).
 			Fix("ask the operator to remove it first")
-	case again:
+	}
+	again := m != nil && m.State != api.MemberRemoved && m.Key == c.Key && m.TLSKey == c.TLSKey
+	if t.UsedBy == c.Cluster && again {
 		return Outcome{Member: m}, nil
-	case t.UsedBy != "":
-		return Outcome{}, api.Errorf(api.CodeTokenSpent, "the join token was used by a cluster already").
-			Fix("ask the operator for a new one")
-	case now >= t.Expires:
-		return Outcome{}, api.Errorf(api.CodeTokenSpent, "the join token expired").Fix("ask the operator for a new one")
-	case t.Cluster != "" && t.Cluster != c.Cluster:
-		return Outcome{}, api.Errorf(api.CodeTokenSpent, "the join token is for another cluster than %s", c.Cluster)
-	// its first own key: the operator's token names the cluster
-	case m != nil && m.Key != c.Key && m.Legacy && t.Cluster == c.Cluster:
-	case m != nil && m.Key != c.Key && m.State != api.MemberRemoved:
-		return Outcome{}, api.Errorf(api.CodeKeyChanged, "cluster %s is known by another key", c.Cluster).
-			Fix("restore the cluster's identity, or ask the operator to remove the member")
+	}
+	if err := c.checkToken(t, m, now); err != nil {
+		return Outcome{}, err
 	}
 	if err := s.checkRemoved(m); err != nil {
 		return Outcome{}, err
 	}
 	spent := *t
 	spent.UsedBy = c.Cluster
+	next := c.member(s, t, m, now)
+	return Outcome{Member: next, Events: []Event{{Time: now, Token: &spent}, {Time: now, Member: next}}}, nil
+}
+
+// checkToken reports why a token does not make the cluster a member. former is the member that it was; nil: none.
+func (c Join) checkToken(t *Token, former *Member, now Time) error {
+	switch {
+	case t.UsedBy != "":
+		return api.Errorf(api.CodeTokenSpent, "the join token was used by a cluster already").
+			Fix("ask the operator for a new one")
+	case now >= t.Expires:
+		return api.Errorf(api.CodeTokenSpent, "the join token expired").Fix("ask the operator for a new one")
+	case t.Cluster != "" && t.Cluster != c.Cluster:
+		return api.Errorf(api.CodeTokenSpent, "the join token is for another cluster than %s", c.Cluster)
+	case former == nil || former.Key == c.Key || former.State == api.MemberRemoved:
+		return nil
+	case former.Legacy && t.Cluster == c.Cluster: // its first own key: the operator's token names the cluster
+		return nil
+	}
+	return api.Errorf(api.CodeKeyChanged, "cluster %s is known by another key", c.Cluster).
+		Fix("restore the cluster's identity, or ask the operator to remove the member")
+}
+
+// member returns the member that a cluster becomes by a token. m is the member that it was; nil: none.
+func (c Join) member(s *State, t *Token, m *Member, now Time) *Member {
 	next := &Member{Cluster: c.Cluster, State: api.MemberPending, Key: c.Key, TLSKey: c.TLSKey,
 		TLSKeys: []TLSKey{{Key: c.TLSKey}},
 		Token:   c.TokenID, Source: c.Source, Joined: now, Changed: now}
@@ -105,7 +121,7 @@ func (c Join) decide(s *State, now Time) (Outcome, error) {
 			next.Rekeyed = s.Revision
 		}
 	}
-	return Outcome{Member: next, Events: []Event{{Time: now, Token: &spent}, {Time: now, Member: next}}}, nil
+	return next
 }
 
 // Enroll makes a cluster without a token wait for approval: its certificate is of another CA, or its agent is

@@ -224,28 +224,36 @@ func (r *round) markLeaving() {
 		if one.State == NotReady {
 			unready++
 		}
-	}
-	r.AllNotReady = unready > 0 && (nodes > 1 && unready*2 > nodes || !r.o.Reached && unready == nodes)
-	for _, one := range r.providers {
 		if one.Drifted || one.Unmet {
 			r.Drifted = append(r.Drifted, one.Name)
 		}
 	}
+	r.AllNotReady = unready > 0 && (nodes > 1 && unready*2 > nodes || !r.o.Reached && unready == nodes)
 	if r.spec.Replace == api.ReplaceNever {
 		return
 	}
 	for i := range r.providers {
-		one := &r.providers[i]
-		switch {
-		case one.State == Ready && r.ousted(one) && one.Until.Sub(r.o.Now) <= r.duration/2:
-			one.State = Leaving
-		case one.State == NotReady && !r.AllNotReady:
+		r.markToReplace(&r.providers[i])
+	}
+}
+
+// markToReplace marks a provider that must be replaced.
+func (r *round) markToReplace(one *Provider) {
+	left := one.Until.Sub(r.o.Now)
+	switch one.State {
+	case NotReady:
+		if !r.AllNotReady {
 			r.mark(one, Dead, one.Since.Add(cmp.Or(r.o.DeadAfter, deadAfter)))
-		case one.State == Asked && r.o.Reached:
+		}
+	case Asked:
+		if r.o.Reached {
 			r.mark(one, Leaving, one.Since.Add(askedFor))
-		case one.State == Ready && !r.admits(one.Name):
+		}
+	case Ready:
+		switch {
+		case r.ousted(one) && left <= r.duration/2, !r.admits(one.Name):
 			one.State = Leaving
-		case one.State == Ready && !one.Until.IsZero() && one.Until.Sub(r.o.Now) < r.duration/4 && r.o.Reached:
+		case !one.Until.IsZero() && left < r.duration/4 && r.o.Reached:
 			r.mark(one, Leaving, r.reached.Add(answersWithin))
 		}
 	}

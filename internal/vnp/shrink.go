@@ -108,22 +108,7 @@ func (r *round) clear(dead *Provider) {
 // without pods and volumes leaves, else one becomes smaller, in two steps. First its virtual node
 // becomes smaller; once what runs there fits, the reservation does.
 func (r *round) shrink() {
-	busy := !r.o.Reached || slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Verb != Extend })
-	for _, one := range r.providers {
-		switch {
-		case one.Wish == nil || !one.stays():
-			busy = busy || one.Changing || !one.stays() || one.State == NotReady
-			continue
-		case one.Changing: // pods that were bound to more room would be evicted once the provider agrees
-		case !one.Wish.Fits(r.Used[one.Node]) || r.Limited != "" && r.hasRoom(&one) ||
-			one.State != Ready || one.Paused:
-			r.do(Step{Verb: Restore, Provider: one.Name})
-		case one.Lowered && r.o.Reached:
-			most := r.priceOf(r.budgetLeft(r.find(one.Name)))
-			r.do(Step{Verb: Resize, Provider: one.Name, Size: one.Wish, MaxPrice: most})
-		}
-		busy = true
-	}
+	busy := r.resizeLowered()
 	// A provider that came back, or an edit, may have brought it beyond its bounds.
 	beyond := !r.max.Fits(r.Reserved) || r.inUse() > r.atMost || r.budgetLeft(nil) < 0
 	excess, needed := beyond, r.neededWithout("")
@@ -147,6 +132,29 @@ func (r *round) shrink() {
 	if !r.releaseIdle() {
 		r.lowerOne()
 	}
+}
+
+// resizeLowered ends what shrink began: a virtual node that is smaller by now gets a smaller reservation, and one
+// whose room is needed again gets it back. It reports whether the pool changes already, so that nothing else becomes
+// smaller.
+func (r *round) resizeLowered() (busy bool) {
+	busy = !r.o.Reached || slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Verb != Extend })
+	for _, one := range r.providers {
+		switch {
+		case one.Wish == nil || !one.stays():
+			busy = busy || one.Changing || !one.stays() || one.State == NotReady
+			continue
+		case one.Changing: // pods that were bound to more room would be evicted once the provider agrees
+		case !one.Wish.Fits(r.Used[one.Node]) || r.Limited != "" && r.hasRoom(&one) ||
+			one.State != Ready || one.Paused:
+			r.do(Step{Verb: Restore, Provider: one.Name})
+		case one.Lowered && r.o.Reached:
+			most := r.priceOf(r.budgetLeft(r.find(one.Name)))
+			r.do(Step{Verb: Resize, Provider: one.Name, Size: one.Wish, MaxPrice: most})
+		}
+		busy = true
+	}
+	return busy
 }
 
 // hasRoom reports whether a pod without room fits on a virtual node that does not become smaller.

@@ -30,30 +30,14 @@ func (b *Borrowing) leave(ctx context.Context, provider string, nodes, have, wan
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(node string) bool { return slices.Contains(byHand, node) })
 	over := len(nodes) > 0 // the graces begin when one is cordoned
 	for _, node := range nodes {
-		drained := drains(accounts[node]) // its pool ends it once it is empty
-		ends, from := accounts[node] == nil || drained, leaving
-		if ends {
-			from = have
-		} else if len(from) == 0 {
-			if err := b.namespaces.Uncordon(ctx, node); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		now := b.options.Market.Now().Go()
-		since, err := b.namespaces.Cordon(ctx, node, now)
+		left, err := b.leaveNode(ctx, node, have, leaving, accounts[node])
 		if err != nil {
 			return nil, err
 		}
-		late := now.Sub(since) > b.options.Graces.Shrink+b.options.Graces.Excess && !drained
-		message := "virtual node " + node + " is cordoned"
-		if !since.Equal(now) { // pods that the scheduler has just placed are seen at the next look
-			if message, err = b.empty(ctx, node, from, ends, late); err != nil {
-				return nil, err
-			}
+		if left != nil {
+			occupied[node], over = left.waits != "", over && left.late
+			waits = append(waits, left.waits)
 		}
-		occupied[node], over = message != "", over && late
-		waits = append(waits, message)
 	}
 	for _, node := range byHand { // the admin's: pods leave it, and it is not cordoned
 		message, err := b.empty(ctx, node, leaving, false, over)
@@ -68,10 +52,55 @@ func (b *Borrowing) leave(ctx context.Context, provider string, nodes, have, wan
 		}
 		waits = append(waits, "no longer offloaded: "+strings.Join(leaving, ", "))
 	}
-	for _, slice := range ours {
-		if accounts[slice] != nil || occupied[slice] || len(accounts) == 0 && len(leaving) > 0 {
-			continue
-		}
+	removed, err := b.removeSlices(ctx, provider, slices.DeleteFunc(slices.Clone(ours), func(slice string) bool {
+		return accounts[slice] != nil || occupied[slice] || len(accounts) == 0 && len(leaving) > 0
+	}))
+	if waits = append(waits, removed...); err != nil {
+		return nil, err
+	}
+	if len(accounts) > 0 || len(ours) > 0 {
+		return waits, nil
+	}
+	message, err := b.options.Slices.LetGo(ctx, provider, false)
+	return append(waits, message), err
+}
+
+// emptied is how far the pods have left a virtual node.
+type emptied struct {
+	waits string // what it waits for; empty: neither pods nor claims are left
+	late  bool   // the graces are over
+}
+
+// leaveNode empties a virtual node of the namespaces that leave it, or of all that it has if it has no account any
+// more. It returns nil for one that nothing leaves.
+func (b *Borrowing) leaveNode(
+	ctx context.Context, node string, have, namespaces []string, account []bound,
+) (*emptied, error) {
+	drained := drains(account) // its pool ends it once it is empty
+	ends, from := account == nil || drained, namespaces
+	if ends {
+		from = have
+	} else if len(from) == 0 {
+		return nil, b.namespaces.Uncordon(ctx, node)
+	}
+	now := b.options.Market.Now().Go()
+	since, err := b.namespaces.Cordon(ctx, node, now)
+	if err != nil {
+		return nil, err
+	}
+	left := &emptied{
+		waits: "virtual node " + node + " is cordoned",
+		late:  now.Sub(since) > b.options.Graces.Shrink+b.options.Graces.Excess && !drained,
+	}
+	if !since.Equal(now) { // pods that the scheduler has just placed are seen at the next look
+		left.waits, err = b.empty(ctx, node, from, ends, left.late)
+	}
+	return left, err
+}
+
+// removeSlices removes slices of a provider that have no account. It returns what it waits for.
+func (b *Borrowing) removeSlices(ctx context.Context, provider string, over []string) (waits []string, err error) {
+	for _, slice := range over {
 		gone, err := b.options.Slices.Remove(ctx, provider, slice)
 		if err != nil {
 			return nil, err
@@ -81,11 +110,7 @@ func (b *Borrowing) leave(ctx context.Context, provider string, nodes, have, wan
 		}
 		b.waits.Forget(slice)
 	}
-	if len(accounts) > 0 || len(ours) > 0 {
-		return waits, nil
-	}
-	message, err := b.options.Slices.LetGo(ctx, provider, false)
-	return append(waits, message), err
+	return waits, nil
 }
 
 // empty evicts the pods that leave a virtual node: those of the namespaces, or all if the node

@@ -217,24 +217,7 @@ func (c *Controller) provider(ctx context.Context, one *child, pool *api.Virtual
 		}
 		return p, err
 	}
-	p.Node, p.Created, p.Until = r.Slice(), r.Created.Go(), r.EndsAt().Go()
-	p.Cost, _ = r.Hourly()
-	refusal := one.refusal(out.seen.Now)
-	refused, capped := refusal != nil, refusal != nil && refusal.Reason == api.ReasonCapReached
-	if capped {
-		p.Capped = api.WithoutCode(refusal.Message)
-	}
-	p.Ends = refused && !capped && refusal.Until > r.Until ||
-		!extends(r, out.seen.Now.Add(api.DurationOf(pool.Spec.Template.Duration)))
-	if p.Changing = !asked.Equal(r.Size) && !refused; !p.Changing {
-		p.Reserved = r.Size
-	} else {
-		p.Reserved = asked.Max(r.Size)
-	}
-	p.Disabled, p.Changing = one.disabled, p.Changing || out.beside[p.Name] != nil
-	if p.Wish = vnp.ReadWish(one.ResourceRequest); p.Wish.Equal(r.Size) {
-		p.Wish = nil
-	}
+	one.readReservation(&p, asked, out, out.seen.Now.Add(api.DurationOf(pool.Spec.Template.Duration)))
 	var i api.ReservationInstruction
 	if err := c.options.Client.Get(ctx, client.ObjectKey{Namespace: one.Namespace, Name: r.ID},
 		&i); client.IgnoreNotFound(err) != nil {
@@ -252,16 +235,7 @@ func (c *Controller) provider(ctx context.Context, one *child, pool *api.Virtual
 		return p, nil
 	}
 	one.node, p.Labels = &node, out.labelsOf(&node, &i)
-	for _, condition := range node.Status.Conditions {
-		if condition.Type != corev1.NodeReady {
-			continue
-		}
-		if condition.Status == corev1.ConditionTrue {
-			p.State, p.Since = vnp.Ready, condition.LastTransitionTime.Time
-		} else if r.State == api.Active {
-			p.State, p.Since = vnp.NotReady, condition.LastTransitionTime.Time
-		}
-	}
+	readReadiness(&p, &node, r.State == api.Active)
 	if r.ReclaimAt != 0 && p.State == vnp.Ready && pool.Spec.Replace != api.ReplaceNever {
 		p.State = vnp.Leaving
 	}
@@ -271,6 +245,44 @@ func (c *Controller) provider(ctx context.Context, one *child, pool *api.Virtual
 		func(c offload.Claim) bool { return c.Node != p.Node }))
 	p.Drifted = one.Annotations[templateAnnotation] != digestOf(pool.Spec.Template)
 	return p, nil
+}
+
+// readReservation notes what the Ledger says of a bound reservation. asked is the size that its request names, and until
+// the time to which the pool would extend it.
+func (one *child) readReservation(p *vnp.Provider, asked market.Amounts, all *children, until time.Time) {
+	r := one.record
+	p.Node, p.Created, p.Until = r.Slice(), r.Created.Go(), r.EndsAt().Go()
+	p.Cost, _ = r.Hourly()
+	refusal := one.refusal(all.seen.Now)
+	refused, capped := refusal != nil, refusal != nil && refusal.Reason == api.ReasonCapReached
+	if capped {
+		p.Capped = api.WithoutCode(refusal.Message)
+	}
+	p.Ends = refused && !capped && refusal.Until > r.Until || !extends(r, until)
+	if p.Changing = !asked.Equal(r.Size) && !refused; !p.Changing {
+		p.Reserved = r.Size
+	} else {
+		p.Reserved = asked.Max(r.Size)
+	}
+	p.Disabled, p.Changing = one.disabled, p.Changing || all.beside[p.Name] != nil
+	if p.Wish = vnp.ReadWish(one.ResourceRequest); p.Wish.Equal(r.Size) {
+		p.Wish = nil
+	}
+}
+
+// readReadiness notes since when a virtual node is Ready. One that never was counts as NotReady only while its
+// reservation is active.
+func readReadiness(p *vnp.Provider, node *corev1.Node, active bool) {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type != corev1.NodeReady {
+			continue
+		}
+		if condition.Status == corev1.ConditionTrue {
+			p.State, p.Since = vnp.Ready, condition.LastTransitionTime.Time
+		} else if active {
+			p.State, p.Since = vnp.NotReady, condition.LastTransitionTime.Time
+		}
+	}
 }
 
 // extends reports whether the contract of a reservation may last until a time. A loan has none.

@@ -27,40 +27,16 @@ func (c *Controller) carryOut(ctx context.Context, pool *api.VirtualNodePool, m 
 		ends[step.Provider] = ends[step.Provider] || step.Verb == vnp.Release || step.Verb == vnp.Clear
 	}
 	for provider, one := range all.requests {
-		switch {
-		case one.DeletionTimestamp != nil:
-		case one.isOver(), awaitsApproval(one):
-			m.pauseFailed(provider, all.seen.Now, one)
-			err = c.delete(ctx, one)
-			stepped = true
-		case !ends[provider] && one.Annotations[vnp.DrainAnnotation] != "":
-			err = c.annotate(ctx, one, vnp.DrainAnnotation, "")
-		case isWishMet(one):
-			err = c.annotate(ctx, one, vnp.WishAnnotation, "")
-		case refusedSize(one, all.seen.Now) && m.paused[provider].change != one.changeName():
-			// it keeps what it has, and is not asked for another size for a while
-			if one.record.Change.Reason != api.ReasonCapReached { // the broker refused that, not the provider
-				m.pause(provider, all.seen.Now, one)
-			}
-			err = c.edit(ctx, one, func(s *api.ResourceRequestSpec) { s.Resources = one.record.Size.Resources() })
-		}
-		if err != nil {
+		over, err := c.clear(ctx, m, all, provider, one, ends[provider])
+		if stepped = stepped || over; err != nil {
 			return stepped, err
 		}
 	}
 	for provider, one := range all.beside {
-		failed := one.isOver() || awaitsApproval(one)
-		succeeded := all.requests[provider].Annotations[vnp.SucceedsAnnotation] == string(one.UID)
-		if one.DeletionTimestamp != nil || !failed && !succeeded && !ends[provider] {
-			continue
-		}
-		if failed && !succeeded {
-			m.pauseFailed(provider, all.seen.Now, one)
-		}
-		if err := c.delete(ctx, one); err != nil {
+		over, err := c.clearBeside(ctx, m, all, provider, one, ends[provider])
+		if stepped = stepped || over; err != nil {
 			return stepped, err
 		}
-		stepped = true
 	}
 	fresh := true
 	if slices.ContainsFunc(plan.Steps, grows) {
@@ -78,6 +54,45 @@ func (c *Controller) carryOut(ctx context.Context, pool *api.VirtualNodePool, m 
 		stepped = true
 	}
 	return stepped || !fresh, c.evict(ctx, plan.Evict, false)
+}
+
+// clear deletes the request of a provider that is over, and takes off what it carries no longer. ends says that the
+// plan ends it. It reports whether it deleted it.
+func (c *Controller) clear(ctx context.Context, m *memory, all *children, provider string, one *child,
+	ends bool) (deleted bool, err error) {
+	switch {
+	case one.DeletionTimestamp != nil:
+	case one.isOver(), awaitsApproval(one):
+		m.pauseFailed(provider, all.seen.Now, one)
+		return true, c.delete(ctx, one)
+	case !ends && one.Annotations[vnp.DrainAnnotation] != "":
+		return false, c.annotate(ctx, one, vnp.DrainAnnotation, "")
+	case isWishMet(one):
+		return false, c.annotate(ctx, one, vnp.WishAnnotation, "")
+	case refusedSize(one, all.seen.Now) && m.paused[provider].change != one.changeName():
+		// it keeps what it has, and is not asked for another size for a while
+		if one.record.Change.Reason != api.ReasonCapReached { // the broker refused that, not the provider
+			m.pause(provider, all.seen.Now, one)
+		}
+		return false, c.edit(ctx, one, func(s *api.ResourceRequestSpec) { s.Resources = one.record.Size.Resources() })
+	}
+	return false, nil
+}
+
+// clearBeside deletes a second request of a provider once it failed, once the first took its place, or when the plan
+// ends the provider. It reports whether it deleted it.
+func (c *Controller) clearBeside(ctx context.Context, m *memory, all *children, provider string, one *child,
+	ends bool) (deleted bool, err error) {
+	failed := one.isOver() || awaitsApproval(one)
+	succeeded := all.requests[provider].Annotations[vnp.SucceedsAnnotation] == string(one.UID)
+	if one.DeletionTimestamp != nil || !failed && !succeeded && !ends {
+		return false, nil
+	}
+	if failed && !succeeded {
+		m.pauseFailed(provider, all.seen.Now, one)
+	}
+	err = c.delete(ctx, one)
+	return err == nil, err
 }
 
 // evict evicts pods within their PodDisruptionBudgets. force deletes them at once.
