@@ -89,3 +89,26 @@ func TestTheDocumentedLoopKeepsTheKey(t *testing.T) {
 		t.Errorf("tls.key is %v, %v", is.Mode(), err)
 	}
 }
+
+// The files that tell a reservation's whole life can be read in an afternoon.
+func TestTheLifeOfAReservationIsReadInAnAfternoon(t *testing.T) {
+	const most = 6500 // lines
+	text, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, life, _ := strings.Cut(string(text), "\n## The life of a reservation\n")
+	life, _, _ = strings.Cut(life, "\n## ")
+	files, lines := regexp.MustCompile("`([a-z_/]+\\.go)`").FindAllStringSubmatch(life, -1), 0
+	for _, file := range files {
+		code, err := os.ReadFile(filepath.Join("../..", file[1]))
+		if err != nil {
+			t.Error(err)
+		}
+		lines += bytes.Count(code, []byte("\n"))
+	}
+	if len(files) < 20 || lines > most {
+		t.Errorf("%d files have %d lines, more than %d", len(files), lines, most)
+	}
+	t.Logf("%d files, %d lines", len(files), lines)
+}
