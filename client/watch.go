@@ -18,10 +18,8 @@ import (
 const silence = 60 * time.Second
 
 // eventBound is for one event of a watch: one payload, or offers of a seller in 256 KiB, unless one
-// is larger. Events of less than smallEvent bytes take little in any case.
+// is larger.
 var eventBound = bound{2 << 20, 8 << 20}
-
-const smallEvent = 4 << 10
 
 // Watch calls handle with each event of one watch, resumed from token (empty: from a whole
 // snapshot), until ctx ends, the connection does or handle returns an error, which it
@@ -55,12 +53,13 @@ func (c *Client) WatchCatalog(ctx context.Context, token, catalog string, handle
 	lines.Buffer(nil, int(eventBound.bytes))
 	for lines.Scan() {
 		alive.Stop()
-		if len(lines.Bytes()) > smallEvent && decoded.Cost(lines.Bytes()) > eventBound.memory {
+		cost := decoded.Cost(lines.Bytes())
+		if cost > eventBound.memory {
 			return api.Errorf(api.CodeTooLarge, "the watch broke: an event of %d bytes would take more than %d bytes of memory",
 				len(lines.Bytes()), eventBound.memory).
 				Fix("ask the operator of %s", c.name)
 		}
-		if err := c.keepPace(ctx, lines.Bytes()); err != nil {
+		if err := c.keepPace(ctx, cost); err != nil {
 			return err
 		}
 		alive.Reset(silence)

@@ -234,8 +234,8 @@ func (w *wiring) makeSessions(ctx context.Context) error {
 		}))
 	}
 	w.catalog = catalog.New(catalog.Options{
-		Cluster: w.cluster, Journal: kube.New(w.client, client.ObjectKey{Namespace: w.Namespace, Name: catalog.ObjectName}, 0),
-		Clock: now, Log: w.Log,
+		Cluster: w.cluster, Clock: now, Log: w.Log,
+		Journal: kube.New(w.client, client.ObjectKey{Namespace: w.Namespace, Name: catalog.ObjectName}, 0),
 	})
 	w.catalog.Load(ctx)
 	w.offers = gate.NewOffers(gate.OffersOptions{

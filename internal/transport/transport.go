@@ -19,7 +19,7 @@ type Reservation = api.Envelope[api.Reservation]
 // Outlet is where a cluster lends: a broker, or its own connector.
 type Outlet struct {
 	Broker
-	// Via is the route to it: see package route.
+	// Via names it, as in reservations: see package session.
 	Via string
 	// Knows reports whether it knows a reservation of this cluster's capacity.
 	Knows func(*market.Reservation) bool

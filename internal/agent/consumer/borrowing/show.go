@@ -43,7 +43,9 @@ func (b *Borrowing) show(ctx context.Context, loans []bound, part instruction.Pa
 }
 
 // showOne does so for one loan, and reports whether it wrote.
-func (b *Borrowing) showOne(ctx context.Context, l bound, part instruction.Part, next api.InstructionStatus) (bool, error) {
+func (b *Borrowing) showOne(
+	ctx context.Context, l bound, part instruction.Part, next api.InstructionStatus,
+) (bool, error) {
 	if l.Object == nil {
 		return false, nil
 	}

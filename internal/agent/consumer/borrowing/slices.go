@@ -50,7 +50,8 @@ func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, a
 	if standing.Ready || !b.waits.Passes(slice, standing.Message) {
 		shown = loans // else all of an account that grows would be written at each step
 	}
-	more, err := b.showSlice(ctx, provider, slice, loans, slices.Concat(first, b.others(provider, shown, first)), standing, has)
+	shown = slices.Concat(first, b.others(provider, shown, first))
+	more, err := b.showSlice(ctx, provider, slice, loans, shown, standing, has)
 	if err != nil {
 		return waits, err
 	}

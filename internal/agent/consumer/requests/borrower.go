@@ -19,7 +19,7 @@ import (
 // may use it, each for reservations of its own.
 type Borrower struct {
 	BorrowerOptions
-	via      string // the route to Broker: see package route
+	via      string // the Via of Broker: see package session
 	answered *answered
 }
 

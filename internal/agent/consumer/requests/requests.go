@@ -37,7 +37,7 @@ const workers, atOnePlace = 20 * atOnePlace, 8
 type Controller struct {
 	Options
 	order  *turns.Queue[ctrl.Request]         // of the requests that wait for a worker
-	slots  *turns.Slots[string, ctrl.Request] // at brokers and sellers, by route
+	slots  *turns.Slots[string, ctrl.Request] // at brokers and sellers, by Via
 	ending sync.Mutex                         // held while the reservations of a deleted request are ended
 }
 
@@ -65,14 +65,14 @@ type Options struct {
 	Passing time.Duration
 }
 
-// Places are the brokers and sellers where requests are made. Each is named by its route.
+// Places are the brokers and sellers where requests are made. Each is named by its Via, as in reservations.
 type Places interface {
 	// Choose returns where to make a request, or to go on with its reservation (ours, nil if there is none yet): the
-	// route, and the broker there. It may call a seller. Errors: Unavailable if no broker or seller can be reached.
+	// Via, and the broker there. It may call a seller. Errors: Unavailable if no broker or seller can be reached.
 	Choose(
 		ctx context.Context, r api.ResourceRequestSpec, ours *market.Reservation,
 	) (via string, at transport.Broker, err error)
-	// Find returns the route that Choose tries first, and whether Choose calls a seller there. It calls nobody.
+	// Find returns the Via that Choose tries first, and whether Choose calls a seller there. It calls nobody.
 	Find(ctx context.Context, r api.ResourceRequestSpec, ours *market.Reservation) (via string, calls bool)
 	// Count returns how many there are.
 	Count() int

@@ -41,7 +41,7 @@ func (r *Controller) turnOf(at ctrl.Request) turns.Turn {
 // errWaits says that a request waits for a slot of its broker or seller.
 var errWaits = errors.New("the request waits for its turn")
 
-// newSlots returns the slots of brokers and sellers, by route.
+// newSlots returns the slots of brokers and sellers, by Via.
 func (r *Controller) newSlots() *turns.Slots[string, ctrl.Request] {
 	count := func() int { return 1 }
 	if r.Places != nil {

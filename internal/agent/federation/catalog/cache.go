@@ -59,7 +59,7 @@ type Cache struct {
 	head journal.Head // of Load, and then of Run
 
 	mu     sync.Mutex
-	copies map[string]*offerCopy // by route
+	copies map[string]*offerCopy // by Via
 }
 
 // New returns an empty cache. Load fills it.

@@ -9,7 +9,7 @@ import (
 )
 
 // RecordChoice records which providers this cluster chose at a broker, nil for all. A purchase at a connector
-// honours that, also while the broker is lost. via is the route to the broker.
+// honours that, also while the broker is lost. via names the broker.
 func (s *Sellers) RecordChoice(ctx context.Context, via string, providers *[]string) {
 	s.choosing.Lock()
 	defer s.choosing.Unlock()

@@ -71,7 +71,7 @@ type Sellers struct {
 	open map[string]*seller // by name; Run closes those that are not needed
 
 	choosing sync.Mutex           // held while a choice is recorded
-	choices  map[string]*[]string // by route, those that the Ledger has not recorded yet
+	choices  map[string]*[]string // by Via, those that the Ledger has not recorded yet
 }
 
 // seller is one with whose connector a session is open.
@@ -177,7 +177,7 @@ func (s *Sellers) session(ctx context.Context, name string) (*seller, error) {
 	return one, nil
 }
 
-// Choose returns where a request is made: the route, and the broker there. It is the broker that the request
+// Choose returns where a request is made: the Via, and the broker there. It is the broker that the request
 // names, or the first. A purchase is made at its seller's connector while no broker is reached, or where the
 // request says so (Via), unless this cluster chose other providers at its brokers. A reservation stays where it was
 // made, but a bound one changes at its seller's connector while that broker is lost. ours is nil before
@@ -193,7 +193,7 @@ func (s *Sellers) Choose(
 	return session.Via, session.Broker, err
 }
 
-// Find returns the route that Choose tries first, and whether that is the connector of a seller. It calls nobody.
+// Find returns the Via that Choose tries first, and whether that is the connector of a seller. It calls nobody.
 func (s *Sellers) Find(
 	ctx context.Context, r api.ResourceRequestSpec, ours *market.Reservation,
 ) (via string, calls bool) {
@@ -245,7 +245,7 @@ func (s *Sellers) find(ctx context.Context, r api.ResourceRequestSpec, ours *mar
 	return choice{via: viaOf(at), broker: at}, nil
 }
 
-// viaOf returns the route of a broker, that of the main one if there is none.
+// viaOf returns the Via of a broker, that of the main one if there is none.
 func viaOf(broker *session.Session) string {
 	if broker == nil {
 		return ""

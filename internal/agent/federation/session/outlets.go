@@ -12,7 +12,7 @@ import (
 // Outlets are where this cluster sells: see [Sessions.Outlets]. A call goes to all of them at once.
 type Outlets struct {
 	Sessions *Sessions
-	// ShownAt reports whether the SharingPolicy shows what this cluster lends on a route.
+	// ShownAt reports whether the SharingPolicy shows what this cluster lends at a broker or connector.
 	ShownAt func(via string) bool
 }
 

@@ -38,7 +38,7 @@ var Unheard = prometheus.NewCounterVec(prometheus.CounterOpts{
 
 // Options say with which broker a session is.
 type Options struct {
-	// Via is the route to it: see package route.
+	// Via names it, as in reservations: see the comment of this package.
 	Via string
 	// Cluster is this cluster, and Key its key.
 	Cluster string

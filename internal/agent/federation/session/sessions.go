@@ -151,7 +151,7 @@ func (s *Sessions) HasNoBroker() bool {
 	return main != nil && main.Switch.IsNone() && len(s.Brokers()) == 0
 }
 
-// IsLost reports whether the broker of a route is disabled, removed, or has not answered for so long.
+// IsLost reports whether the broker of a Via is disabled, removed, or has not answered for so long.
 func (s *Sessions) IsLost(via string, long time.Duration) bool {
 	return !slices.ContainsFunc(s.Brokers(),
 		func(one *Session) bool { return one.Via == via && !one.connection.IsLost(long) })

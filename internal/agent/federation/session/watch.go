@@ -57,7 +57,7 @@ type WatcherOptions struct {
 	Offers Offers
 	// Standing receives what the main broker says of another cluster's membership.
 	Standing func(api.Standing)
-	// Choice receives which providers this cluster chose at a broker, nil for all. via is the route there.
+	// Choice receives which providers this cluster chose at a broker, nil for all. via names the broker.
 	Choice func(ctx context.Context, via string, providers *[]string)
 	// Connection is called after each success and failure.
 	Connection func(*Session, error)

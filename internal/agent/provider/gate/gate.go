@@ -42,7 +42,7 @@ type Options struct {
 // reservations of its own.
 type Gate struct {
 	Options
-	via string // the route to Broker: see package route
+	via string // the Via of Broker: see package session
 }
 
 // New returns the gate for reservations at the main broker.
