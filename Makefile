@@ -40,27 +40,35 @@ test: ## Run every test, also those on real API servers, and print the time of e
 
 # The suites that test/suites lists. TESTFLAGS are added to those of go test.
 .PHONY: test-race test-plain test-clusters test-network test-robustness
-test-race: ## ... those beside the code, with the race detector where there is a C compiler
-	@echo "== tests beside the code, with the race detector" >&2
-	@GORACE=atexit_sleep_ms=0 $(GOTEST) $(RACE) -p 4 -timeout 20m $(UNIT)
-test-plain: ## ... those that the detector makes slow and cannot find fault with
-	@echo "== tests that the race detector leaves out, without it" >&2
-	@$(GOTEST) -timeout 20m ./internal/market ./internal/match & pure=$$!; \
+test-race: ## ... those beside the code where goroutines share memory, with the race detector if there is a C compiler
+	@echo "== tests beside the code where goroutines share memory, with the race detector" >&2
+	@GORACE=atexit_sleep_ms=0 $(GOTEST) $(RACE) -p 4 -timeout 20m $(OF_race)
+test-plain: ## ... those beside the code that the detector makes slow and cannot find fault with
+	@echo "== the other tests beside the code, without the race detector" >&2
+	@$(GOTEST) -timeout 20m $(OF_plain) & pure=$$!; \
 	$(GOTEST) -timeout 20m -run '^($(LEFT_OUT))$$' $(sort $(dir $(UNRACED))); others=$$?; \
 	wait $$pure && exit $$others
 test-clusters: ## ... those on real API servers, and with the real Liqo on two federations
 	@echo "== tests on real API servers, and with the real Liqo on two federations side by side" >&2
-	@$(GOTEST) -p 2 -parallel 2 -timeout 60m ./test/liqo ./test/e2e ./test/policies ./test/lab/...
+	@$(GOTEST) -p 2 -parallel 2 -timeout 60m $(OF_clusters)
 test-network: ## ... those of packets, between clusters in an emulated machine
 	@echo "== packets between two clusters, by Liqo's real gateways" >&2
-	@$(GOTEST) -timeout 20m ./test/network
+	@$(GOTEST) -timeout 20m $(OF_network)
 test-robustness: ## ... those of the real binary, one package after the other because they measure
 	@echo "== tests of the real binary" >&2
-	@$(GOTEST) -p 1 -timeout 20m ./test/robustness/...
+	@$(GOTEST) -p 1 -timeout 20m $(OF_robustness)
 GOTEST = $(GO) test -vet=off $(TESTFLAGS)
-# The slowest come first, so that none of them runs alone at the end.
-UNIT = $(addprefix ./internal/,sim/federation server exchange cli) \
-	$$($(GO) list ./api/... ./client/... ./cmd/... ./internal/... ./test/arch/... | grep -vE '/internal/(market|match)$$')
+
+# The packages of each suite. Each package with tests is in one of them (test/arch: TestEachPackageIsInASuite).
+OF_race = $(addprefix ./,$(shell grep '^[a-z]' test/raced/packages))
+OF_plain = $(filter-out $(OF_race),$(patsubst $(MODULE)/%,./%,$(shell $(GO) list $(BESIDE))))
+OF_clusters = ./test/liqo ./test/e2e ./test/policies ./test/lab/...
+OF_network = ./test/network
+OF_robustness = ./test/robustness/...
+BESIDE = ./api/... ./client/... ./cmd/... ./internal/... ./test/arch/...
+MODULE = $(shell $(GO) list -m)
+packages-of-%:
+	@$(GO) list $(OF_$*)
 UNRACED = $(addprefix ./,$(shell grep -rl --include='*_test.go' 'raced\.Skip' client internal))
 LEFT_OUT = $(shell awk -F '[^A-Za-z0-9]' '/^func / {name = $$2} /raced\.Skip/ {print name}' $(UNRACED) | sort -u | paste -sd '|')
 RACE = $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v gcc >/dev/null && echo -race)
@@ -71,7 +79,7 @@ soak: daemons ## Run each suite ten times, and report what failed: hours; the ne
 
 .PHONY: short
 short: ## Run the fast tests beside the code
-	$(GO) test -vet=off -short ./api/... ./client/... ./cmd/... ./internal/... ./test/arch/...
+	$(GO) test -vet=off -short $(BESIDE)
 
 .PHONY: bench
 bench: ## Measure the figures of docs/performance.md, into a table and bench.json

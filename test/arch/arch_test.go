@@ -40,14 +40,15 @@ var layers = [][]string{
 }
 
 type pkg struct {
-	ImportPath, Dir string
-	Imports         []string
-	GoFiles         []string
+	ImportPath, Dir           string
+	Imports                   []string
+	GoFiles                   []string
+	TestGoFiles, XTestGoFiles []string
 }
 
 func packages(t *testing.T) []pkg {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,GoFiles", "./...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,GoFiles,TestGoFiles,XTestGoFiles", "./...")
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package raced lets tests leave out what the race detector makes slow and cannot find fault with.
+// Package raced lets tests leave out what the race detector makes slow and cannot find fault with. Its file
+// packages lists the packages whose tests run with the detector.
 package raced
 
 import "testing"
