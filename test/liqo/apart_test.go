@@ -32,7 +32,7 @@ func TestNamespacesAtOneProviderAreKeptApart(t *testing.T) {
 	quiet.runs(4)
 
 	// A VirtualNodePool grows beside them, and leaves again.
-	a := w.bursts(t, "burst", func(s *api.VirtualNodePoolSpec) { s.Providers.Only = []string{"milan"} })
+	a := w.bursts(t, "bursts-beside", func(s *api.VirtualNodePoolSpec) { s.Providers.Only = []string{"milan"} })
 	work := a.run(2, "500m", "64Mi")
 	a.runs(2)
 	a.poolBecomes("1/1/4")

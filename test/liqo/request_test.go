@@ -3,6 +3,7 @@ package liqo
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -28,9 +29,7 @@ type asked struct {
 func (w *world) ask(t *testing.T, from, target *federation.Member,
 	name string, amounts api.Resources, more ...func(*api.ResourceRequest)) *asked {
 	t.Helper()
-	if err := from.Objects.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
-		t.Fatal(err)
-	}
+	makeNamespace(t, from, name)
 	r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}, Spec: api.ResourceRequestSpec{
 		Request: api.Request{Resources: amounts, Target: target.Name}, Offload: &api.Offload{Namespaces: []string{name}},
 	}}
@@ -46,6 +45,21 @@ func (w *world) ask(t *testing.T, from, target *federation.Member,
 		}
 	})
 	return &asked{w, t, from, r}
+}
+
+// madeBy has the test that made each namespace, by cluster and name.
+var madeBy sync.Map
+
+// makeNamespace makes a namespace. Namespaces outlive their test, and the next test in the same federation is
+// not always the same one. So two tests that use one name fail in each run, and not only when they meet.
+func makeNamespace(t *testing.T, at *federation.Member, name string) {
+	t.Helper()
+	if by, ok := madeBy.LoadOrStore(at.Name+"/"+name, t.Name()); ok && by != t.Name() {
+		t.Fatalf("%s makes namespace %s of %s as well: use another name", by, name, at.Name)
+	}
+	if err := at.Objects.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // becomes waits for a state.

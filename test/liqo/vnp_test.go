@@ -104,10 +104,9 @@ func (w *world) bursts(t *testing.T, name string, change func(*api.VirtualNodePo
 		PendingFor: &metav1.Duration{Duration: time.Second}, ScaleDownAfter: &metav1.Duration{Duration: 5 * time.Second},
 	}}
 	change(&pool.Spec)
-	for _, o := range []kube.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, pool} {
-		if err := w.rome.Objects.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+	makeNamespace(t, w.rome, name)
+	if err := w.rome.Objects.Create(t.Context(), pool); err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() { // after a failure: the next test starts from nothing
 		if !w.spent && w.rome.Objects.Delete(context.Background(), pool) == nil {
