@@ -23,11 +23,11 @@ func (q *Queue) Kept(priority int32) string {
 
 // keep chooses the cluster that is kept for the first request in the queue that some cluster could
 // serve. It keeps the same cluster while that could serve it, so that the cluster empties.
-func (q *Queue) keep(view *market.View) {
+func (q *Queue) keep() {
 	now, k := q.Market.Now(), q.kept.Load()
 	if k != nil {
 		w := q.known[k.first.ID]
-		if w == nil || !q.trades(view, w) || !q.Engine.Could(view, w.ask, k.slot, now) {
+		if w == nil || !q.trades(w) || !q.Engine.Could(q.view, w.ask, k.slot, now) {
 			k = nil
 			q.kept.Store(nil)
 		}
@@ -40,12 +40,12 @@ func (q *Queue) keep(view *market.View) {
 		if k != nil && k.first.ID == w.ID {
 			return
 		}
-		if !q.trades(view, w) {
+		if !q.trades(w) {
 			continue
 		}
-		q.left -= view.Len()
-		if cluster := q.Engine.Nearest(view, w.ask, now); cluster != "" {
-			q.kept.Store(&kept{cluster, view.Listing(cluster).Slot, w.Reservation})
+		q.left -= q.view.Len()
+		if cluster := q.Engine.Nearest(q.view, w.ask, now); cluster != "" {
+			q.kept.Store(&kept{cluster, q.view.Listing(cluster).Slot, w.Reservation})
 			return
 		}
 	}

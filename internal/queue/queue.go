@@ -11,7 +11,8 @@
 //
 // A request whose consumer's agent is away is passed over until it is back: nobody would sign.
 //
-// One check costs at most as much as a few decisions. The rest waits for the next check.
+// One check costs at most as much as a few decisions. The rest waits for the next check. Capacity that comes free
+// during a check is offered from the front of the queue, like that of before.
 //
 // A request is served wherever possible, even before others that want more. To keep small requests
 // from delaying a large one forever, one cluster is kept for the first request in the queue that some
@@ -61,12 +62,12 @@ type Queue struct {
 	onGrown map[string]func() // by cluster, what is called when a cluster next grows
 
 	// Owned by the goroutine of Run.
-	seen   *market.View // the last checked view
+	view   *market.View // the last view: all is decided by it
 	queued uint64       // the version of the queue in line
 	line   []*waiter
 	known  map[string]*waiter
-	// grown holds the slots of clusters with more capacity than before, and the place in the line up to
-	// which they were offered.
+	// grown holds the slots of clusters with more capacity than before, and the first request in the line that
+	// was not offered it yet; nil: none was.
 	grown  map[int]*market.Reservation
 	turn   int // the next request to decide again
 	left   int // the rest of the budget
@@ -104,59 +105,58 @@ func (q *Queue) Run(ctx context.Context) error {
 
 // look makes one check within the budget. Errors: those of the market, which has stopped.
 func (q *Queue) look(ctx context.Context) error {
-	view := q.Market.View()
-	q.notice(view)
-	if view.Waiting == 0 {
-		q.line, q.queued = nil, view.Queued
+	q.notice()
+	if q.view.Waiting == 0 {
+		q.line, q.queued = nil, q.view.Queued
 		clear(q.known)
 		clear(q.grown)
 		q.kept.Store(nil)
 		return nil
 	}
-	if err := q.read(ctx, view); err != nil {
+	if err := q.read(ctx); err != nil {
 		return err
 	}
 	q.left = budget
-	q.keep(view)
-	if err := q.showGrown(ctx); err != nil {
+	q.keep()
+	if err := q.serve(ctx); err != nil {
 		return err
 	}
 	return q.tryNext(ctx)
 }
 
-// notice records the clusters that have more capacity than at the last check.
-func (q *Queue) notice(view *market.View) {
-	now, seen := q.Market.Now(), q.seen
-	q.seen = view
+// notice reads the current view, and records the clusters that have more capacity than in the last one.
+func (q *Queue) notice() (grown bool) {
+	now, seen := q.Market.Now(), q.view
+	q.view = q.Market.View()
 	if seen == nil { // it is not known what was before
 		q.callGrown(now)
-		return
+		return false
 	}
-	grown := false
-	view.Changed(seen, func(slot int) {
-		if slot < seen.Len() && !more(seen.At(slot), view.At(slot), now) {
+	q.view.Changed(seen, func(slot int) {
+		if slot < seen.Len() && !more(seen.At(slot), q.view.At(slot), now) {
 			return
 		}
 		grown = true
-		if view.Waiting > 0 { // a request that comes later is decided in full
+		if q.view.Waiting > 0 { // a request that comes later is decided in full
 			q.grown[slot] = nil
 		}
 	})
 	if grown {
 		q.callGrown(now)
 	}
+	return grown
 }
 
 // read reads the line again if it changed.
-func (q *Queue) read(ctx context.Context, view *market.View) error {
-	if view.Queued == q.queued && q.line != nil {
+func (q *Queue) read(ctx context.Context) error {
+	if q.view.Queued == q.queued && q.line != nil {
 		return nil
 	}
 	var records []*market.Reservation
 	if err := q.Market.Read(ctx, func(s *market.State) { records = s.Waiting() }); err != nil {
 		return err
 	}
-	q.queued = view.Queued // a newer version is read again next time
+	q.queued = q.view.Queued // a newer version is read again next time
 	q.line = q.line[:0]
 	known := make(map[string]*waiter, len(records))
 	for _, r := range records {
@@ -178,8 +178,8 @@ func (q *Queue) read(ctx context.Context, view *market.View) error {
 
 // trades reports whether the consumer may trade now, and its agent can sign. A waiter that is passed over is
 // decided again as soon as it can.
-func (q *Queue) trades(view *market.View, w *waiter) bool {
-	l := view.Listing(w.Consumer)
+func (q *Queue) trades(w *waiter) bool {
+	l := q.view.Listing(w.Consumer)
 	if l != nil && l.Active() && !l.Away(q.Market.Now()) {
 		return true
 	}
@@ -196,80 +196,118 @@ func (q *Queue) question(w *waiter) match.Ask {
 	return ask
 }
 
-// showGrown offers the clusters with more capacity to the waiting requests.
-func (q *Queue) showGrown(ctx context.Context) error {
-	slots := make([]int, 0, len(q.grown))
-	for slot := range q.grown {
-		slots = append(slots, slot)
-	}
-	slices.Sort(slots)
-	for _, slot := range slots {
-		if q.left <= 0 {
-			return nil
+// offer is a cluster that grew, and the place in the line up to which it was offered.
+type offer struct{ slot, from int }
+
+// offers returns the clusters that grew, by slot.
+func (q *Queue) offers() []offer {
+	all := make([]offer, 0, len(q.grown))
+	for slot, last := range q.grown {
+		from := 0
+		if last != nil {
+			from, _ = slices.BinarySearchFunc(q.line, last, func(w *waiter, last *market.Reservation) int {
+				if w.Precedes(last) {
+					return -1
+				}
+				return 1
+			})
 		}
-		if err := q.show(ctx, slot); err != nil {
+		all = append(all, offer{slot, from})
+	}
+	slices.SortFunc(all, func(a, b offer) int { return a.slot - b.slot })
+	return all
+}
+
+// serve goes along the line, and again for the clusters that grow meanwhile, until each request was offered each
+// cluster that grew.
+func (q *Queue) serve(ctx context.Context) error {
+	for again := true; again; {
+		var err error
+		if again, err = q.goAlong(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// show offers one cluster to the waiting requests, from where the last check stopped.
-func (q *Queue) show(ctx context.Context, slot int) error {
-	begin := 0
-	if last := q.grown[slot]; last != nil {
-		begin, _ = slices.BinarySearchFunc(q.line, last, func(w *waiter, last *market.Reservation) int {
-			if w.Precedes(last) {
-				return -1
+// goAlong decides, in the order of the line, the requests that this process has not decided yet, and those that a
+// cluster that grew suits. All are decided by one view, which is renewed after each attempt to hold. It stops where
+// the budget ends, or where the new view has a cluster that grew (again): what came free meanwhile belongs to the
+// first request that it suits, and not to the next one in the line.
+func (q *Queue) goAlong(ctx context.Context) (again bool, err error) {
+	offers := q.offers()
+	stopBefore := func(i int) {
+		for _, o := range offers {
+			switch {
+			case i == len(q.line):
+				delete(q.grown, o.slot)
+			case o.from <= i:
+				q.grown[o.slot] = q.line[i].Reservation
 			}
-			return 1
-		})
-	}
-	for _, w := range q.line[begin:] {
-		if q.left <= 0 {
-			q.grown[slot] = w.Reservation
-			return nil
 		}
-		q.left -= suits
-		view := q.Market.View()
-		if w.held || !q.trades(view, w) || !q.Engine.Serves(view, q.question(w), slot, q.Market.Now()) {
+	}
+	for i, w := range q.line {
+		if w.held || w.tried && !slices.ContainsFunc(offers, func(o offer) bool { return o.from <= i }) {
 			continue
 		}
-		if err := q.try(ctx, w); err != nil {
-			return err
+		if q.left <= 0 {
+			stopBefore(i)
+			return false, nil
 		}
-	}
-	delete(q.grown, slot)
-	return nil
-}
-
-// tryNext decides further requests again: those not yet decided by this process, and the next in turn.
-func (q *Queue) tryNext(ctx context.Context) error {
-	for _, w := range q.line {
-		if !w.tried && q.left > 0 {
-			if err := q.try(ctx, w); err != nil {
-				return err
+		if !q.trades(w) || w.tried && !q.suited(w, i, offers) {
+			continue
+		}
+		attempted, err := q.try(ctx, w)
+		if err != nil {
+			return false, err
+		}
+		if attempted {
+			stopBefore(i + 1)
+			if q.notice() {
+				return true, nil
 			}
 		}
 	}
-	if len(q.line) == 0 || q.left <= 0 {
+	clear(q.grown)
+	return false, nil
+}
+
+// suited reports whether one of the offers may serve the request in a place of the line.
+func (q *Queue) suited(w *waiter, place int, offers []offer) bool {
+	if len(offers)*suits > q.view.Len() {
+		return true // to decide it costs less
+	}
+	ask, now := q.question(w), q.Market.Now()
+	return slices.ContainsFunc(offers, func(o offer) bool {
+		if o.from > place {
+			return false
+		}
+		q.left -= suits
+		return q.Engine.Serves(q.view, ask, o.slot, now)
+	})
+}
+
+// tryNext decides the next request in turn again.
+func (q *Queue) tryNext(ctx context.Context) error {
+	if len(q.line) == 0 || q.left <= 0 || len(q.grown) > 0 {
 		return nil
 	}
 	q.turn = (q.turn + 1) % len(q.line)
-	return q.try(ctx, q.line[q.turn])
+	if w := q.line[q.turn]; !w.held && q.trades(w) {
+		_, err := q.try(ctx, w)
+		return err
+	}
+	return nil
 }
 
-// try decides a waiting request, and holds it or keeps the explanation of the rejection.
-func (q *Queue) try(ctx context.Context, w *waiter) error {
-	view, now := q.Market.View(), q.Market.Now()
-	if w.held || !q.trades(view, w) {
-		return nil
-	}
-	q.left -= view.Len() + suits
+// try decides a waiting request by the last view. It attempts to hold it, or keeps the explanation of the rejection.
+func (q *Queue) try(ctx context.Context, w *waiter) (attempted bool, err error) {
+	now := q.Market.Now()
+	q.left -= q.view.Len() + suits
 	w.tried = true
-	ranking := q.Engine.Decide(view, q.question(w), now)
+	ranking := q.Engine.Decide(q.view, q.question(w), now)
 	if len(ranking.Providers) == 0 {
-		return q.Market.RecordTry(ctx, w.ID, &ranking.Decision)
+		return false, q.Market.RecordTry(ctx, w.ID, &ranking.Decision)
 	}
 	out, err := q.Market.Do(ctx, market.Serve{ID: w.ID, Candidates: ranking.Providers,
 		Plans: ranking.Plans, Decision: &ranking.Decision})
@@ -279,7 +317,7 @@ func (q *Queue) try(ctx context.Context, w *waiter) error {
 		q.Log.Info("a request that waited is held", "reservation",
 			w.ID, "provider", out.Reservation.Provider, "waited", (now.Go().Sub(w.Since().Go())).Round(time.Second))
 	case api.CodeOf(err) == api.CodeUnavailable:
-		return err
+		return true, err
 	}
-	return nil // another decision was faster, or it no longer waits: the next check sees it
+	return true, nil // another decision was faster, or it no longer waits: the next check sees it
 }
