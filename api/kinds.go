@@ -1,6 +1,8 @@
 package api
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -127,6 +129,18 @@ type ResourceRequestStatus struct {
 	Resources Resources    `json:"resources,omitempty"`
 	Until     *metav1.Time `json:"until,omitempty"`
 	Message   string       `json:"message,omitempty"`
+}
+
+// WaitsForTurn is the reason of the condition Reserved while the agent serves other requests first.
+const WaitsForTurn = "WaitsForTurn"
+
+// Refused reports whether the request has a message instead of a reservation. A request that waits for its turn has
+// no answer yet.
+func (s *ResourceRequestStatus) Refused() bool {
+	waits := slices.ContainsFunc(s.Conditions, func(c metav1.Condition) bool {
+		return c.Type == ConditionReserved && c.Reason == WaitsForTurn
+	})
+	return s.State == "" && s.Message != "" && !waits
 }
 
 // Instruction is what an agent must carry out for one reservation.

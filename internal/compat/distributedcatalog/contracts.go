@@ -243,7 +243,7 @@ func (c *connector) await(ctx context.Context, r client.RequestStatus) (api.Reso
 		switch s := now.Payload.Status; {
 		case inForce(s.State), s.State == api.Held && meta.IsStatusConditionTrue(s.Conditions, api.ConditionAwaitsApproval):
 			return s, nil
-		case ended(s.State), s.State == "" && s.Message != "":
+		case ended(s.State), s.Refused():
 			if s.Reservation != "" {
 				_ = c.ReleaseLocally(ctx, s.Reservation, api.Release{}) // it came to nothing: the next may have its name
 			}

@@ -109,7 +109,7 @@ func (f *fair) buys(m *federation.Member, name string, p api.Purchase) api.Resou
 			f.t.Fatal(err)
 		}
 		s := r.Payload.Status
-		return s.State == api.Reserved || s.State.Over() && s.State != "" || s.Message != "" && s.State == ""
+		return s.State == api.Reserved || s.State.Over() && s.State != "" || s.Refused()
 	})
 	return r.Payload.Status
 }

@@ -21,9 +21,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/turns"
 )
 
-// waitsForTurn is the reason for which a request is not Reserved while the agent serves others.
-const waitsForTurn = "WaitsForTurn"
-
 // controlWaiting starts the controller that shows which requests wait for their turn. It has a worker of
 // its own, because those of the other controller are busy while anything waits. It looks at a new
 // request until something is shown there.
@@ -62,7 +59,7 @@ func (r *Controller) showTurn(ctx context.Context, at ctrl.Request) (ctrl.Result
 		r.Market.Now().Go().UTC().Format(time.RFC3339), before)
 	for _, condition := range []string{api.ConditionReserved, api.ConditionReady} {
 		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-			Type: condition, Status: metav1.ConditionFalse, Reason: waitsForTurn,
+			Type: condition, Status: metav1.ConditionFalse, Reason: api.WaitsForTurn,
 			Message: status.Message, ObservedGeneration: object.Generation,
 		})
 	}
