@@ -32,8 +32,12 @@ func TestFunctionsStaySmall(t *testing.T) {
 	paths := exec.Command("go", "tool", "-modfile=tools/lint/go.mod", "gocyclo", "-over", fmt.Sprint(mostPaths),
 		"-ignore", `_test\.go$|zz_generated`, "api", "client", "cmd", "internal")
 	paths.Dir = "../.."
-	out, err := paths.Output() // gocyclo exits with 1 when it finds a function
-	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || len(exit.Stderr) > 0) {
+	// gocyclo exits with 1 when it finds a function. Before it starts, go may tell on stderr what it downloads.
+	out, err := paths.Output()
+	if err != nil && len(out) == 0 {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			t.Log(string(exit.Stderr))
+		}
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(out)) {
