@@ -31,6 +31,8 @@ type Options struct {
 	// AppendBytes is about the size of the largest append, half of it for tasks and the rest for ticks. An
 	// append may be larger by the events of one task and one tick. Default 8 MiB.
 	AppendBytes int
+	// TaskBytes is how many bytes the events of one command may take. Default 32 MiB.
+	TaskBytes int
 }
 
 // Exchange is a running market. Its methods may be called from any goroutine.
@@ -88,6 +90,9 @@ func Open(ctx context.Context, j journal.Journal, options Options) (*Exchange, e
 	}
 	if options.AppendBytes == 0 {
 		options.AppendBytes = appendBytes
+	}
+	if options.TaskBytes == 0 {
+		options.TaskBytes = maxTask
 	}
 	x := &Exchange{
 		options: options, journal: j, log: options.Log,

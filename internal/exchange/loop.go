@@ -126,7 +126,7 @@ func (x *Exchange) carryOut(w *writing, o *task, now market.Time) {
 			return
 		}
 		if o.err = x.checkSpace(o); o.err == nil {
-			o.err = w.add(o.outcome.Events, maxTask)
+			o.err = w.add(o.outcome.Events, x.options.TaskBytes)
 		}
 		if o.err != nil {
 			o.outcome = market.Outcome{}

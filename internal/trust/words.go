@@ -26,6 +26,27 @@ func Text(message string) string {
 	}, message)
 }
 
+// maxWords bounds the words that CheckShown counts, together, in bytes. An honest broker's take about 4 KiB.
+const maxWords = 64 << 10
+
+// CheckShown checks how long the words of a reservation are that an agent may record as a broker shows them.
+// Texts for users are cut by [Text]. An assignment and an offer have bounds of their own, and are signed.
+// Errors: BadSignature.
+func CheckShown(t api.Reservation) error {
+	words := len(t.Provider) + len(t.Pool) + len(t.Fence.Lineage) + len(t.Acceptance) + len(t.End) + len(t.Reclaim)
+	for _, id := range t.Group {
+		words += len(id) + len(`"",`)
+	}
+	if t.Sale != nil {
+		words += len(t.Sale.Offer) + len(t.Sale.Plan)
+	}
+	if words > maxWords {
+		return api.Errorf(api.CodeBadSignature, "the broker shows a reservation with words of %d bytes", words).
+			Fix("at most %d are recorded; ask the broker's operator", maxWords)
+	}
+	return nil
+}
+
 // Reasons returns the closed list of reasons.
 func Reasons() []api.Reason {
 	return []api.Reason{

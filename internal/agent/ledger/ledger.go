@@ -27,11 +27,15 @@ const (
 	foldEvery = 32
 	// appendBytes is about how many bytes of events go into one append, so that each fits into one part.
 	appendBytes = 256 << 10
+	// recordBytes is how many bytes the events of one command may take. So each append fits into one part, with
+	// the events of other commands and of a tick.
+	recordBytes = 512 << 10
 )
 
 // MarketOptions returns how an agent runs the market that is in its Ledger.
 func MarketOptions(cluster string) exchange.Options {
-	return exchange.Options{Self: cluster, Resume: true, SnapshotEvery: foldEvery, AppendBytes: appendBytes}
+	return exchange.Options{Self: cluster, Resume: true, SnapshotEvery: foldEvery, AppendBytes: appendBytes,
+		TaskBytes: recordBytes}
 }
 
 // Options say where the Ledger is.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,4 +90,41 @@ func TestARestoredCluster(t *testing.T) {
 func refused(err error) bool {
 	_, is := errors.AsType[*journal.RefusedError](err)
 	return is
+}
+
+// A command whose events take more than a part of the Ledger keeps nobody else from writing.
+func TestARecordOfALedgerIsBounded(t *testing.T) {
+	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion,
+		Kind: "Ledger", Resource: "ledgers", Namespaced: true}}})
+	c, err := client.New(k.Config(), client.Options{Scheme: scheme.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := Open(t.Context(), Options{Client: c, Reader: c, Cluster: "rome", Namespace: "default",
+		CheckEvery: time.Minute, Clock: testclock.NewFakeClock(time.Now()), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	note := func(id string, bytes int) error {
+		_, err := l.Market().Do(ctx, market.Note{Reservation: &market.Reservation{ID: id, Consumer: "rome",
+			State: api.Pending, Message: strings.Repeat("x", bytes)}})
+		return err
+	}
+	if err := note("long", recordBytes); api.CodeOf(err) != api.CodeTooLarge {
+		t.Errorf("a record of %d bytes: %v", recordBytes, err)
+	}
+	if err := note("short", recordBytes/2); err != nil {
+		t.Errorf("half of that: %v", err)
+	}
+	var has []*market.Reservation
+	if err := l.Market().Read(ctx, func(s *market.State) { has = s.Of("rome", 0) }); err != nil || len(has) != 1 {
+		t.Errorf("it has %d records, %v", len(has), err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }

@@ -134,11 +134,14 @@ func (b *Borrower) handleAnswer(ctx context.Context, theirs *transport.Reservati
 }
 
 // matchAnswer returns what the Ledger says of the reservation with which the broker answers a wish,
-// nil if nothing. Errors: BadSignature if the answer is invalid, or the reservation of another
-// object.
+// nil if nothing. Errors: BadSignature if the answer is invalid or too long, or the reservation of
+// another object.
 func (b *Borrower) matchAnswer(
 	ctx context.Context, theirs *transport.Reservation, w Wish,
 ) (*market.Reservation, error) {
+	if err := trust.CheckShown(theirs.Payload); err != nil {
+		return nil, err
+	}
 	state := theirs.Payload.State
 	if err := market.ValidCluster("id", theirs.ID); err != nil || !slices.Contains(api.States, state) {
 		return nil, api.Errorf(api.CodeBadSignature, "the broker answers with a reservation %.80q in state %.40q",
@@ -157,12 +160,16 @@ func (b *Borrower) matchAnswer(
 
 // Sync acts on the difference between what the broker shows of a reservation (theirs, nil if
 // nothing) and what the Ledger says (ours). wish is what its object asks for, nil if that is gone.
-// Call it after each change of either, and again after an error. Repeating it is harmless.
+// Call it after each change of either, and again after an error. Repeating it is harmless. Errors:
+// BadSignature if what the broker shows cannot be right, or is too long; the broker's.
 func (b *Borrower) Sync(
 	ctx context.Context, theirs *transport.Reservation, ours *market.Reservation, wish *Wish,
 ) error {
 	if theirs == nil || theirs.Payload.Fence.Before(ours.Fence) {
 		return nil
+	}
+	if err := trust.CheckShown(theirs.Payload); err != nil {
+		return err
 	}
 	answered := b.answered.has(theirs.ID, theirs.Payload.Fence)
 	if !answered {

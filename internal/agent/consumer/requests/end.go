@@ -18,6 +18,9 @@ func (b *Borrower) ApplySignedEnd(
 	if ours.State.Over() || ours.State == api.Releasing {
 		return nil
 	}
+	if err := trust.CheckShown(theirs.Payload); err != nil {
+		return err
+	}
 	end, signed := b.verifyEnd(ctx, theirs.Payload.End, ours)
 	if !signed {
 		return nil

@@ -58,7 +58,7 @@ func (g *Gate) At(via string, b transport.Broker) *Gate {
 // Sync acts on the difference between what the broker shows of a reservation (theirs, nil if
 // nothing) and what the Ledger says (ours, nil if nothing). Call it after each change of either,
 // and again after an error. Repeating it is harmless. Errors: ErrNotYet, to be called again soon;
-// those of the broker and of the Ledger.
+// BadSignature if what the broker shows is too long; those of the broker and of the Ledger.
 func (g *Gate) Sync(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
 	if ours != nil && ours.State == api.Releasing {
 		g.announceEnd(ctx, theirs, ours)
@@ -68,6 +68,9 @@ func (g *Gate) Sync(ctx context.Context, theirs *transport.Reservation, ours *ma
 		return nil
 	}
 	t := theirs.Payload
+	if err := trust.CheckShown(t); err != nil {
+		return err
+	}
 	if ours != nil {
 		g.Trust.Greet(ctx, g.Market, t.ConsumerCard, ours.Consumer)
 	}

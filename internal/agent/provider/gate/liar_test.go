@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -250,4 +251,15 @@ func TestHostileChangeOfAContract(t *testing.T) {
 	if r := g.ours("r-1"); len(r.Past) != 1 || r.Past[0].Units != 2 || r.Sale.Units != 4 {
 		t.Errorf("it was %+v and is %+v", r.Past, r.Sale)
 	}
+}
+
+// Words of 1 MiB, which the Ledger would keep with what the gate accepts.
+func TestALyingBrokerNamesTooMuch(t *testing.T) {
+	g := newGate(t, "8")
+	g.lies()
+	theirs := g.deal("r-1", "2").Signed()
+	theirs.Payload.Fence.Lineage = strings.Repeat("x", 1<<20)
+	g.waits(theirs, api.CodeBadSignature)
+	g.holds("r-1", "", "")
+	g.left(8000)
 }
