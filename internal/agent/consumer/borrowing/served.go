@@ -12,7 +12,9 @@ import (
 
 // served returns the loans of an account that its virtual node serves, by ID. While an account grows, its virtual node
 // never has all of it, so some loans are served before others: those that are Active, and then the namespaces take
-// turns. A VirtualNodePool asks for less than the sum of its loans, so with one all are served at once.
+// turns. One that does not fit yet keeps what the node has left for it: else smaller ones that come later would take
+// each bit that the node gains. While the provider holds its grant back nothing more comes, and nobody keeps anything.
+// A VirtualNodePool asks for less than the sum of its loans, so with one all are served at once.
 func served(loans []bound, s offload.Standing) map[string]bool {
 	has := map[string]bool{}
 	if !s.Ready && (s.Serves == nil || firstOfPool(loans) >= 0) {
@@ -20,9 +22,12 @@ func served(loans []bound, s offload.Standing) map[string]bool {
 	}
 	rest := market.ClampAmounts(s.Serves)
 	for _, l := range inTurns(loans) {
-		if s.Ready || rest.Fits(l.Size) {
-			rest = rest.Minus(l.Size)
+		fits := s.Ready || rest.Fits(l.Size)
+		if fits {
 			has[l.ID] = true
+		}
+		if fits || l.State != api.Active && s.Held == "" {
+			rest = rest.Minus(l.Size)
 		}
 	}
 	return has

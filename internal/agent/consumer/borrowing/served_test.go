@@ -3,7 +3,9 @@ package borrowing
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
@@ -13,6 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo/grant"
+	"github.com/bourse-dev/bourse/internal/liqo/offload"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
@@ -64,6 +69,76 @@ func TestAnAccountThatGrowsKeepsNobodyWaiting(t *testing.T) {
 	}
 	if all := slices.Compact(slices.Sorted(slices.Values(reports.active))); len(all) > granted {
 		t.Errorf("Active are %q, and the provider grants %d", all, granted)
+	}
+}
+
+// One namespace has ever more small reservations, and the provider's grant is always a little behind. The large
+// reservation of another namespace keeps what it waits for: the small ones that come later wait behind it.
+func TestSmallReservationsKeepNoLargeOneWaiting(t *testing.T) {
+	const large = 5
+	w, reports := newTenants(t), &relay{}
+	w.options.Relay = reports
+	granted, many := 3, 0
+	w.grants = func(s *authv1beta1.ResourceSliceStatus) {
+		s.Resources = corev1.ResourceList{"cpu": *resource.NewQuantity(int64(granted), resource.DecimalSI)}
+	}
+	small := func() {
+		request := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "noisy", GenerateName: "r-"}}
+		many++
+		w.reserve(request, fmt.Sprintf("small-%03d", many), "1")
+	}
+	active := func() []string { return slices.Compact(slices.Sorted(slices.Values(reports.active))) }
+	for _, name := range []string{"noisy", "quiet"} {
+		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	for range granted {
+		small()
+	}
+	w.serve()
+	if len(active()) != granted {
+		t.Fatalf("Active are %q, want %d", active(), granted)
+	}
+	for _, id := range active() {
+		w.becomesActive(id)
+	}
+	w.binds("quiet", nil, fmt.Sprint(large))
+	granted += large - 1 // it grew by the large one, and one of the small ones had ended
+	for range 4 {
+		small()
+		w.serve()
+		for _, id := range active() {
+			w.becomesActive(id)
+		}
+		granted++
+	}
+	if !slices.Contains(active(), "of-quiet") {
+		t.Errorf("%d small ones came, and Active are %q", many, active())
+	}
+	if sum, had := len(active())-1+large, granted-1; sum != had {
+		t.Errorf("%d are Active, and the provider grants %d: %q", sum, had, active())
+	}
+}
+
+// While the provider holds its grant back, nothing more comes for a loan that waits: the others take what there is.
+func TestWhoKeepsRoom(t *testing.T) {
+	loan := func(id string, state api.State, cpu int64) bound {
+		return bound{Reservation: &market.Reservation{ID: id, State: state, Size: market.Amounts{{Resource: "cpu", Value: cpu}}}}
+	}
+	loans := []bound{loan("large", api.Reserved, 5), loan("small", api.Reserved, 1), loan("active", api.Active, 3),
+		loan("shrunk", api.Active, 9)}
+	serves := market.Amounts{{Resource: "cpu", Value: 7}}.Resources()
+	for _, c := range []struct {
+		standing offload.Standing
+		want     string
+	}{
+		{offload.Standing{Serves: serves}, "active"},
+		{offload.Standing{Serves: serves, Held: grant.ReasonUnguarded}, "active small"},
+		{offload.Standing{Serves: serves, Ready: true}, "active large shrunk small"},
+		{offload.Standing{}, ""},
+	} {
+		if got := strings.Join(slices.Sorted(maps.Keys(served(loans, c.standing))), " "); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.standing, got, c.want)
+		}
 	}
 }
 

@@ -144,6 +144,21 @@ func (w *tenants) reserve(request *api.ResourceRequest, id, cpu string) {
 	}
 }
 
+// becomesActive notes in the Ledger that a reservation is Active.
+func (w *tenants) becomesActive(id string) {
+	w.Helper()
+	var next market.Reservation
+	if err := w.ledger.Read(w.Context(), func(s *market.State) { next = *s.Reservation(id) }); err != nil {
+		w.Fatal(err)
+	}
+	if next.State = api.Active; next.ID == "" {
+		w.Fatalf("%s is unknown", id)
+	}
+	if _, err := w.ledger.Do(w.Context(), market.Note{Reservation: &next}); err != nil {
+		w.Fatal(err)
+	}
+}
+
 // serve serves milan, and does what Liqo and the provider do, until nothing changes any more.
 func (w *tenants) serve() (waits string) {
 	w.Helper()
