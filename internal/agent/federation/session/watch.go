@@ -21,7 +21,15 @@ const (
 	// resumeWithin is how long after the last bookmark a watch may continue there. Later the broker has perhaps
 	// forgotten a reservation that ended meanwhile. It would not say so, and the session would show it for ever.
 	resumeWithin = market.Retention / 2
+	// heardEvery is how often the bookmarks of one broker are reported at most. Each costs work here, and the broker
+	// alone decides how many there are.
+	heardEvery = 200 * time.Millisecond
 )
+
+// errShownAgain ends a watch that shows everything for the second time: each time costs a look at all that this
+// cluster has. The next watch waits, longer and longer.
+var errShownAgain = api.Errorf(api.CodeUnavailable, "the watch broke: it has a second snapshot").
+	Fix("ask the operator of the broker")
 
 // Catalog keeps what each broker shows of the catalog.
 type Catalog interface {
@@ -59,7 +67,7 @@ type WatcherOptions struct {
 	Standing func(api.Standing)
 	// Choice receives which providers this cluster chose at a broker, nil for all. via names the broker.
 	Choice func(ctx context.Context, via string, providers *[]string)
-	// Connection is called after each success and failure.
+	// Connection is called after each failure, and after successes, once in heardEvery at most.
 	Connection func(*Session, error)
 	Log        *slog.Logger
 }
@@ -82,7 +90,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		for _, s := range open {
 			if !watched[s] {
 				watched[s] = true
-				watches.Go(func() { w.watch(ctx, s) })
+				watches.Go(func() { w.watch(ctx, s, watches.Go) })
 			}
 		}
 		select {
@@ -93,63 +101,109 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
+// following is how the watch of one session goes on. Only its goroutine uses it.
+type following struct {
+	*Session
+	watcher *Watcher
+
+	token string
+	// wait is how long it waits after the next failure, and least the same after a watch that has shown all. least grows
+	// while such watches are lost soon: each of them costs this cluster a look at all that it has.
+	wait, least   time.Duration
+	began, marked time.Time // the time of the watch, and of the last bookmark
+	opened        bool      // the watch has sent its snapshot
+	all           bool      // the snapshot is complete, and has not ended yet
+
+	heard *pace // reports bookmarks
+}
+
 // watch watches the broker of a session until ctx ends or the session is removed. After a failure it waits
 // longer and longer. Agents that lost their broker together do not return together.
-func (w *Watcher) watch(ctx context.Context, s *Session) {
+func (w *Watcher) watch(ctx context.Context, s *Session, run func(func())) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.open, cancel)()
-	token, wait, marked, all := "", firstWait, time.Time{}, false
-	handle := func(e api.WatchEvent) error {
-		if err := s.open.Err(); err != nil { // the session was removed, and what it showed is forgotten
-			return err
-		}
-		w.Catalog.Record(s.Via, e)
-		switch e.Type {
-		case api.WatchBookmark:
-			token, wait, marked, all = e.Token, firstWait, s.Clock.Now(), false
-		case api.WatchSnapshot:
-			if all = e.Complete; all {
-				token = "" // what was shown until the last bookmark is forgotten now, also if this watch breaks
-			}
-		case api.WatchCatalog: // a broker that knows the token sends a whole catalog too, for example for a new card
-			if all && e.Complete && IsBroker(s.Via) && w.Offers != nil {
-				w.Offers.ForgetShown()
-			}
-		}
-		w.handle(ctx, s, e)
-		return nil
-	}
+	f := &following{Session: s, watcher: w, wait: firstWait, least: firstWait}
+	f.heard = &pace{clock: s.Clock, pause: heardEvery, run: run, end: ctx.Done(), do: func() {
+		w.Connection(s, nil)
+		w.Sessions.callHeard()
+	}}
 	for ctx.Err() == nil {
-		if s.Clock.Since(marked) > resumeWithin || s.countDropped() > 0 { // there may be room for what was dropped
-			token = ""
-		}
-		err := error(nil)
-		if s.Greet != nil {
-			err = s.Greet(ctx)
-		}
-		if err == nil {
-			err = s.Broker.WatchCatalog(ctx, token, w.Catalog.Token(s.Via), handle)
-		}
+		err := f.once(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		s.endWatch()
 		w.Catalog.MarkLost(s.Via)
+		f.heard.drop()
 		w.Connection(s, err)
 		w.Sessions.callHeard()
 		if api.CodeOf(err) == api.CodeInvalid {
-			token = ""
+			f.token = ""
 			w.Catalog.DropToken(s.Via)
 		}
 		select {
-		case <-s.Clock.After(wait/2 + rand.N(wait)):
+		case <-s.Clock.After(f.wait/2 + rand.N(f.wait)):
 		case <-s.awake:
-			wait = firstWait
+			f.wait = firstWait
 		case <-ctx.Done():
 		}
-		wait = min(2*wait, lastWait)
+		f.wait = min(2*f.wait, lastWait)
 	}
+}
+
+// once watches until the watch breaks.
+func (f *following) once(ctx context.Context) error {
+	if f.Clock.Since(f.marked) > resumeWithin || f.countDropped() > 0 { // there may be room for what was dropped
+		f.token = ""
+	}
+	if f.Greet != nil {
+		if err := f.Greet(ctx); err != nil {
+			return err
+		}
+	}
+	f.began, f.opened, f.all = f.Clock.Now(), false, false
+	err := f.Broker.WatchCatalog(ctx, f.token, f.watcher.Catalog.Token(f.Via),
+		func(e api.WatchEvent) error { return f.follow(ctx, e) })
+	switch {
+	case f.marked.Before(f.began): // it has not shown all
+	case f.Clock.Since(f.began) < lastWait:
+		f.least = min(2*f.least, lastWait)
+	default:
+		f.wait, f.least = firstWait, firstWait
+	}
+	return err
+}
+
+// follow takes in one event of the watch, and hands it on.
+func (f *following) follow(ctx context.Context, e api.WatchEvent) error {
+	if err := f.open.Err(); err != nil { // the session was removed, and what it showed is forgotten
+		return err
+	}
+	if e.Type == api.WatchSnapshot && f.opened {
+		return errShownAgain
+	}
+	f.watcher.Catalog.Record(f.Via, e)
+	switch e.Type {
+	case api.WatchBookmark:
+		f.token, f.wait, f.marked, f.all = e.Token, f.least, f.Clock.Now(), false
+	case api.WatchSnapshot:
+		if f.opened, f.all = true, e.Complete; f.all {
+			f.token = "" // what was shown until the last bookmark is forgotten now, also if this watch breaks
+		}
+	case api.WatchCatalog: // a broker that knows the token sends a whole catalog too, for example for a new card
+		if f.all && e.Complete && IsBroker(f.Via) && f.watcher.Offers != nil {
+			f.watcher.Offers.ForgetShown()
+		}
+	}
+	if f.watcher.handle(ctx, f.Session, e); e.Type == api.WatchBookmark {
+		f.grown.Store(e.Grown)
+		f.heard.ask()
+		if f.completeWatch() {
+			f.watcher.Complete(ctx)
+		}
+	}
+	return nil
 }
 
 // handle hands on one event.
@@ -179,13 +233,6 @@ func (w *Watcher) handle(ctx context.Context, s *Session, e api.WatchEvent) {
 		// word is shown
 		if s.Via == "" {
 			w.Standing(*e.Standing)
-		}
-	case api.WatchBookmark:
-		s.grown.Store(e.Grown)
-		w.Connection(s, nil)
-		w.Sessions.callHeard()
-		if s.completeWatch() {
-			w.Complete(ctx)
 		}
 	}
 }
