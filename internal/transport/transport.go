@@ -23,6 +23,8 @@ type Outlet struct {
 	Via string
 	// Knows reports whether it knows a reservation of this cluster's capacity.
 	Knows func(*market.Reservation) bool
+	// Answers notes whether it answers. Nil: calls wait for as long as they take.
+	Answers *Answers
 }
 
 // CallAll makes a call at all outlets at once. It returns the error of the first outlet in their order that

@@ -9,7 +9,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
-// Outlets are where this cluster sells: see [Sessions.Outlets]. A call goes to all of them at once.
+// Outlets are where this cluster sells: see [Sessions.Outlets]. A call goes to all of them at once. One that does not
+// answer holds up no offer at the others: later calls wait for it no more, until it does.
 type Outlets struct {
 	Sessions *Sessions
 	// ShownAt reports whether the SharingPolicy shows what this cluster lends at a broker or connector.
@@ -19,17 +20,19 @@ type Outlets struct {
 // Publish publishes an offer. It withdraws the offer where the SharingPolicy does not show it.
 func (s Outlets) Publish(ctx context.Context, name, signed string) error {
 	return transport.CallAll(s.Sessions.Outlets(), func(one transport.Outlet) error {
-		if !s.ShownAt(one.Via) {
-			return one.Withdraw(ctx, name)
-		}
-		return one.Publish(ctx, name, signed)
+		return one.Answers.Await(ctx, func(ctx context.Context) error {
+			if !s.ShownAt(one.Via) {
+				return one.Withdraw(ctx, name)
+			}
+			return one.Publish(ctx, name, signed)
+		})
 	})
 }
 
 // Withdraw withdraws an offer.
 func (s Outlets) Withdraw(ctx context.Context, name string) error {
 	return transport.CallAll(s.Sessions.Outlets(), func(one transport.Outlet) error {
-		return one.Withdraw(ctx, name)
+		return one.Answers.Await(ctx, func(ctx context.Context) error { return one.Withdraw(ctx, name) })
 	})
 }
 
@@ -54,11 +57,17 @@ func searchAll(ctx context.Context, asked []transport.Outlet, q api.CatalogQuery
 	err error) {
 	var mu sync.Mutex
 	err = transport.CallAll(asked, func(one transport.Outlet) error {
-		found, err := one.Catalog(ctx, q)
+		var found []api.Envelope[api.Listing]
+		if err := one.Answers.Await(ctx, func(ctx context.Context) (err error) {
+			found, err = one.Catalog(ctx, q)
+			return err
+		}); err != nil {
+			return err
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		all = append(all, found...)
-		return err
+		return nil
 	})
 	return all, err
 }

@@ -60,6 +60,7 @@ type Options struct {
 type Session struct {
 	Options
 	connection Connection
+	answers    transport.Answers
 	awake      chan struct{}   // the watch is to begin at once
 	grown      atomic.Int64    // Grown of its last bookmark
 	open       context.Context // ends when the session is removed

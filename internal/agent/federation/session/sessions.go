@@ -85,7 +85,9 @@ func (s *Sessions) Brokers() (out []*Session) {
 func (s *Sessions) Outlets() (out []transport.Outlet) {
 	for _, one := range s.Open() {
 		if one.Lends && !one.Switch.IsOff() {
-			out = append(out, transport.Outlet{Broker: one.Broker, Via: one.Via, Knows: one.Knows})
+			out = append(out, transport.Outlet{
+				Broker: one.Broker, Via: one.Via, Knows: one.Knows, Answers: &one.answers,
+			})
 		}
 	}
 	return out
