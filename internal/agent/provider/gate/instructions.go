@@ -35,6 +35,10 @@ func (s *Instructions) Show(ctx context.Context, ours *market.Reservation) error
 		return nil
 	}
 	if ours.State.Over() {
+		// one that our cache does not have may be new
+		if s.Get(ctx, client.ObjectKeyFromObject(i), i) == nil && i.DeletionTimestamp != nil {
+			return nil
+		}
 		return kubeobject.Error(client.IgnoreNotFound(s.Delete(ctx, i)))
 	}
 	_, err := controllerutil.CreateOrPatch(ctx, s.Client, i, func() error {

@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"context"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,8 +17,19 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
+// deletions counts how often objects are deleted.
+type deletions struct {
+	client.Client
+	n int
+}
+
+func (d *deletions) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
+	d.n++
+	return d.Client.Delete(ctx, o, opts...)
+}
+
 // A reservation has an object from its commitment to its end. Edits of the object change nothing about the
-// reservation.
+// reservation. One that others keep for a while is deleted once.
 func TestInstructions(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := api.AddToScheme(scheme); err != nil {
@@ -25,10 +37,11 @@ func TestInstructions(t *testing.T) {
 	}
 	server := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion,
 		Kind: "ProviderInstruction", Resource: "providerinstructions", Namespaced: true, Status: true}}})
-	c, err := client.New(server.Config(), client.Options{Scheme: scheme})
+	plain, err := client.New(server.Config(), client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := &deletions{Client: plain}
 	g := newGate(t, "8")
 	shown := &gate.Instructions{Client: c, Namespace: api.Namespace}
 	show := func() (i api.ProviderInstruction, found bool) {
@@ -67,10 +80,23 @@ func TestInstructions(t *testing.T) {
 	if i, _ = show(); i.Spec.Consumer != "rome" {
 		t.Errorf("it shows what somebody else wrote: %+v", i.Spec)
 	}
+	i.Finalizers = []string{"example.com/keeps"}
+	if err := c.Update(t.Context(), &i); err != nil {
+		t.Fatal(err)
+	}
 	g.broker.OnProgress = func(string, api.State) (transport.Reservation, error) {
 		return *d.Over(api.Released, api.ReasonReleased), nil
 	}
 	if err := g.hears(d.Ending(g.rome, api.ReasonReleased)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if i, found = show(); !found || i.DeletionTimestamp == nil || c.n != 1 {
+			t.Errorf("it was deleted %d times, want once: %+v", c.n, i.ObjectMeta)
+		}
+	}
+	i.Finalizers = nil
+	if err := c.Update(t.Context(), &i); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
