@@ -256,7 +256,7 @@ func (a Amounts) Negative() bool {
 }
 
 // Swap replaces the summand out of a sum by in. It drops amounts of 0, so that a sum that lives long does
-// not keep every resource that it ever had.
+// not keep every resource that it ever had, and is nil where nothing is left, like one that never had anything.
 func (a Amounts) Swap(out, in Amounts) Amounts {
 	if out.Equal(in) {
 		return a
@@ -265,7 +265,10 @@ func (a Amounts) Swap(out, in Amounts) Amounts {
 	for i := range sum {
 		sum[i].Value -= out.Of(sum[i].Resource)
 	}
-	return slices.DeleteFunc(sum, func(x Amount) bool { return x.Value == 0 })
+	if sum = slices.DeleteFunc(sum, func(x Amount) bool { return x.Value == 0 }); len(sum) == 0 {
+		return nil
+	}
+	return sum
 }
 
 // Only returns the amounts of the resources in named.

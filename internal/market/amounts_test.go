@@ -190,6 +190,9 @@ func TestArithmetic(t *testing.T) {
 		if strings.Contains(dump(swapped), `"v":0`) && !b.Equal(c) {
 			t.Fatalf("a sum names what it has nothing of: %v", swapped)
 		}
+		if len(swapped) == 0 && swapped != nil {
+			t.Fatalf("a sum of nothing has no value, and is not nil: %v, %v, %v", a, b, c)
+		}
 		if a.Equal(b) != equal || a.Fits(b) != fits || !a.Equal(a.Plus(nil)) {
 			t.Fatalf("%v and %v: equal %v, fits %v", a, b, a.Equal(b), a.Fits(b))
 		}
