@@ -152,7 +152,8 @@ type Plan struct {
 	// provider does not run, is Pending, too.
 	Counted int
 	Not     []api.UncountedPods
-	// Limited is the reason for which demand is not met, empty if it is or is about to be.
+	// Limited is the reason for which demand is not met, empty if it is, or while the pool grows: the next plan says
+	// what growth leaves.
 	Limited, Message string
 	// AllNotReady: this cluster is probably cut off, so nothing is replaced and nothing grows.
 	AllNotReady bool

@@ -76,10 +76,7 @@ func TestAnyHistory(t *testing.T) {
 		for i := range w.Providers {
 			w.Providers[i].State, w.Providers[i].Claims = Ready, nil
 		}
-		var plan *Plan
-		for range 60 {
-			plan = w.step(time.Minute)
-		}
+		plan := w.settle()
 		waits := slices.ContainsFunc(w.Pods, func(p *corev1.Pod) bool {
 			return p.Spec.NodeName == "" && !w.stubborn[p.Name] && w.part(p)
 		})

@@ -177,3 +177,30 @@ func TestRoomForSomeOfThePods(t *testing.T) {
 		t.Errorf("counted %d, not %+v", plan.Counted, plan.Not)
 	}
 }
+
+// An hour after the last event, growth is tried again for a pod that it did not help before. That plan says nothing of
+// the pods for which there is no room, and the next one does.
+func TestGrowthIsTriedAgainBesidePodsWithoutRoom(t *testing.T) {
+	s := spec(15)
+	s.Providers.Spread = 3 // bern may give 5 of 15
+	w := newWorld(t, s, map[string]int64{"bern": 9})
+	w.step(time.Minute)
+	w.Pods, w.stubborn = append(several(2, 1), several(2, 5)...), map[string]bool{"stubborn": true}
+	w.Pods = append(w.Pods, pending("stubborn", 2))
+	for range 15 {
+		w.step(time.Minute)
+	}
+	again := 0
+	for range 8 {
+		plan := w.settle()
+		if plan.Limited != LimitedBySpread {
+			t.Errorf("at %s: limited %q, %q", w.Now, plan.Limited, steps(plan))
+		}
+		if w.grown > again {
+			again = w.grown
+		}
+	}
+	if again < 2 {
+		t.Error("growth is not tried again")
+	}
+}

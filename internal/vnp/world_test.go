@@ -69,6 +69,18 @@ func (w *world) step(d time.Duration) *Plan {
 	return plan
 }
 
+// settle lets an undisturbed hour pass, and then what the last plan began: it may just try growth again that did not
+// help a pod before, and says nothing of others meanwhile.
+func (w *world) settle() (plan *Plan) {
+	for range 60 {
+		plan = w.step(time.Minute)
+	}
+	for n := 0; len(plan.Steps) > 0 && n < 5; n++ {
+		plan = w.step(time.Minute)
+	}
+	return plan
+}
+
 // schedule puts each Pending pod on the first Ready node with room.
 func (w *world) schedule() {
 	used := map[string]market.Amounts{}
