@@ -79,20 +79,22 @@ func resourcesOf(claims []claim) []string {
 // https://en.wikipedia.org/wiki/Ford-Fulkerson_algorithm.
 type flow struct {
 	namespaces []string
-	use        []int64         // by namespace
-	admits     [][]int         // by namespace, the claims
-	own        []int64         // by namespace, the claims that admit only it
-	left       []int64         // by namespace, the use that no claim covers
-	free       []int64         // by claim
-	covers     []map[int]int64 // by claim, the use of each namespace
+	use        []int64   // by namespace
+	admits     [][]int   // by namespace, the claims
+	own        []int64   // by namespace, the claims that admit only it
+	left       []int64   // by namespace, the use that no claim covers
+	next       []int     // by namespace, the first claim of admits that may have something free
+	free       []int64   // by claim
+	covers     [][]int64 // by claim, the use of each namespace
 }
 
 // newFlow returns the namespaces and claims, with nothing covered.
 func newFlow(claims []claim, used map[string]market.Amounts, resource string) *flow {
 	f := &flow{namespaces: slices.Sorted(maps.Keys(used))}
-	f.left, f.own = make([]int64, len(f.namespaces)), make([]int64, len(f.namespaces))
+	count := len(f.namespaces)
+	f.left, f.own, f.next = make([]int64, count), make([]int64, count), make([]int, count)
 	for _, c := range claims {
-		f.free, f.covers = append(f.free, c.size.Of(resource)), append(f.covers, map[int]int64{})
+		f.free, f.covers = append(f.free, c.size.Of(resource)), append(f.covers, make([]int64, count))
 	}
 	for i, namespace := range f.namespaces {
 		f.use = append(f.use, used[namespace].Of(resource))
@@ -140,7 +142,7 @@ func (f *flow) coverUpTo(level int64) bool {
 		for _, covers := range f.covers {
 			most -= covers[i]
 		}
-		for f.left[i] = most; f.left[i] > 0 && f.push(i, make([]bool, len(f.free))) > 0; {
+		for f.left[i] = most - f.takeFree(i, most); f.left[i] > 0 && f.makeRoom(i); {
 			continue
 		}
 		short = short || f.left[i] > 0
@@ -148,40 +150,65 @@ func (f *flow) coverUpTo(level int64) bool {
 	return !short
 }
 
-// push covers more of what is left of a namespace, and returns how much. It moves the use of others to other claims
-// where that makes room. seen are the claims that were tried.
-func (f *flow) push(namespace int, seen []bool) int64 {
-	for _, c := range f.admits[namespace] {
-		if seen[c] {
-			continue
-		}
-		seen[c] = true
-		if f.free[c] == 0 {
-			f.makeRoom(c, f.left[namespace], seen)
-		}
-		if n := min(f.free[c], f.left[namespace]); n > 0 {
-			f.free[c] -= n
-			f.left[namespace] -= n
-			f.covers[c][namespace] += n
-			return n
+// takeFree covers up to an amount of a namespace's use by what is free, and returns how much.
+func (f *flow) takeFree(namespace int, most int64) (taken int64) {
+	admits := f.admits[namespace]
+	for ; taken < most && f.next[namespace] < len(admits); f.next[namespace]++ {
+		c := admits[f.next[namespace]]
+		n := min(f.free[c], most-taken)
+		f.free[c] -= n
+		f.covers[c][namespace] += n
+		if taken += n; f.free[c] > 0 {
+			break
 		}
 	}
-	return 0
+	return taken
 }
 
-// makeRoom moves up to an amount of the use that a full claim covers to another claim.
-func (f *flow) makeRoom(c int, most int64, seen []bool) {
-	for _, other := range slices.Sorted(maps.Keys(f.covers[c])) {
-		n, before := min(most, f.covers[c][other]), f.left[other]
-		if n == 0 {
-			continue
+// makeRoom covers more of what is left of a namespace by claims that are full: it moves the use of others to other
+// claims. It reports whether it did. It looks for the shortest way from the namespace to one that has something free,
+// by namespaces that could each take over some use of the next one, and moves as much as that way allows. So the work
+// grows with the claims, and not with its square.
+func (f *flow) makeRoom(namespace int) bool {
+	before, most := make([]int, len(f.use)), make([]int64, len(f.use)) // of the way to each namespace; most 0: none
+	most[namespace] = f.left[namespace]
+	for queue := []int{namespace}; len(queue) > 0; queue = queue[1:] {
+		one := queue[0]
+		if n := f.takeFree(one, most[one]); n > 0 {
+			f.left[namespace] -= n
+			for ; one != namespace; one = before[one] {
+				f.takeOver(before[one], one, n)
+			}
+			return true
 		}
-		f.left[other] = n
-		moved := f.push(other, seen)
-		f.left[other] = before
-		if moved > 0 {
-			f.covers[c][other] -= moved
-			f.free[c] += moved
+		for other, n := range f.takeable(one) {
+			if n > 0 && most[other] == 0 {
+				before[other], most[other] = one, min(most[one], n)
+				queue = append(queue, other)
+			}
+		}
+	}
+	return false
+}
+
+// takeable returns how much of the use of each namespace is covered by claims that admit a namespace, too.
+func (f *flow) takeable(namespace int) []int64 {
+	sums := make([]int64, len(f.use))
+	for _, c := range f.admits[namespace] {
+		for other, n := range f.covers[c] {
+			sums[other] += n
+		}
+	}
+	return sums
+}
+
+// takeOver gives a namespace an amount of the claims that cover the use of another one.
+func (f *flow) takeOver(namespace, other int, amount int64) {
+	for _, c := range f.admits[namespace] {
+		n := min(f.covers[c][other], amount)
+		f.covers[c][other] -= n
+		f.covers[c][namespace] += n
+		if amount -= n; amount == 0 {
 			return
 		}
 	}

@@ -104,16 +104,11 @@ func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans
 		use.Namespaces = b.options.Inventory.UsedByNamespace("", slice)
 	}
 	granted, used := b.split(ctx, loans, use)
-	wrote := 0
+	wrote, naming := 0, countNaming(loans)
 	for _, l := range some {
 		use.Granted, use.Used = granted[l.ID], used[l.ID]
 		use.Naming = func(namespace string) (all int, this bool) {
-			for _, other := range loans {
-				if slices.Contains(other.namespaces(), namespace) {
-					all, this = all+1, this || other.ID == l.ID
-				}
-			}
-			return all, this
+			return naming[namespace], slices.Contains(l.namespaces(), namespace)
 		}
 		next := use.Status(l.Size)
 		next.Conditions = conditions(l)
@@ -129,6 +124,20 @@ func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans
 		}
 	}
 	return false, nil
+}
+
+// countNaming returns how many loans name each namespace.
+func countNaming(loans []bound) map[string]int {
+	all := map[string]int{}
+	for _, l := range loans {
+		names := l.namespaces()
+		for i, name := range names {
+			if !slices.Contains(names[:i], name) {
+				all[name]++
+			}
+		}
+	}
+	return all
 }
 
 // split returns what each loan has of the grant of their account, and what the pods of its namespaces use of that, by
