@@ -2,6 +2,7 @@ package lending
 
 import (
 	"context"
+	"maps"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
@@ -15,16 +16,12 @@ type Account struct {
 	Plain market.Amounts
 	// Bound are the reservations that both sides are bound by, Ending those that are being released.
 	Bound, Ending []*market.Reservation
+
+	reserved market.Amounts // the sum of Bound
 }
 
 // Owed returns the sum of what is bound, and the max of a plain consumer.
-func (a Account) Owed() market.Amounts {
-	sum := a.Plain
-	for _, r := range a.Bound {
-		sum = sum.Plus(r.Size)
-	}
-	return sum
-}
+func (a Account) Owed() market.Amounts { return a.Plain.Plus(a.reserved) }
 
 // givenUp returns the parts that reservations gave up by becoming smaller.
 func givenUp(all []*market.Reservation) (parts []*market.Reservation) {
@@ -36,29 +33,72 @@ func givenUp(all []*market.Reservation) (parts []*market.Reservation) {
 	return parts
 }
 
-// Accounts reads the accounts that have something here, by the users of their slices: those of one consumer,
-// or all if consumer is empty.
-func (u *Usage) Accounts(ctx context.Context, consumer string) (map[string]Account, error) {
-	all := map[string]Account{}
+// accounts are those of a revision of the Ledger, without plain consumers. They do not change.
+type accounts struct {
+	revision uint64
+	of       map[string]map[string]Account // by consumer, and by the user of the slice
+}
+
+// readAccounts returns the accounts by the newest revision of the Ledger. It sums reservations only where the Ledger
+// has changed: each reservation that ends reads its account every second.
+func (u *Usage) readAccounts(ctx context.Context) (*accounts, error) {
+	all := u.accounts.Load()
 	err := u.options.Market.Read(ctx, func(s *market.State) {
-		for _, r := range s.Of(s.Self, 0) {
-			if r.Provider != s.Self || consumer != "" && r.Consumer != consumer || !r.Bound() && r.State != api.Releasing {
-				continue
-			}
-			user := grant.User(r.Slice(), r.Consumer)
-			a := all[user]
-			a.Consumer, a.Slice, a.Pool = r.Consumer, r.Slice(), r.Pool
-			if r.Bound() {
-				a.Bound = append(a.Bound, r)
-			} else {
-				a.Ending = append(a.Ending, r)
-			}
-			all[user] = a
+		if all == nil || all.revision != s.Revision {
+			all = sumAccounts(s)
 		}
 	})
 	if err != nil { // without the reservations, what is granted for them would seem to be too much
 		return nil, err
 	}
+	u.accounts.Store(all)
+	return all, nil
+}
+
+// sumAccounts returns the accounts of a Ledger.
+func sumAccounts(s *market.State) *accounts {
+	all := &accounts{revision: s.Revision, of: map[string]map[string]Account{}}
+	for _, r := range s.Of(s.Self, 0) {
+		if r.Provider != s.Self || !r.Bound() && r.State != api.Releasing {
+			continue
+		}
+		if all.of[r.Consumer] == nil {
+			all.of[r.Consumer] = map[string]Account{}
+		}
+		user := grant.User(r.Slice(), r.Consumer)
+		a := all.of[r.Consumer][user]
+		a.Consumer, a.Slice, a.Pool = r.Consumer, r.Slice(), r.Pool
+		if r.Bound() {
+			a.Bound, a.reserved = append(a.Bound, r), a.reserved.Plus(r.Size)
+		} else {
+			a.Ending = append(a.Ending, r)
+		}
+		all.of[r.Consumer][user] = a
+	}
+	return all
+}
+
+// Accounts reads the accounts that have something here, by the users of their slices: those of one consumer,
+// or all if consumer is empty.
+func (u *Usage) Accounts(ctx context.Context, consumer string) (map[string]Account, error) {
+	known, err := u.readAccounts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]Account{}
+	if consumer != "" {
+		maps.Copy(all, known.of[consumer])
+		return all, u.addPlain(all, consumer)
+	}
+	for _, of := range known.of {
+		maps.Copy(all, of)
+	}
+	return all, u.addPlain(all, "")
+}
+
+// addPlain adds the plain consumers of the SharingPolicy to accounts: those of one consumer, or all if consumer is
+// empty. Errors: Invalid.
+func (u *Usage) addPlain(all map[string]Account, consumer string) (err error) {
 	for pool, c := range u.options.Sharing().PlainConsumers() {
 		if consumer != "" && c.Cluster != consumer {
 			continue
@@ -67,15 +107,23 @@ func (u *Usage) Accounts(ctx context.Context, consumer string) (map[string]Accou
 		a := all[user]
 		a.Consumer, a.Slice, a.Pool = c.Cluster, c.Slice, pool
 		if a.Plain, err = market.ParseCapacity("max", c.Max); err != nil {
-			return nil, err
+			return err
 		}
 		all[user] = a
 	}
-	return all, nil
+	return nil
 }
 
 // Account reads the account whose slice has this name.
 func (u *Usage) Account(ctx context.Context, consumer, slice string) (Account, error) {
-	all, err := u.Accounts(ctx, consumer)
-	return all[grant.User(slice, consumer)], err
+	known, err := u.readAccounts(ctx)
+	if err != nil {
+		return Account{}, err
+	}
+	user, all := grant.User(slice, consumer), map[string]Account{}
+	if a, is := known.of[consumer][user]; is {
+		all[user] = a
+	}
+	err = u.addPlain(all, consumer)
+	return all[user], err
 }

@@ -171,7 +171,7 @@ func TestPodsOfAnotherReservationStay(t *testing.T) {
 	})
 	now := ledger.Now()
 	ends.Changed = now
-	if n, err := u.fit(t.Context(), user, Account{Bound: []*market.Reservation{stays},
+	if n, err := u.fit(t.Context(), user, Account{Bound: []*market.Reservation{stays}, reserved: stays.Size,
 		Ending: []*market.Reservation{&ends}}); n != 0 || err != nil {
 		t.Errorf("within the graces: %d pods are deleted, %v", n, err)
 	}

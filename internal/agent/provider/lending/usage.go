@@ -3,6 +3,7 @@ package lending
 import (
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,6 +69,8 @@ type Usage struct {
 	began   time.Time          // when this agent began to lead, by the market's clock
 	stuck   map[string]attempt // by the account's user; only Run uses it
 	plain   map[string]steady  // by the user of a plain consumer's slice; only Run uses it
+
+	accounts atomic.Pointer[accounts] // of the newest revision of the Ledger that was looked at; nil: none was
 
 	mu          sync.Mutex
 	overstaying map[string]bool // reservations that have ended and whose pods stay too long
