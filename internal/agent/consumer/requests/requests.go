@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,9 +35,9 @@ const workers, atOnePlace = 20 * atOnePlace, 8
 // Controller is the controller of ResourceRequests.
 type Controller struct {
 	Options
-	order  *turns.Queue[ctrl.Request]         // of the requests that wait for a worker
-	slots  *turns.Slots[string, ctrl.Request] // at brokers and sellers, by Via
-	ending sync.Mutex                         // held while the reservations of a deleted request are ended
+	order *turns.Queue[ctrl.Request]         // of the requests that wait for a worker
+	slots *turns.Slots[string, ctrl.Request] // at brokers and sellers, by Via
+	ends  *turns.Slots[string, ctrl.Request] // of deleted requests, one for each namespace that they offload
 }
 
 // Options say for which cluster a Controller acts, and through what.
@@ -82,7 +81,7 @@ type Places interface {
 func New(o Options) *Controller {
 	r := &Controller{Options: o}
 	r.order = turns.New(r.turnOf)
-	r.slots = r.newSlots()
+	r.slots, r.ends = r.newSlots(), r.newEnds()
 	return r
 }
 
@@ -105,6 +104,7 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, nil
 	}
 	r.slots.Keep(at)
+	r.ends.Keep(at)
 	return result, err
 }
 

@@ -87,8 +87,9 @@ func (r *Controller) guardVolumes(ctx context.Context, object *api.ResourceReque
 // volumes that the user has not given up.
 func (r *Controller) finish(ctx context.Context, at ctrl.Request, object *api.ResourceRequest) (ctrl.Result, error) {
 	guarded := controllerutil.ContainsFinalizer(object, api.VolumesFinalizer)
-	r.ending.Lock() // two requests that keep each other's volumes do not end at once
-	defer r.ending.Unlock()
+	if !r.takeEnds(object) {
+		return ctrl.Result{}, errWaits
+	}
 	if guarded {
 		volumes, err := r.FindVolumes(ctx, object)
 		word := object.Annotations[api.VolumesMayDie]

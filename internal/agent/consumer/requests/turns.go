@@ -38,7 +38,7 @@ func (r *Controller) turnOf(at ctrl.Request) turns.Turn {
 	}
 }
 
-// errWaits says that a request waits for a slot of its broker or seller.
+// errWaits says that a request waits for a slot: of its broker or seller, or of a namespace.
 var errWaits = errors.New("the request waits for its turn")
 
 // newSlots returns the slots of brokers and sellers, by Via.
@@ -69,4 +69,29 @@ func (r *Controller) takeSlot(
 	at := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}
 	r.slots.Keep(at, via)
 	return r.slots.Take(via, at)
+}
+
+// newEnds returns the slots of namespaces: two requests that keep each other's volumes in one do not end at once.
+func (r *Controller) newEnds() *turns.Slots[string, ctrl.Request] {
+	return turns.NewSlots[string](turns.SlotsOptions[ctrl.Request]{
+		Workers: 1, Most: 1, Places: func() int { return 1 }, Find: r.turnOf,
+		Again: func(at ctrl.Request) { r.Changed.Add(at.Namespace, at.Name) },
+	})
+}
+
+// takeEnds takes the slots of all namespaces that a deleted request offloads. It returns false where the request has
+// to wait for one. Then it has none of the others: no two requests wait for each other.
+func (r *Controller) takeEnds(object *api.ResourceRequest) bool {
+	at := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}
+	r.slots.Keep(at) // it calls no broker
+	if object.Spec.Offload == nil {
+		return true
+	}
+	for _, name := range object.Spec.Offload.Namespaces {
+		if !r.ends.Take(name, at) {
+			r.ends.Keep(at, name)
+			return false
+		}
+	}
+	return true
 }
