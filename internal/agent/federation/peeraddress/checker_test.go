@@ -123,8 +123,9 @@ func TestRunReadsRangesAgain(t *testing.T) {
 	failing.Store(true)
 	reads := make(chan struct{}, 10)
 	cluster.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		fails := failing.Load() // before the test learns of this read and changes it
 		reads <- struct{}{}
-		if failing.Load() {
+		if fails {
 			return true, nil, errors.New("the API server is away")
 		}
 		return false, nil, nil
