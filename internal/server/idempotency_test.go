@@ -78,7 +78,8 @@ func TestRetryAfterALost201(t *testing.T) {
 // Every later step may be repeated after a lost answer, too.
 func TestEachStepCanBeRepeated(t *testing.T) {
 	ctx := context.Background()
-	f := servertest.Start(t, servertest.Options{})
+	// Time stands still: each second the broker records which clusters are there, which is a revision, too.
+	f := servertest.Start(t, servertest.Options{Clock: transporttest.NewClock()})
 	rome, milan := f.Join("rome"), f.Join("milan")
 	milan.Advertise("8")
 	r, err := rome.Reserve(ctx, "key", transporttest.Request("1"))
