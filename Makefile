@@ -77,9 +77,17 @@ RACE = $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v gcc >/dev/null 
 soak: daemons ## Run each suite ten times, and report what failed: hours; the next call continues
 	@test/soak
 
-.PHONY: short
-short: ## Run the fast tests beside the code
+.PHONY: quick
+quick: ## Build, vet, and run the fast tests beside the code and the policies: seconds if nothing changed
+	$(GO) build ./...
+	$(GO) vet ./...
 	$(GO) test -vet=off -short $(BESIDE)
+	$(GO) test -vet=off ./test/policies
+
+.PHONY: test-more
+test-more: ## Run what make test thins: each process is killed at each step, and the detector runs everywhere
+	ALL_PAIRS=1 $(GOTEST) -parallel 2 -timeout 120m -run '^Test(AHubIs)?KilledAtEachStep$$' ./test/liqo
+	$(GOTEST) $(RACE) -timeout 60m $(OF_plain)
 
 .PHONY: bench
 bench: ## Measure the figures of docs/performance.md, into a table and bench.json

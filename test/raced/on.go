@@ -2,4 +2,5 @@
 
 package raced
 
-const detector = true
+// Detector says that the race detector examines this program.
+const Detector = true

@@ -6,10 +6,11 @@ import "testing"
 
 // Skip skips a test under the race detector, in which it would take several times as long: because
 // it is large, measures memory, or has one goroutine. `make test-plain` runs the tests that call Skip
-// without the detector. It finds them in the source: a test calls Skip itself, no helper does.
+// without the detector. It finds them in the source: a test calls Skip itself, no helper does. With
+// -short, as in `make quick`, they do not run either.
 func Skip(t testing.TB) {
 	t.Helper()
-	if detector {
-		t.Skip("runs without the race detector")
+	if Detector || testing.Short() {
+		t.Skip("runs without the race detector and without -short")
 	}
 }
