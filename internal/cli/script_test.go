@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/test/raced"
 	"github.com/bourse-dev/bourse/test/robustness/member"
 )
 
@@ -42,10 +44,15 @@ func TestScript(t *testing.T) {
 		},
 	}
 	maps.Copy(commands, federationCommands)
+	path := os.Getenv("PATH")
+	if raced.Detector {
+		path = withoutDetector(t) + string(os.PathListSeparator) + path
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", Cmds: commands,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_RUNTIME_DIR", e.WorkDir+"/run")
+			e.Setenv("PATH", path)
 			e.Setenv("ADDRESS", freeAddress())
 			e.Setenv("DOCS", documentation())
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each of 400 programs waits a second before it ends
@@ -53,6 +60,31 @@ func TestScript(t *testing.T) {
 			return os.Mkdir(e.WorkDir+"/run", 0o700)
 		},
 	})
+}
+
+// withoutDetector is a folder with a bourse whose brokers and demos run with the race detector, and whose other
+// commands run without it: their one goroutine is done in milliseconds, and the detector starts for three times as
+// long. The scripts run about 700 of them.
+func withoutDetector(t *testing.T) string {
+	t.Helper()
+	examined, err := exec.LookPath("bourse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain", "bourse")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", plain, "../../cmd/bourse")
+	if said, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	chooses := fmt.Sprintf(`#!/bin/sh
+case "$1 $2" in demo* | "broker --"*) exec %q "$@" ;; esac
+exec %q "$@"
+`, examined, plain)
+	if err := os.WriteFile(filepath.Join(dir, "bourse"), []byte(chooses), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // freeAddress is one that no outgoing connection can have.
