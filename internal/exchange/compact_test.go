@@ -11,6 +11,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/test/raced"
 )
 
 func ignoreSnapshot(journal.Head, []byte) error { return nil }
@@ -56,6 +57,7 @@ func TestCompaction(t *testing.T) {
 
 // A journal is compacted by the bytes of its events, too: a few large ones are as long as many small ones.
 func TestCompactionByBytes(t *testing.T) {
+	raced.Skip(t)
 	synctest.Test(t, func(t *testing.T) {
 		j := &faulty{Journal: newMemory()}
 		x := founded(t, j, exchange.Options{})

@@ -10,6 +10,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
+	"github.com/bourse-dev/bourse/test/raced"
 )
 
 // Who calls too often is told to wait; the others do not notice.
@@ -135,6 +136,7 @@ func TestACardCountsAsCalls(t *testing.T) {
 // A search of the catalog looks through all members, which count in the same way. A search of one
 // seller is one call.
 func TestSearchesCountAsCalls(t *testing.T) {
+	raced.Skip(t)
 	const rate, members = 500, 10_000
 	f := servertest.Start(t, servertest.Options{Rate: rate})
 	oslo := f.Join("oslo")

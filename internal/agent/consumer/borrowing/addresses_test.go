@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/test/raced"
 )
 
 const noAddresses = "--disable-ip-reflection=true"
@@ -19,6 +20,7 @@ const noAddresses = "--disable-ip-reflection=true"
 // Without a network with the provider, pods have no addresses here, for requests as for VirtualNodePools: Services
 // would send requests to addresses that lead nowhere, or to other pods. A network that comes or goes later counts.
 func TestAddressesNeedANetwork(t *testing.T) {
+	raced.Skip(t)
 	for what, reserve := range map[string]func(*tenants){
 		"a request": func(w *tenants) { w.borrows("team", &api.Offload{}) },
 		"a pool":    func(w *tenants) { w.burstsFrom("team") },

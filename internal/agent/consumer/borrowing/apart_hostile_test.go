@@ -13,11 +13,13 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
+	"github.com/bourse-dev/bourse/test/raced"
 )
 
 // A pod that names the virtual node is on it, also if no cluster has what it requests. It stops nothing that the
 // agent does there.
 func TestAPodThatNoClusterCanRun(t *testing.T) {
+	raced.Skip(t)
 	names := api.Resources{}
 	for i := range 100 {
 		names[corev1.ResourceName(fmt.Sprintf("example.com/invented%d", i))] = resource.MustParse("1")
@@ -78,6 +80,7 @@ func TestABudgetKeepsNoExcess(t *testing.T) {
 
 // A tenant that ends a pod after each eviction opens and closes the node about once a minute.
 func TestANodeIsNotOpenedAgainAndAgain(t *testing.T) {
+	raced.Skip(t)
 	p := newPot(t)
 	opened, n := 0, 0
 	for range 60 { // five minutes
