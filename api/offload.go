@@ -40,12 +40,18 @@ func (o *Offload) Check(cluster string) error {
 	return nil
 }
 
+// MaxConsumerID is the largest number of characters of a cluster ID with which a namespace, of one character, can
+// still be offloaded.
+const MaxConsumerID = maxRemoteName - len("n-")
+
+const maxRemoteName = 63 // a namespace is a DNS label
+
 // CheckNamespace reports whether a namespace can get a name at a provider. Liqo appends the cluster
 // ID to it there. Errors: Invalid at offload.namespaces.
 func CheckNamespace(name, cluster string) error {
-	if remote := name + "-" + cluster; len(remote) > 63 {
+	if remote := name + "-" + cluster; len(remote) > maxRemoteName {
 		return Invalid("offload.namespaces",
-			"%s would be named %s at the provider, which is longer than 63 characters", name, remote).
+			"%s would be named %s at the provider, which is longer than %d characters", name, remote, maxRemoteName).
 			Fix("offload a namespace with a shorter name")
 	}
 	return nil

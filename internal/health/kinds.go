@@ -154,6 +154,10 @@ var (
 			"well-known namespace name.",
 		"Liqo would give that cluster those rights or that namespace. The agent does not peer with it.",
 		"Rename the user or group, have the consumer choose another cluster ID, or do not lend to it."}
+	ClusterIDTooLong = Kind{"ClusterIDTooLong", warn,
+		"The cluster ID is too long for a cluster that borrows.",
+		"No namespace can be offloaded: its name at a provider would have more than 63 characters. The cluster can lend.",
+		"Install Liqo with a cluster ID of at most 61 characters."}
 	ConsumersCrowded = Kind{"ConsumersCrowded", warn,
 		"The list of brokered consumers uses 60 % of its space or more. It holds 1.3 MB: about 3,000 consumers of one pool.",
 		"When the list is full, the agent peers with no further cluster.",
@@ -288,7 +292,7 @@ var Kinds = []Kind{
 	NodeNotReady, NotReflected, QuotaUsedUp, ReflectsMore, NamespacesFull, VolumesAtStake, ServiceNamedLikeAPod,
 	PoolInvalid, DemandLimited, NotExtended, AllNotReady, VolumesKeep, NamespaceTaken, PoolNotOffloaded,
 	ProviderDisabled, ProviderPassedOver,
-	PoliciesMissing, ClusterIDCollides, ConsumersCrowded,
+	PoliciesMissing, ClusterIDCollides, ClusterIDTooLong, ConsumersCrowded,
 	SecretOfLiqo, APIServerProxy, NothingShared, PolicyInvalid, AdvertisementRefused, OfferRefused,
 	Overcommitted, NotCovered,
 	HubIDTooLong, SoldBelowCost, FieldIgnored, UnknownBroker,

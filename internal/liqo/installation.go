@@ -20,6 +20,8 @@ const Tested = "1.2"
 type Installation struct {
 	// Version is "v1.2.0"; empty: unknown.
 	Version string
+	// ClusterID is the ID of the cluster; empty: unknown.
+	ClusterID string
 	// APIServer is the URL that Liqo gives to consumers; empty: unknown.
 	APIServer string
 	// LimitsEnforcement applies to peerings that admins make: None, Soft or Hard.
@@ -38,8 +40,12 @@ func ReadInstallation(ctx context.Context, r client.Reader, namespace string) (I
 	if err := r.Get(ctx, client.ObjectKey{Namespace: namespace, Name: controllerManager}, &d); err != nil {
 		return Installation{}, client.IgnoreNotFound(err)
 	}
+	id, err := ReadClusterID(ctx, r, namespace)
+	if err != nil {
+		return Installation{}, err
+	}
 	var args []string
-	out := Installation{Version: d.Labels["app.kubernetes.io/version"]}
+	out := Installation{Version: d.Labels["app.kubernetes.io/version"], ClusterID: id}
 	for _, c := range d.Spec.Template.Spec.Containers {
 		if strings.Contains(c.Image, controllerManager) {
 			args = append(c.Command, c.Args...)
@@ -65,9 +71,22 @@ func ReadInstallation(ctx context.Context, r client.Reader, namespace string) (I
 	if out.APIServer != "" {
 		return out, nil
 	}
-	var err error
 	out.APIServer, err = controlPlane(ctx, r)
 	return out, err
+}
+
+// ClusterIDConfig is the ConfigMap where Liqo keeps the ID of its cluster, and clusterIDKey the key there. From
+// github.com/liqotech/liqo v1.2.0, deployments/liqo/templates/liqo-clusterid-configmap.yaml.
+const (
+	ClusterIDConfig = "liqo-clusterid-configmap"
+	clusterIDKey    = "CLUSTER_ID"
+)
+
+// ReadClusterID reads the ID that Liqo gave the cluster. Empty: it has none yet.
+func ReadClusterID(ctx context.Context, r client.Reader, namespace string) (string, error) {
+	var m corev1.ConfigMap
+	err := r.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ClusterIDConfig}, &m)
+	return m.Data[clusterIDKey], client.IgnoreNotFound(err)
 }
 
 func argument(args []string, name string) string {

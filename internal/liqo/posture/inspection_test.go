@@ -86,6 +86,12 @@ func TestInspection(t *testing.T) {
 			all["liqo"].GetLabels()["app.kubernetes.io/version"] = v
 		}
 	}
+	named := func(letters int) func(*Inspection, map[string]client.Object) {
+		return func(_ *Inspection, all map[string]client.Object) {
+			all["id"] = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: liqo.ClusterIDConfig},
+				Data: map[string]string{"CLUSTER_ID": strings.Repeat("r", letters)}}
+		}
+	}
 	offloaded := func(all map[string]client.Object, by map[string]string) {
 		all["offloading"] = &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "shop",
 			Name: "offloading", Labels: by}}
@@ -118,6 +124,8 @@ func TestInspection(t *testing.T) {
 			flag(all, "--default-limits-enforcement=Hard", "--offloading-enabled=false")
 		}, "LiqoModuleOff LimitsNotEnforced"},
 		"no version": {version("latest"), "LiqoUnknown"},
+		"an ID that leaves no room for a namespace": {named(62), "ClusterIDTooLong"},
+		"the longest ID": {named(61), ""},
 		"no limits": {func(_ *Inspection, all map[string]client.Object) { flag(all, "=Hard", "=None") },
 			"LimitsNotEnforced"},
 		"no address": {func(_ *Inspection, all map[string]client.Object) { flag(all, "https://rome.example:6443", "") },

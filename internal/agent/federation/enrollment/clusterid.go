@@ -6,17 +6,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/market"
-)
-
-// Where Liqo keeps the ID of its cluster, from github.com/liqotech/liqo v1.2.0, pkg/consts.
-const (
-	liqoClusterID  = "liqo-clusterid-configmap"
-	liqoClusterKey = "CLUSTER_ID"
 )
 
 // lookAgain is how often FindCluster looks for Liqo's cluster ID.
@@ -39,17 +33,16 @@ func FindCluster(
 		return string(ns.UID), nil
 	}
 	for logged := false; ; logged = true {
-		var m corev1.ConfigMap
-		err := c.Get(ctx, client.ObjectKey{Namespace: liqoNamespace, Name: liqoClusterID}, &m)
-		if id := m.Data[liqoClusterKey]; err == nil && id != "" {
-			return id, market.ValidCluster(liqoClusterID, id)
-		}
-		if err != nil && !apierrors.IsNotFound(err) {
+		id, err := liqo.ReadClusterID(ctx, c, liqoNamespace)
+		if err != nil {
 			return "", err
+		}
+		if id != "" {
+			return id, market.ValidCluster(liqo.ClusterIDConfig, id)
 		}
 		if !logged {
 			log.Warn("waiting for Liqo's cluster ID; if this cluster has no Liqo, give --cluster-id or --without-liqo",
-				"namespace", liqoNamespace, "configmap", liqoClusterID)
+				"namespace", liqoNamespace, "configmap", liqo.ClusterIDConfig)
 		}
 		select {
 		case <-now.After(lookAgain):

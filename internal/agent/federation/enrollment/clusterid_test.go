@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
 // Without Liqo a cluster has the UID of kube-system, and with Liqo the ID that Liqo gives it, once it does.
@@ -54,8 +55,8 @@ func TestFindCluster(t *testing.T) {
 	now.Step(lookAgain) // nothing waits any more
 	go find(t.Context())
 	waits()
-	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: liqoClusterID},
-		Data: map[string]string{liqoClusterKey: "rome"}}
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: liqo.ClusterIDConfig},
+		Data: map[string]string{"CLUSTER_ID": "rome"}}
 	if err := c.Create(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,7 @@ func TestFindCluster(t *testing.T) {
 	if got := <-found; got.err != nil || got.id != "rome" {
 		t.Errorf("with Liqo: %q %v", got.id, got.err)
 	}
-	m.Data[liqoClusterKey] = "no name"
+	m.Data["CLUSTER_ID"] = "no name"
 	if err := c.Update(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
