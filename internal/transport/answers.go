@@ -33,19 +33,23 @@ func (a *Answers) Await(ctx context.Context, call func(context.Context) error) e
 	if late {
 		return silent
 	}
-	done := make(chan error, 1)
-	go func() { done <- call(context.WithoutCancel(ctx)) }() // else it would seem to be answered
+	var err error
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		err = call(context.WithoutCancel(ctx)) // a call that ends with ctx would seem to be answered
+	}()
 	timer := time.NewTimer(answersWithin)
 	defer timer.Stop()
 	select {
-	case err := <-done:
+	case <-answered:
 		return err
 	case <-ctx.Done():
 	case <-timer.C:
 	}
 	a.count(1)
 	go func() {
-		<-done
+		<-answered
 		a.count(-1)
 	}()
 	return cmp.Or(ctx.Err(), error(silent))
