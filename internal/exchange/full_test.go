@@ -240,7 +240,7 @@ func TestNothingNewInACrowdedLedger(t *testing.T) {
 		g.look()
 	}
 	g.hasSpace()
-	g.binds("rome", time.Hour, "next")
+	g.binds("oslo", time.Hour, "next") // what is not folded yet counts for rome, which still has something
 	g.must(g.pinning("paris"))
 }
 
