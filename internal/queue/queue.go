@@ -235,7 +235,10 @@ func (q *Queue) serve(ctx context.Context) error {
 // the budget ends, or where the new view has a cluster that grew (again): what came free meanwhile belongs to the
 // first request that it suits, and not to the next one in the line.
 func (q *Queue) goAlong(ctx context.Context) (again bool, err error) {
-	offers := q.offers()
+	offers, first := q.offers(), len(q.line) // first is the first place to which something is offered
+	for _, o := range offers {
+		first = min(first, o.from)
+	}
 	stopBefore := func(i int) {
 		for _, o := range offers {
 			switch {
@@ -247,7 +250,7 @@ func (q *Queue) goAlong(ctx context.Context) (again bool, err error) {
 		}
 	}
 	for i, w := range q.line {
-		if w.held || w.tried && !slices.ContainsFunc(offers, func(o offer) bool { return o.from <= i }) {
+		if w.held || w.tried && i < first {
 			continue
 		}
 		if q.left <= 0 {
