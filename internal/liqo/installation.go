@@ -20,8 +20,6 @@ const Tested = "1.2"
 type Installation struct {
 	// Version is "v1.2.0"; empty: unknown.
 	Version string
-	// ClusterID is the ID of the cluster; empty: unknown.
-	ClusterID string
 	// APIServer is the URL that Liqo gives to consumers; empty: unknown.
 	APIServer string
 	// LimitsEnforcement applies to peerings that admins make: None, Soft or Hard.
@@ -40,12 +38,8 @@ func ReadInstallation(ctx context.Context, r client.Reader, namespace string) (I
 	if err := r.Get(ctx, client.ObjectKey{Namespace: namespace, Name: controllerManager}, &d); err != nil {
 		return Installation{}, client.IgnoreNotFound(err)
 	}
-	id, err := ReadClusterID(ctx, r, namespace)
-	if err != nil {
-		return Installation{}, err
-	}
 	var args []string
-	out := Installation{Version: d.Labels["app.kubernetes.io/version"], ClusterID: id}
+	out := Installation{Version: d.Labels["app.kubernetes.io/version"]}
 	for _, c := range d.Spec.Template.Spec.Containers {
 		if strings.Contains(c.Image, controllerManager) {
 			args = append(c.Command, c.Args...)
@@ -71,6 +65,7 @@ func ReadInstallation(ctx context.Context, r client.Reader, namespace string) (I
 	if out.APIServer != "" {
 		return out, nil
 	}
+	var err error
 	out.APIServer, err = controlPlane(ctx, r)
 	return out, err
 }

@@ -196,9 +196,7 @@ func TestGrowthIsTriedAgainBesidePodsWithoutRoom(t *testing.T) {
 		if plan.Limited != LimitedBySpread {
 			t.Errorf("at %s: limited %q, %q", w.Now, plan.Limited, steps(plan))
 		}
-		if w.grown > again {
-			again = w.grown
-		}
+		again = max(again, w.grown)
 	}
 	if again < 2 {
 		t.Error("growth is not tried again")

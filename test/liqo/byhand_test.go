@@ -96,7 +96,7 @@ func TestAPeeringMadeByHandIsNotTouched(t *testing.T) {
 		t.Errorf("the Tenant made by hand says %s", got)
 	}
 
-	must(w.milan.Objects.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "same"}}))
+	makeNamespace(t, w.milan, "same")
 	offloading := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "same", Name: "offloading"},
 		Spec: offv1beta1.NamespaceOffloadingSpec{
 			NamespaceMappingStrategy: offv1beta1.EnforceSameNameMappingStrategyType, PodOffloadingStrategy: offv1beta1.RemotePodOffloadingStrategyType,

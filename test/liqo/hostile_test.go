@@ -332,10 +332,7 @@ func TestAConsumerNamedLikeAUser(t *testing.T) {
 // A namespace that nobody named is not taken in by a new virtual node: its Secrets would go to the provider.
 func TestNoNamespaceIsCaptured(t *testing.T) {
 	w := start(t)
-	if err := w.rome.Objects.Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bystander"}}); err != nil {
-		t.Fatal(err)
-	}
+	makeNamespace(t, w.rome, "bystander")
 	everywhere := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "bystander",
 		Name: "offloading"}, Spec: offv1beta1.NamespaceOffloadingSpec{
 		NamespaceMappingStrategy: offv1beta1.DefaultNameMappingStrategyType, PodOffloadingStrategy: offv1beta1.LocalAndRemotePodOffloadingStrategyType,

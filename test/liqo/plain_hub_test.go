@@ -31,7 +31,7 @@ func TestAPlainCustomerOfAHub(t *testing.T) {
 	slice, err := p.SliceOf(t.Context(), liqo.Class, "rented", corev1.ResourceList(amounts("4", "4Gi")))
 	must(t, err)
 	p.rents(t, "3", "4Gi")
-	must(t, w.rome.Objects.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "plain"}}))
+	makeNamespace(t, w.rome, "plain")
 	offloading := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "plain", Name: "offloading"},
 		Spec: offv1beta1.NamespaceOffloadingSpec{
 			NamespaceMappingStrategy: offv1beta1.DefaultNameMappingStrategyType,

@@ -39,7 +39,7 @@ func TestAPlainConsumer(t *testing.T) {
 		slice, err = p.SliceOf(t.Context(), liqo.Class, "rented", corev1.ResourceList(amounts("4", "4Gi")))
 		must(t, err)
 		p.rents(t, "3", "4Gi")
-		must(t, w.milan.Objects.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "plain"}}))
+		makeNamespace(t, w.milan, "plain")
 		must(t, w.milan.Objects.Create(t.Context(), offloading))
 		has(t, w.milan, offloading, "the namespace is offloaded",
 			func() bool { return offloading.Status.OffloadingPhase == offv1beta1.ReadyOffloadingPhaseType })

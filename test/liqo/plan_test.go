@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,10 +20,7 @@ import (
 // by step, each of the objects is there.
 func TestWhatADryRunPrintsIsMade(t *testing.T) {
 	w := start(t)
-	if err := w.rome.Objects.Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "planned"}}); err != nil {
-		t.Fatal(err)
-	}
+	makeNamespace(t, w.rome, "planned")
 	reserve := func(more ...string) []byte {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), w.Binary,

@@ -105,9 +105,13 @@ func (i *Inspection) installation(ctx context.Context) (found []api.Problem, err
 			"helm upgrade liqo ... --set "+module+".enabled=true, and restart the agent",
 			"Liqo's module %s is disabled", module))
 	}
-	if len(have.ClusterID) > api.MaxConsumerID {
-		found = append(found, health.ClusterIDTooLong.Of("cluster "+have.ClusterID, "install Liqo with a shorter clusterID",
-			"the ID has %d characters, and that of a cluster that borrows at most %d", len(have.ClusterID), api.MaxConsumerID))
+	id, err := liqo.ReadClusterID(ctx, i.Reader, i.LiqoNamespace)
+	if err != nil {
+		return nil, err
+	}
+	if len(id) > api.MaxConsumerID {
+		found = append(found, health.ClusterIDTooLong.Of("cluster "+id, "install Liqo with a shorter clusterID",
+			"the ID has %d characters, and that of a cluster that borrows at most %d", len(id), api.MaxConsumerID))
 	}
 	if !i.Lends {
 		return found, nil

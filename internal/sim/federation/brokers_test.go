@@ -51,7 +51,7 @@ func (f *fair) buysAt(m *federation.Member, broker, name string, units int64) ap
 	var s api.ResourceRequestStatus
 	f.until("the purchase "+name+" has an answer", func() bool {
 		s = must(m.People.Request(f.t.Context(), "default", name))(f.t).Payload.Status
-		return s.State == api.Reserved || s.State.Over() && s.State != "" || s.Refused()
+		return answered(s)
 	})
 	return s
 }

@@ -108,10 +108,14 @@ func (f *fair) buys(m *federation.Member, name string, p api.Purchase) api.Resou
 		if r, err = m.People.Request(f.t.Context(), "default", name); err != nil {
 			f.t.Fatal(err)
 		}
-		s := r.Payload.Status
-		return s.State == api.Reserved || s.State.Over() && s.State != "" || s.Refused()
+		return answered(r.Payload.Status)
 	})
 	return r.Payload.Status
+}
+
+// answered reports whether a purchase has an answer.
+func answered(s api.ResourceRequestStatus) bool {
+	return s.State == api.Reserved || s.State.Over() && s.State != "" || s.Refused()
 }
 
 func (f *fair) contractsOf(m *federation.Member) map[string]api.Deal {

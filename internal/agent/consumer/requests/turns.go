@@ -47,8 +47,13 @@ func (r *Controller) newSlots() *turns.Slots[string, ctrl.Request] {
 	if r.Places != nil {
 		count = r.Places.Count
 	}
+	return r.makeSlots(workers, atOnePlace, count)
+}
+
+// makeSlots makes slots for which requests wait in their turn.
+func (r *Controller) makeSlots(workers, most int, places func() int) *turns.Slots[string, ctrl.Request] {
 	return turns.NewSlots[string](turns.SlotsOptions[ctrl.Request]{
-		Workers: workers, Most: atOnePlace, Places: count, Find: r.turnOf,
+		Workers: workers, Most: most, Places: places, Find: r.turnOf,
 		Again: func(at ctrl.Request) { r.Changed.Add(at.Namespace, at.Name) },
 	})
 }
@@ -73,10 +78,7 @@ func (r *Controller) takeSlot(
 
 // newEnds returns the slots of namespaces: two requests that keep each other's volumes in one do not end at once.
 func (r *Controller) newEnds() *turns.Slots[string, ctrl.Request] {
-	return turns.NewSlots[string](turns.SlotsOptions[ctrl.Request]{
-		Workers: 1, Most: 1, Places: func() int { return 1 }, Find: r.turnOf,
-		Again: func(at ctrl.Request) { r.Changed.Add(at.Namespace, at.Name) },
-	})
+	return r.makeSlots(1, 1, func() int { return 1 })
 }
 
 // takeEnds takes the slots of all namespaces that a deleted request offloads. It returns false where the request has

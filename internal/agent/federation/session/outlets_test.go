@@ -28,13 +28,21 @@ type selling struct {
 	offers []string
 }
 
-func (b *selling) Publish(_ context.Context, name, _ string) error {
+// fails fails a call of a silent broker when the time of the client is over.
+func (b *selling) fails() error {
 	b.mu.Lock()
 	silent := b.silent
 	b.mu.Unlock()
-	if silent {
-		time.Sleep(30 * time.Second)
-		return transporttest.Away
+	if !silent {
+		return nil
+	}
+	time.Sleep(30 * time.Second)
+	return transporttest.Away
+}
+
+func (b *selling) Publish(_ context.Context, name, _ string) error {
+	if err := b.fails(); err != nil {
+		return err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -43,14 +51,11 @@ func (b *selling) Publish(_ context.Context, name, _ string) error {
 }
 
 func (b *selling) Catalog(context.Context, api.CatalogQuery) ([]api.Envelope[api.Listing], error) {
+	if err := b.fails(); err != nil {
+		return nil, err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.silent {
-		b.mu.Unlock()
-		time.Sleep(30 * time.Second)
-		b.mu.Lock()
-		return nil, transporttest.Away
-	}
 	return make([]api.Envelope[api.Listing], len(b.offers)), nil
 }
 

@@ -86,19 +86,12 @@ func (u *Usage) Accounts(ctx context.Context, consumer string) (map[string]Accou
 		return nil, err
 	}
 	all := map[string]Account{}
-	if consumer != "" {
-		maps.Copy(all, known.of[consumer])
-		return all, u.addPlain(all, consumer)
+	maps.Copy(all, known.of[consumer])
+	if consumer == "" {
+		for _, of := range known.of {
+			maps.Copy(all, of)
+		}
 	}
-	for _, of := range known.of {
-		maps.Copy(all, of)
-	}
-	return all, u.addPlain(all, "")
-}
-
-// addPlain adds the plain consumers of the SharingPolicy to accounts: those of one consumer, or all if consumer is
-// empty. Errors: Invalid.
-func (u *Usage) addPlain(all map[string]Account, consumer string) (err error) {
 	for pool, c := range u.options.Sharing().PlainConsumers() {
 		if consumer != "" && c.Cluster != consumer {
 			continue
@@ -107,23 +100,15 @@ func (u *Usage) addPlain(all map[string]Account, consumer string) (err error) {
 		a := all[user]
 		a.Consumer, a.Slice, a.Pool = c.Cluster, c.Slice, pool
 		if a.Plain, err = market.ParseCapacity("max", c.Max); err != nil {
-			return err
+			return nil, err
 		}
 		all[user] = a
 	}
-	return nil
+	return all, nil
 }
 
 // Account reads the account whose slice has this name.
 func (u *Usage) Account(ctx context.Context, consumer, slice string) (Account, error) {
-	known, err := u.readAccounts(ctx)
-	if err != nil {
-		return Account{}, err
-	}
-	user, all := grant.User(slice, consumer), map[string]Account{}
-	if a, is := known.of[consumer][user]; is {
-		all[user] = a
-	}
-	err = u.addPlain(all, consumer)
-	return all[user], err
+	all, err := u.Accounts(ctx, consumer)
+	return all[grant.User(slice, consumer)], err
 }
