@@ -1,4 +1,8 @@
 package requests
 
-// AtOnePlace is atOnePlace.
-const AtOnePlace = atOnePlace
+// What a test compares with the bounds of a Controller.
+const (
+	AtOnePlace   = atOnePlace
+	Unanswered   = unanswered
+	AnswerWithin = answerWithin
+)

@@ -48,8 +48,10 @@ func (r *Controller) showTurn(ctx context.Context, at ctrl.Request) (ctrl.Result
 	}
 	again := ctrl.Result{RequeueAfter: max(r.Passing, 10*time.Millisecond)}
 	before, waits := r.order.Before(at)
-	if !waits {
-		before, waits = r.slots.Before(at)
+	for _, slots := range []*turns.Slots[string, ctrl.Request]{r.holds, r.slots} {
+		if !waits {
+			before, waits = slots.Before(at)
+		}
 	}
 	if !waits { // a worker has it, or it comes to the queue soon
 		return again, nil

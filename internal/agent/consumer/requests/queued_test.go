@@ -33,6 +33,7 @@ import (
 type running struct {
 	*borrower
 	client.Client
+	changed *kubeobject.Trigger
 }
 
 // runController starts the controller of a borrower. It ends with the test.
@@ -44,8 +45,9 @@ func runController(t testing.TB, b *borrower) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
+	changed := &kubeobject.Trigger{}
 	r := requests.New(requests.Options{Client: m.GetClient(), Market: b.Market, Events: events.NewFakeRecorder(100_000),
-		Borrower: b.Borrower, Places: b.places, Changed: &kubeobject.Trigger{}})
+		Borrower: b.Borrower, Places: b.places, Changed: changed})
 	if err := r.Control(m); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +63,7 @@ func runController(t testing.TB, b *borrower) *running {
 	if !m.GetCache().WaitForCacheSync(ctx) {
 		t.Fatal("the cache does not start")
 	}
-	return &running{borrower: b, Client: m.GetClient()}
+	return &running{borrower: b, Client: m.GetClient(), changed: changed}
 }
 
 // make creates requests of a namespace at the main broker.
@@ -129,9 +131,9 @@ func TestARequestShowsThatItWaits(t *testing.T) {
 	answer := sync.OnceFunc(func() { close(answers) })
 	r := runController(t, b)
 	t.Cleanup(answer) // before the controller is awaited
-	r.make("busy", requests.AtOnePlace)
-	for range requests.AtOnePlace { // from then on, no worker writes
-		<-asked
+	for i := range requests.AtOnePlace {
+		r.make(fmt.Sprint("busy-", i), 1)
+		<-asked // from the last one on, no worker writes
 	}
 	shown := func(all []api.ResourceRequest, of ...string) int {
 		return reasons(slices.DeleteFunc(slices.Clone(all), func(o api.ResourceRequest) bool {
@@ -236,7 +238,9 @@ func TestAPartyThatNeverAnswersTakesAFewWorkers(t *testing.T) {
 	answer := sync.OnceFunc(func() { close(answers) })
 	t.Cleanup(answer) // before the controller is awaited
 	for _, at := range []string{"stalled", "also-stalled", "via-oslo"} {
-		r.makeAt("of-"+at, at, count)
+		for i := range 3 {
+			r.makeAt(fmt.Sprint("of-", at, i), at, count/3)
+		}
 	}
 	r.waitFor("shown as waiting", func(all []api.ResourceRequest) bool {
 		return reasons(all)["WaitsForTurn"] >= 3*count-3*requests.AtOnePlace
@@ -254,4 +258,63 @@ func TestAPartyThatNeverAnswersTakesAFewWorkers(t *testing.T) {
 	r.waitFor("served", func(all []api.ResourceRequest) bool {
 		return reasons(all)[string(api.CodeUnavailable)] == 3*count
 	})
+}
+
+// A few requests of a namespace wait for the answer of a provider at a time, so that its holds leave those of others
+// their turn. The next one is held once one is answered, or has waited for so long that it may never be.
+func TestANamespaceIsHeldAFewAtATime(t *testing.T) {
+	const count = 3 * requests.Unanswered
+	b := newBorrower(t)
+	var deals sync.Map // by ID
+	b.broker.OnReserve = func(key string, _ api.Request) (transport.Reservation, error) {
+		d := transporttest.NewDeal(b.rome, b.milan, "r-"+key, "1", b.now())
+		deals.Store("r-"+key, d)
+		return *d.Shown(), nil
+	}
+	b.broker.OnConfirm = func(id, assignment string) (transport.Reservation, error) {
+		d, _ := deals.Load(id)
+		return *d.(*transporttest.Deal).SignedAs(assignment), nil
+	}
+	r := runController(t, b)
+	in := func(namespace string, state api.State, want int) func([]api.ResourceRequest) bool {
+		return func(all []api.ResourceRequest) bool {
+			got := 0
+			for _, o := range all {
+				if o.Namespace == namespace && o.Status.State == state {
+					got++
+				}
+			}
+			return got == want
+		}
+	}
+	r.make("noisy", count)
+	all := r.waitFor("held as many as may be", in("noisy", api.Held, requests.Unanswered))
+	r.make("quiet", 1)
+	r.waitFor("held for another namespace", in("quiet", api.Held, 1))
+
+	for _, o := range all {
+		if o.Status.State != api.Held {
+			continue
+		}
+		id := o.Status.Reservation
+		d, _ := deals.Load(id)
+		var ours *market.Reservation
+		if err := b.Market.Read(t.Context(), func(s *market.State) { ours = s.Reservation(id) }); err != nil {
+			t.Fatal(err)
+		}
+		wish := requests.WishOf(&o)
+		if err := b.Sync(t.Context(), d.(*transporttest.Deal).Reserved(""), ours, &wish); err != nil {
+			t.Fatal(err)
+		}
+		r.changed.Add(o.Namespace, o.Name)
+		break
+	}
+	r.waitFor("reserved", in("noisy", api.Reserved, 1))
+	r.waitFor("held in its place", in("noisy", api.Held, requests.Unanswered))
+
+	b.move(requests.AnswerWithin + time.Second)
+	for _, o := range all {
+		r.changed.Add(o.Namespace, o.Name)
+	}
+	r.waitFor("held beside those without an answer", in("noisy", api.Held, 2*requests.Unanswered))
 }

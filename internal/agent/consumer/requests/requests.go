@@ -32,11 +32,16 @@ const retryAfter = 5 * time.Second
 // Offloading. At most atOnePlace of them are at one broker or seller: nineteen that do not answer leave some.
 const workers, atOnePlace = 20 * atOnePlace, 8
 
+// unanswered is how many requests of one namespace at one broker wait for the answer of a provider at a time. One that
+// is not answered within answerWithin passes its turn to the next: that may have a provider that answers.
+const unanswered, answerWithin = 4, 5 * time.Second
+
 // Controller is the controller of ResourceRequests.
 type Controller struct {
 	Options
 	order *turns.Queue[ctrl.Request]         // of the requests that wait for a worker
 	slots *turns.Slots[string, ctrl.Request] // at brokers and sellers, by Via
+	holds *turns.Slots[string, ctrl.Request] // of requests that no provider has answered, by namespace and Via
 	ends  *turns.Slots[string, ctrl.Request] // of deleted requests, one for each namespace that they offload
 }
 
@@ -81,7 +86,7 @@ type Places interface {
 func New(o Options) *Controller {
 	r := &Controller{Options: o}
 	r.order = turns.New(r.turnOf)
-	r.slots, r.ends = r.newSlots(), r.newEnds()
+	r.slots, r.holds, r.ends = r.newSlots(), r.newHolds(), r.newEnds()
 	return r
 }
 
@@ -105,6 +110,9 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 	}
 	r.slots.Keep(at)
 	r.ends.Keep(at)
+	if wait := r.keepHold(ctx, at); wait > 0 && err == nil {
+		result.RequeueAfter = soonest(result.RequeueAfter, wait)
+	}
 	return result, err
 }
 
@@ -153,7 +161,7 @@ func (r *Controller) reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 	asks := asksFirst || !isBroken(parts) &&
 		(needsAsking(parts, wish) || slices.ContainsFunc(parts, r.Borrower.isUnsent)) ||
 		slices.ContainsFunc(parts, isUnconfirmed) && wish.Confirmed
-	if !r.takeSlot(ctx, &object, ours, asks) {
+	if !r.takeSlot(ctx, &object, ours, asksFirst, asks) {
 		return ctrl.Result{}, errWaits
 	}
 	borrower, err := r.choose(ctx, object.Spec, ours)

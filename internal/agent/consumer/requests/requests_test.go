@@ -142,7 +142,7 @@ func TestAHoldThatPasses(t *testing.T) {
 	d.told()
 	d.wasAsked("Reserve "+string(o.UID), "Confirm r-1")
 	d.move(again.RequeueAfter)
-	if o, again = d.reconcile(); o.Status.State != api.Held || again.RequeueAfter != 0 {
+	if o, again = d.reconcile(); o.Status.State != api.Held || again.RequeueAfter != requests.AnswerWithin-d.Passing {
 		t.Errorf("after a while it shows %q, and is looked at again in %s", o.Status.State, again.RequeueAfter)
 	}
 	d.told("Held")

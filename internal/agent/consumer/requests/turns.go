@@ -58,10 +58,10 @@ func (r *Controller) makeSlots(workers, most int, places func() int) *turns.Slot
 	})
 }
 
-// takeSlot takes a slot of the broker or seller that is called for a request. It returns false where the request has
-// to wait for one. What calls nobody needs none.
+// takeSlot takes a slot of the broker or seller that is called for a request, and, before it first asks there, one of
+// newHolds. It returns false where the request has to wait for one. What calls nobody needs none.
 func (r *Controller) takeSlot(
-	ctx context.Context, object *api.ResourceRequest, ours *market.Reservation, asks bool,
+	ctx context.Context, object *api.ResourceRequest, ours *market.Reservation, asksFirst, asks bool,
 ) bool {
 	via, calls := "", false
 	if r.Places != nil {
@@ -72,8 +72,35 @@ func (r *Controller) takeSlot(
 		return true
 	}
 	at := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}
+	if asksFirst && !r.holds.Take(at.Namespace+"/"+via, at) {
+		r.slots.Keep(at)
+		return false
+	}
 	r.slots.Keep(at, via)
 	return r.slots.Take(via, at)
+}
+
+// newHolds returns the slots for requests that no provider has answered yet, by namespace and Via. A provider answers
+// the holds of a cluster one after the other, so those of one namespace would keep those of all others waiting.
+func (r *Controller) newHolds() *turns.Slots[string, ctrl.Request] {
+	return r.makeSlots(unanswered, unanswered, func() int { return 1 })
+}
+
+// keepHold keeps the slot of a request in newHolds while the provider has not answered its hold, for answerWithin at
+// most. It returns how long it is kept; 0 if it is not.
+func (r *Controller) keepHold(ctx context.Context, at ctrl.Request) (wait time.Duration) {
+	err := r.Market.Read(ctx, func(s *market.State) {
+		for _, record := range s.Made(at.Namespace, at.Name) {
+			if record.State == api.Held && record.Assignment != "" && !record.AwaitsApproval() {
+				wait = max(wait, answerWithin-r.Market.Now().Go().Sub(record.Changed.Go()))
+			}
+		}
+	})
+	if err != nil || wait <= 0 {
+		r.holds.Keep(at)
+		return 0
+	}
+	return wait
 }
 
 // newEnds returns the slots of namespaces: two requests that keep each other's volumes in one do not end at once.
@@ -86,6 +113,7 @@ func (r *Controller) newEnds() *turns.Slots[string, ctrl.Request] {
 func (r *Controller) takeEnds(object *api.ResourceRequest) bool {
 	at := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}
 	r.slots.Keep(at) // it calls no broker
+	r.holds.Keep(at)
 	if object.Spec.Offload == nil {
 		return true
 	}
