@@ -132,7 +132,5 @@ prose: ## Check the words of the docs: the rules are in .vale/styles/Bourse. Nee
 	@if command -v gcc >/dev/null; then $(VALE) --output=line .; else echo "the words are not checked: vale needs a C compiler" >&2; fi
 
 .PHONY: lines
-lines: ## Count production Go: without tests, packages for tests, generated files and internal/compat
-	@count() { git ls-files "$$@" | grep -E '\.go$$' | grep -vE '_test\.go$$|zz_generated|[a-z]+test/|/testdata/|^internal/compat/' | xargs cat | wc -l; }; \
-	echo "all:  $$(count api client cmd internal)"; \
-	echo "core: $$(count api internal/market internal/match internal/exchange internal/journal) (api, market, match, exchange, journal)"
+lines: ## Count lines and tokens of production Go, by group of packages
+	@git ls-files api client cmd internal | $(GO) run ./test/lines
