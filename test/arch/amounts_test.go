@@ -19,6 +19,11 @@ var decoders = map[string]int{
 	"(*encoding/json.Decoder).Decode":                                                         0,
 	"sigs.k8s.io/json.UnmarshalCaseSensitivePreserveInts":                                     1,
 	"sigs.k8s.io/json.UnmarshalStrict":                                                        1,
+	"github.com/go-json-experiment/json.Unmarshal":                                            1,
+	"github.com/go-json-experiment/json.UnmarshalRead":                                        1,
+	"github.com/go-json-experiment/json.UnmarshalDecode":                                      1,
+	"github.com/go-json-experiment/json/v1.Unmarshal":                                         1,
+	"(*github.com/go-json-experiment/json/v1.Decoder).Decode":                                 0,
 	"sigs.k8s.io/yaml.Unmarshal":                                                              1,
 	"sigs.k8s.io/yaml.UnmarshalStrict":                                                        1,
 	"k8s.io/apimachinery/pkg/util/json.Unmarshal":                                             1,
@@ -42,6 +47,8 @@ var parsers = []string{"k8s.io/apimachinery/pkg/api/resource.ParseQuantity", "k8
 // decodesWithout are the functions that may use such a decoder, and why.
 var decodesWithout = map[string]string{
 	"internal/payload.ParseQuantity":             "it checks the text first",
+	"internal/payload.Unmarshal":                 "it decodes amounts by ParseQuantity",
+	"internal/payload.Read":                      "it decodes amounts by ParseQuantity",
 	"internal/liqo/posture.declarations":         "these policies are in the binary",
 	"internal/sim/kubeapi.table.protobuf":        "only programs write protobuf, and the simulated API server serves ours",
 	"internal/sim/kubeapi.request.deleteOptions": "they have no amounts",

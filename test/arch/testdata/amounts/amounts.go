@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"io"
 
+	experimental "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -24,6 +27,10 @@ func read(in io.Reader, data []byte, text string, codec runtime.Decoder, content
 	}
 	_ = json.Unmarshal(data, &request)                                          // refused
 	_ = json.NewDecoder(in).Decode(&nested)                                     // refused
+	_ = experimental.Unmarshal(data, &request)                                  // refused
+	_ = experimental.UnmarshalRead(in, &nested)                                 // refused
+	_ = experimental.UnmarshalDecode(jsontext.NewDecoder(in), &request)         // refused
+	_ = jsonv1.Unmarshal(data, &request)                                        // refused
 	_ = yaml.UnmarshalStrict(data, &request)                                    // refused
 	_ = json.Unmarshal(data, into)                                              // refused
 	_, _, _ = codec.Decode(data, nil, nil)                                      // refused
@@ -35,6 +42,7 @@ func read(in io.Reader, data []byte, text string, codec runtime.Decoder, content
 
 	var none plain
 	_ = json.Unmarshal(data, &none)
+	_ = experimental.Unmarshal(data, &none)
 	_ = json.Unmarshal(data, &content)
 	_ = resource.MustParse("1" + "Gi")
 	_ = readAny[api.Request]
