@@ -184,7 +184,8 @@ type chosenDTO struct {
 }
 
 // toggle enables or disables a provider for the caller's requests. As with the prototype, any value but
-// `true` disables, and the answer is empty. Without an ID it returns the present choice.
+// `true` disables, and the answer is empty. Unlike there, the ID must be known: a mistyped one would begin
+// a choice of nobody. Without an ID it returns the present choice.
 func (b *liqoBroker) toggle(r *http.Request) (compat.Answer, error) {
 	l, err := compat.Member(b.Server, r)
 	if err != nil {
@@ -209,7 +210,9 @@ func (b *liqoBroker) toggle(r *http.Request) (compat.Answer, error) {
 	}
 	target := b.Server.Exchange.View().Listing(command.Provider)
 	shows := target != nil && target.Cluster != l.Cluster && target.Member != nil && server.Sees(l, target)
-	if command.Enabled && !shows {
+	// What the caller enabled before may be hidden, or gone, by now: it can still be disabled.
+	listed := !command.Enabled && l.Member.Enabled != nil && l.Member.Enables(command.Provider)
+	if !shows && !listed {
 		return compat.Answer{}, api.Errorf(api.CodeNotFound, "no cluster %.80q that shows itself to you",
 			command.Provider).At("id").Fix("see /api/clusters")
 	}

@@ -3,6 +3,7 @@ package liqobroker_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,14 +14,71 @@ import (
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 )
 
+// An unknown cluster is neither enabled nor disabled: a mistyped ID begins no choice, which would name nobody. What
+// was enabled can be disabled when it is hidden.
+func TestOnlyKnownClustersAreToggled(t *testing.T) {
+	f := servertest.Start(t, servertest.Options{Before: orchestrator})
+	rome, milan, secret := f.Join("rome"), f.Join("milan"), f.Join("secret")
+	shows := func(m *servertest.Member, to string) {
+		t.Helper()
+		next := m.Measurement("8")
+		next.Terms.VisibleTo.Clusters = []string{to}
+		if err := m.PutAdvertisement(t.Context(), m.ID, next); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shows(milan, "rome")
+	shows(secret, "oslo")
+	toggles := func(query string, want int) {
+		t.Helper()
+		if status, _ := call(t, f, rome, http.MethodPost, "?"+query); status != want {
+			t.Errorf("%s: %d, want %d", query, status, want)
+		}
+	}
+	for _, unknown := range []string{"nobody", "secret", "rome"} {
+		toggles("enable=false&id="+unknown, http.StatusNotFound)
+		toggles("enable=true&id="+unknown, http.StatusNotFound)
+	}
+	if _, chosen := call(t, f, rome, http.MethodGet, ""); chosen != `{"providers":null}` {
+		t.Errorf("a choice of unknown clusters: %s", chosen)
+	}
+	toggles("enable=true&id=milan", http.StatusOK)
+	shows(milan, "oslo")
+	toggles("enable=false&id=milan", http.StatusOK)
+	toggles("enable=false&id=milan", http.StatusNotFound)
+	if _, chosen := call(t, f, rome, http.MethodGet, ""); chosen != `{"providers":[]}` {
+		t.Errorf("after milan is disabled: %s", chosen)
+	}
+}
+
+func orchestrator(_ context.Context, f *servertest.Federation, members http.Handler) http.Handler {
+	liqobroker.Serve(liqobroker.Options{Server: f.Server, Orchestrator: true})
+	return members
+}
+
+// call calls the toggle, and returns its status and answer.
+func call(t *testing.T, f *servertest.Federation, by *servertest.Member, method, query string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, f.URL+"/api/toggle"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := by.HTTP.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, strings.TrimSpace(string(text))
+}
+
 // A member that chose many providers changes its choice less often: each change writes all of them.
 func TestALongChoiceCountsAsCalls(t *testing.T) {
 	const rate, chosen = 500, 900
-	f := servertest.Start(t, servertest.Options{Rate: rate,
-		Before: func(_ context.Context, f *servertest.Federation, members http.Handler) http.Handler {
-			liqobroker.Serve(liqobroker.Options{Server: f.Server, Orchestrator: true})
-			return members
-		}})
+	f := servertest.Start(t, servertest.Options{Rate: rate, Before: orchestrator})
 	rome := f.Join("rome")
 	bytes := 0
 	for i := range chosen {
@@ -32,17 +90,8 @@ func TestALongChoiceCountsAsCalls(t *testing.T) {
 	}
 	disables := func(i int) int {
 		t.Helper()
-		url := fmt.Sprintf("%s/api/toggle?enable=false&id=%s-%d", f.URL, strings.Repeat("p", 50), i)
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := rome.HTTP.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		return answer.StatusCode
+		status, _ := call(t, f, rome, http.MethodPost, fmt.Sprintf("?enable=false&id=%s-%d", strings.Repeat("p", 50), i))
+		return status
 	}
 	begin, changed := time.Now(), 0
 	for ; changed < chosen/2; changed++ {
