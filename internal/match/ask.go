@@ -40,6 +40,9 @@ type Ask struct {
 	// refused this request. Both may be empty.
 	Kept    string
 	Refused []string
+	// Passing counts the refusals of this request by each cluster for a cause that passes by itself. Such a
+	// cluster is not in Refused.
+	Passing map[string]int
 
 	// dedicated says that the plan gives the whole pool to its consumer.
 	dedicated bool
@@ -112,6 +115,11 @@ func (e *Engine) Again(r *market.Reservation) (Ask, error) {
 		switch t.Reason {
 		case api.ReasonInsufficient, api.ReasonNoAnswer: // these may have changed
 		case api.ReasonNotConfirmed: // the consumer itself did not sign
+		case api.ReasonUnreachable, api.ReasonInUse, api.ReasonNamespacesFull, api.ReasonLedgerFull:
+			if a.Passing == nil {
+				a.Passing = map[string]int{}
+			}
+			a.Passing[t.Provider]++
 		default:
 			a.Refused = append(a.Refused, t.Provider)
 		}

@@ -19,9 +19,12 @@ func TestKeptAndRefused(t *testing.T) {
 	request := api.Request{Resources: of("cpu", "4"), Wait: &metav1.Duration{Duration: time.Hour}}
 	ask, err := engine.Again(&market.Reservation{Consumer: "rome", Request: &request, Tried: []api.Tried{
 		{Provider: "oslo", Reason: api.ReasonPolicy}, {Provider: "paris", Reason: api.ReasonInsufficient},
-		{Provider: "paris", Reason: api.ReasonNotConfirmed}}})
+		{Provider: "paris", Reason: api.ReasonNotConfirmed}, {Provider: "paris", Reason: api.ReasonUnreachable}}})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if ask.Passing["paris"] != 1 || len(ask.Passing) != 1 {
+		t.Errorf("refusals for causes that pass: %v", ask.Passing)
 	}
 	ask.Kept = "milan"
 	r := engine.Decide(v, ask, now)

@@ -27,7 +27,7 @@ func (q *Queue) keep() {
 	now, k := q.Market.Now(), q.kept.Load()
 	if k != nil {
 		w := q.known[k.first.ID]
-		if w == nil || !q.trades(w) || !q.Engine.Could(q.view, w.ask, k.slot, now) {
+		if w == nil || !q.trades(w) || !q.Engine.Could(q.view, q.asks(w), k.slot, now) {
 			k = nil
 			q.kept.Store(nil)
 		}
@@ -44,7 +44,7 @@ func (q *Queue) keep() {
 			continue
 		}
 		q.left -= q.view.Len()
-		if cluster := q.Engine.Nearest(q.view, w.ask, now); cluster != "" {
+		if cluster := q.Engine.Nearest(q.view, q.asks(w), now); cluster != "" {
 			q.kept.Store(&kept{cluster, q.view.Listing(cluster).Slot, w.Reservation})
 			return
 		}

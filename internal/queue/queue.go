@@ -9,7 +9,8 @@
 //   - Each waiting request is also decided again in turn. This detects changes that no cluster
 //     advertises, such as a time or an uptime that was reached, and renews the explanation.
 //
-// A request whose consumer's agent is away is passed over until it is back: nobody would sign.
+// A request whose consumer's agent is away is passed over until it is back: nobody would sign. A cluster that
+// refused a request for a cause that passes by itself is offered to it again later.
 //
 // One check costs at most as much as a few decisions. The rest waits for the next check. Capacity that comes free
 // during a check is offered from the front of the queue, like that of before.
@@ -47,6 +48,9 @@ const (
 	// at the head of the queue that are tried.
 	keepEvery = time.Second
 	keepTries = 8
+	// restAfter is how long a request is not offered a cluster that refused it for a cause that passes by itself. It
+	// doubles with each such refusal, so that the number of refusals that a request may have lasts for its waiting.
+	restAfter = time.Minute
 )
 
 // Queue serves the waiting requests of a market.
@@ -77,7 +81,8 @@ type Queue struct {
 // waiter is a waiting request.
 type waiter struct {
 	*market.Reservation
-	ask match.Ask
+	ask   match.Ask
+	since market.Time // when the queue read it
 	// tried: it was decided since this process knows it, and its consumer is here. held: it no longer waits.
 	tried, held bool
 }
@@ -167,7 +172,7 @@ func (q *Queue) read(ctx context.Context) error {
 				q.Log.Warn("a request that waits cannot be decided", "reservation", r.ID, "error", err)
 				continue
 			}
-			w = &waiter{Reservation: r, ask: ask}
+			w = &waiter{Reservation: r, ask: ask, since: q.Market.Now()}
 		}
 		known[r.ID] = w
 		q.line = append(q.line, w)
@@ -187,9 +192,20 @@ func (q *Queue) trades(w *waiter) bool {
 	return false
 }
 
+// asks returns the ask of a waiter, which has also been refused by the clusters that rest for it now.
+func (q *Queue) asks(w *waiter) match.Ask {
+	ask, waited := w.ask, q.Market.Now()-w.since
+	for cluster, refusals := range ask.Passing {
+		if waited < market.Time(restAfter.Milliseconds())<<(refusals-1) {
+			ask.Refused = append(ask.Refused[:len(ask.Refused):len(ask.Refused)], cluster)
+		}
+	}
+	return ask
+}
+
 // question returns the ask of a waiter, with the cluster that is kept for an earlier one.
 func (q *Queue) question(w *waiter) match.Ask {
-	ask := w.ask
+	ask := q.asks(w)
 	if k := q.kept.Load(); k != nil && k.first.ID != w.ID && k.first.Precedes(w.Reservation) {
 		ask.Kept = k.cluster
 	}

@@ -198,3 +198,36 @@ func TestALongQueue(t *testing.T) {
 		t.Errorf("%d wait", len(all))
 	}
 }
+
+// A provider that cannot be reached from the consumer is offered again: the cause passes by itself. It is not offered
+// so often that the refusals end the waiting.
+func TestAProviderThatCouldNotBeReached(t *testing.T) {
+	f := newFederation(t, 3)
+	f.advertise("c1", "2")
+	f.pend("waits", "2")
+	pass := func(d time.Duration, want api.State) {
+		t.Helper()
+		f.known["waits"].since -= market.Time(d.Milliseconds())
+		f.sought = 0
+		f.check()
+		f.states(map[string]api.State{"waits": want})
+	}
+	refuse := func(generation int64, reason api.Reason) {
+		t.Helper()
+		f.do(market.Refuse{ID: "waits", By: "c0", Generation: generation, Reason: reason})
+		f.check()
+		f.states(map[string]api.State{"waits": api.Pending})
+	}
+	f.check()
+	for refusals := range int64(4) {
+		f.states(map[string]api.State{"waits": api.Held})
+		refuse(1+refusals, api.ReasonUnreachable)
+		pass(restAfter<<refusals-time.Minute/2, api.Pending)
+		if kept := f.Kept(0); kept != "" {
+			t.Errorf("%s is kept for a request that cannot use it", kept)
+		}
+		pass(time.Minute/2, api.Held)
+	}
+	refuse(5, api.ReasonPolicy) // the cause does not pass by itself
+	pass(24*time.Hour, api.Pending)
+}
