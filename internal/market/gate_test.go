@@ -204,7 +204,12 @@ func TestTrust(t *testing.T) {
 	if at := d.state.Member("rouen").ConnectorURL(); at != "https://rouen.example:7444" {
 		t.Errorf("rouen's connector is at %q", at)
 	}
-	for _, wrong := range []string{"rouen", "https://rouen:1", "a@rouen:1", "rouen:0", "rouen:1/x", ":1", "[::1]", "rouen:123456"} {
+	d.must(market.Trust{Cluster: "rouen", Fingerprint: "of next", Address: "[2001:db8::1]:7444"})
+	if at := d.state.Member("rouen").ConnectorURL(); at != "https://[2001:db8::1]:7444" {
+		t.Errorf("rouen's connector is at %q", at)
+	}
+	for _, wrong := range []string{"rouen", "https://rouen:1", "a@rouen:1", "rouen:0", "rouen:1/x", ":1", "[::1]",
+		"2001:db8::1:7444", "[fe80::1%eth0]:7444", "rouen:123456"} {
 		d.fails(api.CodeInvalid, market.Trust{Cluster: "rouen", Fingerprint: "of next", Address: wrong})
 	}
 

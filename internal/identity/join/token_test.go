@@ -34,6 +34,21 @@ func TestTokenSurvivesPasting(t *testing.T) {
 	}
 }
 
+func TestTokenWithAnAddressOfIPv6(t *testing.T) {
+	for url, good := range map[string]bool{
+		"https://[2001:db8::1]:7443": true, "https://[::1]": true,
+		"https://2001:db8::1:7443": false, "https://[::1": false, "https://[]:7443": false, "https://[fe80::1%25eth0]:7443": false,
+	} {
+		token, err := join.NewToken(rand.Reader, url, pin)
+		if (err == nil) != good {
+			t.Errorf("%s: %v", url, err)
+		}
+		if back, err := join.ParseToken(token.Text()); good && (err != nil || back.BrokerURL != url) {
+			t.Errorf("%s: read %+v, %v", url, back, err)
+		}
+	}
+}
+
 func TestTokenCutAnywhereIsRecognised(t *testing.T) {
 	text := newToken(t).Text()
 	for i := range len(text) {

@@ -130,6 +130,14 @@ func TestInspection(t *testing.T) {
 			"LimitsNotEnforced"},
 		"no address": {func(_ *Inspection, all map[string]client.Object) { flag(all, "https://rome.example:6443", "") },
 			"ApiServerUnknown"},
+		"a local address of IPv6": {func(_ *Inspection, all map[string]client.Object) { flag(all, "rome.example", "[::1]") },
+			"ApiServerLocal"},
+		"the address that Liqo makes of one of IPv6": {func(_ *Inspection, all map[string]client.Object) {
+			flag(all, "https://rome.example:6443", "")
+			all["node"] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node",
+				Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""}}, Status: corev1.NodeStatus{
+				Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "fd00::1"}}}}
+		}, "ApiServerUnknown"},
 		"a local address": {func(_ *Inspection, all map[string]client.Object) { flag(all, "rome.example", "127.0.0.1") },
 			"ApiServerLocal"},
 		"a silent address": {func(i *Inspection, _ map[string]client.Object) {

@@ -11,6 +11,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -70,6 +71,7 @@ type Federation struct {
 	*Broker
 	Dir        string
 	Members    map[string]*Member
+	host       string // where the brokers and the connectors listen
 	prototypes prototypes.Options
 	clock      *clock
 	group      *errgroup.Group
@@ -118,10 +120,16 @@ func Start(ctx context.Context, dir string, log *slog.Logger, members ...*Member
 // StartWith starts one whose broker serves interfaces of the prototypes, too.
 func StartWith(ctx context.Context, dir string, log *slog.Logger,
 	interfaces prototypes.Options, members ...*Member) (*Federation, error) {
+	return StartAt(ctx, "127.0.0.1", dir, log, interfaces, members...)
+}
+
+// StartAt starts one whose broker and connectors listen at an address of loopback, such as ::1.
+func StartAt(ctx context.Context, host, dir string, log *slog.Logger,
+	interfaces prototypes.Options, members ...*Member) (*Federation, error) {
 	ctx, stop := context.WithCancel(ctx)
 	interfaces.DistributedCatalog = interfaces.DistributedCatalog ||
 		slices.ContainsFunc(members, func(m *Member) bool { return m.DistributedCatalog })
-	f := &Federation{Dir: dir, prototypes: interfaces, clock: newClock(),
+	f := &Federation{Dir: dir, host: host, prototypes: interfaces, clock: newClock(),
 		Members: map[string]*Member{}, group: &errgroup.Group{}, stop: stop, ctx: ctx, log: log}
 	var err error
 	if f.Broker, err = f.StartOther("broker"); err != nil {
@@ -152,7 +160,7 @@ func (f *Federation) StartOther(name string) (*Broker, error) {
 func (b *Broker) Start() error {
 	f, address := b.f, strings.TrimPrefix(b.URL, "https://")
 	if address == "" {
-		address = freeAddress()
+		address = f.freeAddress()
 	}
 	ctx, stop := context.WithCancel(f.ctx)
 	ready, ended, closed := make(chan string, 1), make(chan error, 1), make(chan struct{})
@@ -225,7 +233,7 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 	f.Members[m.Name] = m
 	url := ""
 	if m.Connector {
-		m.Address = freeAddress()
+		m.Address = f.freeAddress()
 		url = "https://" + m.Address
 	}
 	m.run = func() {
@@ -241,7 +249,7 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 					Objects: m.Through, Identity: store.InDir(filepath.Join(f.Dir, m.Name)),
 				},
 				Liqo:  settings.Liqo{Simulated: len(m.Pools) > 0},
-				Peers: settings.Peers{Ranges: []string{"127.0.0.0/8"}},
+				Peers: settings.Peers{Ranges: []string{"127.0.0.0/8", "::1/128"}},
 				Listen: settings.Listen{
 					Socket: m.Socket, DistributedCatalog: m.DistributedCatalog, Connector: m.Address, ConnectorURL: url,
 				},
@@ -260,9 +268,9 @@ func (f *Federation) StopMember(name string) { f.Members[name].stop() }
 func (f *Federation) StartMember(name string) { f.Members[name].run() }
 
 // freeAddress is one on loopback that nobody listens at. No outgoing connection can take its port meanwhile.
-func freeAddress() string {
+func (f *Federation) freeAddress() string {
 	for {
-		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
+		address := net.JoinHostPort(f.host, strconv.Itoa(20_000+rand.IntN(10_000)))
 		if l, err := net.Listen("tcp", address); err == nil {
 			_ = l.Close()
 			return address

@@ -25,12 +25,13 @@ type fair struct {
 	t                 *testing.T
 	rome, milan, oslo *federation.Member
 	interfaces        prototypes.Options // what the broker serves of the prototypes
+	host              string             // where broker and connectors listen
 }
 
 func newFair(t *testing.T, change ...func(*fair)) *fair {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	f := &fair{t: t,
+	f := &fair{t: t, host: "127.0.0.1",
 		rome: &federation.Member{Options: sim.Options{Name: "rome", Region: "eu", Nodes: 1}},
 		oslo: &federation.Member{Options: sim.Options{Name: "oslo", Region: "eu", Nodes: 1}},
 		milan: &federation.Member{Options: sim.Options{Name: "milan", Region: "eu", Nodes: 2, CPU: 8, Memory: 32},
@@ -42,7 +43,7 @@ func newFair(t *testing.T, change ...func(*fair)) *fair {
 		c(f)
 	}
 	var err error
-	if f.Federation, err = federation.StartWith(ctx, t.TempDir(), slog.New(slog.DiscardHandler),
+	if f.Federation, err = federation.StartAt(ctx, f.host, t.TempDir(), slog.New(slog.DiscardHandler),
 		f.interfaces, f.rome, f.milan, f.oslo); err != nil {
 		t.Fatal(err)
 	}

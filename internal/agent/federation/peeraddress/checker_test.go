@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
@@ -113,6 +114,33 @@ func TestDialTLS(t *testing.T) {
 	if err := New(Options{}).DialTLS(t.Context(), https.URL); err == nil ||
 		!strings.Contains(err.Error(), "--allow-peer-range") {
 		t.Errorf("this machine is called: %v", err)
+	}
+}
+
+// An API server is called at an address of IPv6, in the URL that Kubernetes writes, if the admin allows the range.
+func TestDialTLSByIPv6(t *testing.T) {
+	listener, err := net.Listen("tcp6", "[::1]:0")
+	if err != nil {
+		t.Skip("this machine has no loopback of IPv6: ", err)
+	}
+	server := httptest.NewUnstartedServer(nil)
+	server.Listener = listener
+	server.StartTLS()
+	defer server.Close()
+	ranges, err := ParseRanges([]string{"::1/128"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*Checker{New(Options{Allow: ranges}), Anywhere()} {
+		if err := c.DialTLS(t.Context(), server.URL); err != nil {
+			t.Errorf("%s: %v", server.URL, err)
+		}
+	}
+	for _, c := range []*Checker{New(Options{}), loopback()} {
+		err := c.DialTLS(t.Context(), server.URL)
+		if err == nil || !strings.Contains(err.Error(), "--allow-peer-range ::1/128") {
+			t.Errorf("%s is called: %v", server.URL, err)
+		}
 	}
 }
 
