@@ -1,6 +1,11 @@
 # The two that do everything: make demo, make test. All need Go; what else one needs it says.
 SHELL := bash
 GO ?= go
+
+# All is compiled as the program and the daemons are, so that a package is compiled once for all. Only the race
+# detector and Vale need a C compiler.
+export GOFLAGS := $(strip -trimpath $(filter-out -trimpath,$(GOFLAGS)))
+export CGO_ENABLED = 0
 CRDGEN = $(GO) tool -modfile=tools/go.mod controller-gen
 VALE = $(GO) tool -modfile=tools/go.mod vale
 LINT = $(GO) tool -modfile=tools/lint/go.mod
@@ -20,7 +25,7 @@ build: bin/bourse ## Build bin/bourse
 .PHONY: bin/bourse
 bin/bourse:
 	@[ -x bin/bourse ] || echo "compiling bourse; the first time takes about two minutes on two cores ..." >&2
-	@CGO_ENABLED=0 $(GO) build -trimpath -o bin/bourse ./cmd/bourse
+	@$(GO) build -o bin/bourse ./cmd/bourse
 
 .PHONY: demo
 demo: bin/bourse ## Run a federation of six simulated clusters; Ctrl-C ends it
@@ -42,7 +47,7 @@ test: ## Run every test, also those on real API servers, and print the time of e
 .PHONY: test-race test-plain test-clusters test-network test-robustness
 test-race: ## ... those beside the code where goroutines share memory, with the race detector if there is a C compiler
 	@echo "== tests beside the code where goroutines share memory, with the race detector" >&2
-	@GORACE=atexit_sleep_ms=0 $(GOTEST) $(RACE) -p 4 -timeout 20m $(OF_race)
+	@GORACE=atexit_sleep_ms=0 $(RACETEST) -p 4 -timeout 20m $(OF_race)
 test-plain: ## ... those beside the code that the detector makes slow and cannot find fault with
 	@echo "== the other tests beside the code, without the race detector" >&2
 	@$(GOTEST) -timeout 20m $(OF_plain) & pure=$$!; \
@@ -57,7 +62,8 @@ test-network: ## ... those of packets, between clusters in an emulated machine
 test-robustness: ## ... those of the real binary, one package after the other because they measure
 	@echo "== tests of the real binary" >&2
 	@$(GOTEST) -p 1 -timeout 20m $(OF_robustness)
-GOTEST = $(GO) test -vet=off $(TESTFLAGS)
+# Without DWARF a program is linked in two thirds of the time.
+GOTEST = $(GO) test -vet=off -ldflags=-w $(TESTFLAGS)
 
 # The packages of each suite. Each package with tests is in one of them (test/arch: TestEachPackageIsInASuite).
 OF_race = $(addprefix ./,$(shell grep '^[a-z]' test/raced/packages))
@@ -71,7 +77,7 @@ packages-of-%:
 	@$(GO) list $(OF_$*)
 UNRACED = $(addprefix ./,$(shell grep -rl --include='*_test.go' 'raced\.Skip' client internal))
 LEFT_OUT = $(shell awk -F '[^A-Za-z0-9]' '/^func / {name = $$2} /raced\.Skip/ {print name}' $(UNRACED) | sort -u | paste -sd '|')
-RACE = $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v gcc >/dev/null && echo -race)
+RACETEST = $(if $(shell command -v gcc),CGO_ENABLED=1) $(GOTEST) $(if $(shell command -v gcc),-race)
 
 .PHONY: soak
 soak: daemons ## Run each suite ten times, and report what failed: hours; the next call continues
@@ -81,13 +87,13 @@ soak: daemons ## Run each suite ten times, and report what failed: hours; the ne
 quick: ## Build, vet, and run the fast tests beside the code and the policies: seconds if nothing changed
 	$(GO) build ./...
 	$(GO) vet ./...
-	$(GO) test -vet=off -short $(BESIDE)
-	$(GO) test -vet=off ./test/policies
+	$(GOTEST) -short $(BESIDE)
+	$(GOTEST) ./test/policies
 
 .PHONY: test-more
 test-more: ## Run what make test thins: each process is killed at each step, and the detector runs everywhere
 	ALL_PAIRS=1 $(GOTEST) -parallel 2 -timeout 120m -run '^Test(AHubIs)?KilledAtEachStep$$' ./test/liqo
-	$(GOTEST) $(RACE) -timeout 60m $(OF_plain)
+	$(RACETEST) -timeout 60m $(OF_plain)
 
 .PHONY: bench
 bench: ## Measure the figures of docs/performance.md, into a table and bench.json
@@ -129,7 +135,7 @@ UNCHECKED = (Close|Flush|[pP]rint(f|ln)?|os\.Remove(All)?|os\.(Uns|S)etenv)\(
 
 .PHONY: prose
 prose: ## Check the words of the docs: the rules are in .vale/styles/Bourse. Needs a C compiler
-	@if command -v gcc >/dev/null; then $(VALE) --output=line .; else echo "the words are not checked: vale needs a C compiler" >&2; fi
+	@if command -v gcc >/dev/null; then CGO_ENABLED=1 $(VALE) --output=line .; else echo "the words are not checked: vale needs a C compiler" >&2; fi
 
 .PHONY: lines
 lines: ## Count lines and tokens of production Go, by group of packages

@@ -74,6 +74,7 @@ func withoutDetector(t *testing.T) string {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain", "bourse")
 	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", plain, "../../cmd/bourse")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make builds it
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
