@@ -112,3 +112,25 @@ func TestTheLifeOfAReservationIsReadInAnAfternoon(t *testing.T) {
 	}
 	t.Logf("%d files, %d lines", len(files), lines)
 }
+
+// ARCHITECTURE.md is one page, and the list of decisions names each of them.
+func TestArchitectureIsOnePage(t *testing.T) {
+	const most = 900 // words
+	text, err := os.ReadFile("../../ARCHITECTURE.md")
+	if words := len(strings.Fields(string(text))); err != nil || words > most {
+		t.Errorf("it has %d words, more than %d, %v", words, most, err)
+	}
+	list, err := os.ReadFile("../../docs/adr/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := filepath.Glob("../../docs/adr/0*.md")
+	if err != nil || len(records) < 20 {
+		t.Fatalf("it finds %d records, %v", len(records), err)
+	}
+	for _, record := range records {
+		if !bytes.Contains(list, []byte("("+filepath.Base(record)+")")) {
+			t.Errorf("docs/adr/README.md does not name %s", filepath.Base(record))
+		}
+	}
+}
