@@ -28,6 +28,7 @@ import (
 type liar struct {
 	*transporttest.Party
 	shown
+	fake    *fake
 	victim  string // the cluster whose agent asks
 	join    http.Handler
 	server  *httptest.Server
@@ -73,7 +74,8 @@ func newShown(victim, liar string) shown {
 // newConnector starts the connector of a seller that lies. Only victim may call it.
 func newConnector(t *testing.T, name, victim string, key func(string) identity.Fingerprint) *liar {
 	t.Helper()
-	x := &liar{Party: transporttest.NewParty(t, name), shown: newShown(victim, name), victim: victim, much: 1}
+	x := &liar{Party: transporttest.NewParty(t, name), shown: newShown(victim, name), victim: victim, much: 1,
+		fake: newFake(t, victim)}
 	config, err := x.Key.ServerTLS(name, key)
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +94,8 @@ func newLyingBroker(t *testing.T, honest *process, victim string) *liar {
 	to := &url.URL{Scheme: "https", Host: honest.address}
 	proxy := httputil.NewSingleHostReverseProxy(to)
 	proxy.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
-	x := &liar{Party: transporttest.NewParty(t, "liar"), shown: newShown(victim, "liar"), victim: victim, much: 16}
+	x := &liar{Party: transporttest.NewParty(t, "liar"), shown: newShown(victim, "liar"), victim: victim, much: 16,
+		fake: newFake(t, victim)}
 	x.join = proxy
 	t.Cleanup(proxy.Transport.(*http.Transport).CloseIdleConnections)
 	x.serve(t, authority.ServerConfig())
@@ -118,10 +121,17 @@ func (x *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.join.ServeHTTP(w, r)
 		return
 	}
-	_, _ = io.Copy(io.Discard, r.Body)
 	out := bufio.NewWriterSize(w, 64<<10)
 	defer out.Flush()
 	name := fmt.Sprint("a-", x.answers.Add(1))
+	if path == "/reservations" && r.Method == http.MethodPost {
+		x.reserve(w, r, out)
+		return
+	}
+	if strings.HasSuffix(path, "/refuse") {
+		x.fake.refused.Add(1)
+	}
+	_, _ = io.Copy(io.Discard, r.Body)
 	switch {
 	case path == "/watch":
 		x.show(w, r, out)
@@ -139,9 +149,6 @@ func (x *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = out.WriteString(`]}`)
 	case path == "/evaluations":
 		_, _ = out.WriteString(`{"clusters":[{}` + strings.Repeat(",{}", 60_000) + `]}`)
-	case path == "/reservations":
-		w.WriteHeader(http.StatusCreated)
-		write(out, x.wide, name)
 	default:
 		write(out, x.wide, strings.TrimPrefix(path, "/reservations/"))
 	}

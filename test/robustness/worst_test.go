@@ -21,8 +21,10 @@ import (
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/identity"
+	joining "github.com/bourse-dev/bourse/internal/identity/join"
 	"github.com/bourse-dev/bourse/internal/sim/federation"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
+	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
 const (
@@ -31,10 +33,11 @@ const (
 
 	victimName = "victim"
 	connectors = 16
+	silent     = 4 // connectors that accept connections and do nothing else
 )
 
-// An agent that may have 256 MiB lives while a broker, sixteen connectors and a tenant do their worst at once. What
-// another tenant asks of an honest broker is done meanwhile.
+// An agent that may have 256 MiB lives while a broker, sixteen connectors and a tenant do their worst at once, and
+// another broker and four connectors never answer. What another tenant asks of an honest broker is done meanwhile.
 func TestTheWorstAtOnce(t *testing.T) {
 	if _, err := os.Stat("/proc/self/status"); err != nil {
 		t.Skip("the memory of a process cannot be read here")
@@ -45,7 +48,7 @@ func TestTheWorstAtOnce(t *testing.T) {
 	v.buyAtConnectors(t)
 	var slowest time.Duration
 	requests := 0
-	for begin := time.Now(); !v.everybodyHasShown(2); requests++ {
+	for begin := time.Now(); !v.everybodyHasShown(2) || !v.broker.fake.hasGivenAll(); requests++ {
 		slowest = max(slowest, v.reserve(t, fmt.Sprint("beside-", requests)))
 		_, _ = v.people.Catalog(t.Context(), api.CatalogQuery{})
 		if time.Since(begin) > patience {
@@ -70,6 +73,7 @@ type victim struct {
 	people  *client.Client
 	broker  *liar
 	sellers []*liar
+	silent  []string // connectors
 	command *exec.Cmd
 	ended   chan struct{}
 
@@ -121,7 +125,29 @@ func startVictim(t *testing.T) *victim {
 		return false
 	})
 	v.meetConnectors(t)
+	v.meetSilence(t, token.Token)
 	return v
+}
+
+// meetSilence makes a broker and connectors known that do not answer. The token is that of another broker.
+func (v *victim) meetSilence(t *testing.T, token string) {
+	t.Helper()
+	of, err := joining.ParseToken(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of.BrokerURL = "https://" + listenInSilence(t)
+	if _, err := v.people.PutBroker(t.Context(), "silent", api.BrokerSpec{Join: of.Text()}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range silent {
+		p := transporttest.NewParty(t, fmt.Sprint("silent-", i))
+		_, err := v.people.AddPeer(t.Context(), p.ID, p.Key.Public().Fingerprint().String(), listenInSilence(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.silent = append(v.silent, p.ID)
+	}
 }
 
 // start starts the process, and looks at its memory until the test ends.
@@ -148,7 +174,8 @@ func (v *victim) start(t *testing.T, a agentOfTest) {
 		if t.Failed() {
 			t.Logf("the agent took at most %d MiB, and said:\n...%s", v.peak()>>20, said.String()[max(0, said.Len()-4000):])
 			for _, x := range append(v.sellers, v.broker) {
-				t.Logf("%s: shown all %d times, %d answers", x.ID, x.rounds.Load(), x.answers.Load())
+				t.Logf("%s: shown all %d times, %d answers, to requests %v, %d holds refused", x.ID, x.rounds.Load(),
+					x.answers.Load(), x.fake.counts(), x.fake.refused.Load())
 			}
 		}
 	})
@@ -200,7 +227,7 @@ func (v *victim) meetConnectors(t *testing.T) {
 	}
 	for i := range connectors {
 		only := func(string) identity.Fingerprint { return fingerprint }
-		x := newConnector(t, fmt.Sprintf("seller-%d", i), victimName, only)
+		x := newConnector(t, sellerName(i), victimName, only)
 		_, err := v.people.AddPeer(t.Context(), x.ID, x.Key.Public().Fingerprint().String(), x.address)
 		if err != nil {
 			t.Fatal(err)
@@ -233,11 +260,15 @@ func (v *victim) reserve(t *testing.T, name string) time.Duration {
 // buyAtConnectors buys at each connector again and again: so the session with each stays open.
 func (v *victim) buyAtConnectors(t *testing.T) {
 	t.Helper()
-	for i, x := range v.sellers {
+	sellers := slices.Clone(v.silent)
+	for _, x := range v.sellers {
+		sellers = append(sellers, x.ID)
+	}
+	for i, seller := range sellers {
 		at := metav1.ObjectMeta{Namespace: "buyer", Name: fmt.Sprintf("buys-%d", i)}
 		v.create(t, &api.ResourceRequest{ObjectMeta: at,
 			Spec: api.ResourceRequestSpec{Via: api.ViaDirect, Request: api.Request{
-				Purchase: &api.Purchase{Seller: x.ID, Offer: "web", Plan: "small"}}}})
+				Purchase: &api.Purchase{Seller: seller, Offer: "web", Plan: "small"}}}})
 	}
 }
 
