@@ -30,6 +30,9 @@ const (
 	lookEvery = 10 * time.Minute
 	// retryEvery is how soon Run looks again when its result could not be shown.
 	retryEvery = 5 * time.Second
+	// answersWithin bounds all checks together, so that an API server that stands still keeps nobody from an answer:
+	// the client of the local API waits for 30 s.
+	answersWithin = 20 * time.Second
 )
 
 // Check looks for problems of one kind.
@@ -89,8 +92,11 @@ func (d *Doctor) Last() []api.Problem {
 	return d.last
 }
 
-// Diagnose runs all checks and returns the problems, worst first. A check that fails is a problem too.
+// Diagnose runs all checks and returns the problems, worst first. A check that fails, or is not done in time, is a
+// problem too.
 func (d *Doctor) Diagnose(ctx context.Context) (all []api.Problem) {
+	ctx, cancel := context.WithTimeout(ctx, answersWithin)
+	defer cancel()
 	for _, c := range d.Checks {
 		found, err := c.Find(ctx)
 		if all = append(all, found...); err != nil {

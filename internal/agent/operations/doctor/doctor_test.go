@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -242,4 +243,35 @@ func TestDoctorSeesWhatIsBorrowed(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("it finds %q, want %q", got, want)
 	}
+}
+
+// Where a part does not answer, such as an API server that stands still, the doctor says so in time, with what it
+// found elsewhere.
+func TestAPartThatDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := func(ctx context.Context) ([]api.Problem, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		d := New(Options{Checks: []Check{
+			{About: "Liqo", Find: silent}, {About: "peerings", Find: silent},
+			{About: "the main broker", Find: func(context.Context) ([]api.Problem, error) {
+				return []api.Problem{health.BrokerUnreachable.Of("", "", "it is away")}, nil
+			}},
+		}})
+		began := time.Now()
+		found := d.Diagnose(t.Context())
+		if took := time.Since(began); took > 25*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		var codes []string
+		for _, p := range found {
+			codes = append(codes, p.Code+" "+p.Subject)
+		}
+		slices.Sort(codes)
+		want := []string{"BrokerUnreachable ", "NotChecked Liqo", "NotChecked peerings"}
+		if !slices.Equal(codes, want) {
+			t.Errorf("it found %q, want %q", codes, want)
+		}
+	})
 }
