@@ -96,6 +96,7 @@ type ResourceRequestSpec struct {
 	// Broker names the broker to ask (bourse brokers). Default: the first that is enabled and
 	// answers. The request stays at its broker.
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`
 	// +optional
 	Broker string `json:"broker,omitempty"`
 	// Via says where a purchase is made. Default: Broker.

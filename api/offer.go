@@ -26,16 +26,18 @@ type OfferSpec struct {
 	Draft bool `json:"draft,omitempty"`
 	// Type is a word that buyers can search for, for example compute, gpu or storage.
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[ \pL\pM\pN\pP\pS]*$`
 	// +optional
 	Type string `json:"type,omitempty"`
 	// Description is free text for buyers.
 	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[\n \pL\pM\pN\pP\pS]*$`
 	// +optional
 	Description string `json:"description,omitempty"`
 	// Labels are free. Buyers can search for them. Names and values have at most 256 printable
 	// characters.
 	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(name, size(name) <= 256 && size(self[name]) <= 256)",message="the name and the value of a label have at most 256 characters each"
+	// +kubebuilder:validation:XValidation:rule=`self.all(name, size(name) <= 256 && size(self[name]) <= 256 && (name + self[name]).matches(r'^[ \pL\pM\pN\pP\pS]*$'))`,message="the name and the value of a label have at most 256 printable characters each"
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 	// ValidFrom and ValidUntil bound the time of a purchase. A contract may last longer. Default: no bound.
@@ -76,6 +78,7 @@ type Plan struct {
 	Name string `json:"name"`
 	// Description is free text for buyers.
 	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[\n \pL\pM\pN\pP\pS]*$`
 	// +optional
 	Description string `json:"description,omitempty"`
 	// Resources are those of one unit. The resource "storage" is volume storage, if the pool lends
@@ -83,6 +86,7 @@ type Plan struct {
 	Resources Resources `json:"resources"`
 	// Pool is the pool of these resources. Default "general".
 	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`
 	// +optional
 	Pool string `json:"pool,omitempty"`
 	// Price is the price of one unit. Absent: free.
@@ -190,11 +194,14 @@ func (o *OfferSpec) Plan(name string) *Plan {
 type Purchase struct {
 	// Seller is the provider.
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Seller string `json:"seller"`
 	// Offer and Plan are names.
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Offer string `json:"offer"`
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Plan string `json:"plan"`
 	// Units is how many units to buy. Default: the smallest number that the plan sells.
 	// +kubebuilder:validation:Minimum=0

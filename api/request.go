@@ -57,6 +57,7 @@ type Request struct {
 	Duration *metav1.Duration `json:"duration,omitempty"`
 	// Pool is the provider's pool. Default "general".
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`
 	// +optional
 	Pool string `json:"pool,omitempty"`
 	// Where is a CEL expression over a provider's properties that must be true, for example `region
@@ -68,21 +69,24 @@ type Request struct {
 	// Properties must each be equal to the provider's label of that name. Names and values have at
 	// most 316 printable characters.
 	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(name, size(name) <= 316 && size(self[name]) <= 316)",message="the name and the value of a property have at most 316 characters each"
+	// +kubebuilder:validation:XValidation:rule=`self.all(name, size(name) <= 316 && size(self[name]) <= 316 && (name + self[name]).matches(r'^[ \pL\pM\pN\pP\pS]*$'))`,message="the name and the value of a property have at most 316 printable characters each"
 	// +optional
 	Properties map[string]string `json:"properties,omitempty"`
 	// Target, if set, is the only provider to consider.
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`
 	// +optional
 	Target string `json:"target,omitempty"`
 	// Exclude names providers not to consider.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +optional
 	Exclude []string `json:"exclude,omitempty"`
 	// Prefer names providers to prefer among those that qualify, best first.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +optional
 	Prefer []string `json:"prefer,omitempty"`
 	// Strategy is the weighting of the scorers. Default balance.
@@ -131,6 +135,7 @@ type Request struct {
 	// RelendKey makes the name of the virtual node of a request with Relend one that customers cannot
 	// guess: they see it, and would find the provider by it. The consumer's agent sets it.
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`
 	// +optional
 	RelendKey string `json:"relendKey,omitempty"`
 	// Aggregated says that hubs are considered, too. A hub lends on what it borrows, and does not
@@ -142,6 +147,7 @@ type Request struct {
 	// (offload.data: Move). Default: none.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +optional
 	StickTo []string `json:"stickTo,omitempty"`
 	// MaxPrice is the ceiling for the total price over the duration. The broker then also considers

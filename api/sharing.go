@@ -41,7 +41,7 @@ type Sharing struct {
 	// Labels appear on the card. Requests match them with `properties`. Names and values have at
 	// most 256 printable characters.
 	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(name, size(name) <= 256 && size(self[name]) <= 256)",message="the name and the value of a label have at most 256 characters each"
+	// +kubebuilder:validation:XValidation:rule=`self.all(name, size(name) <= 256 && size(self[name]) <= 256 && (name + self[name]).matches(r'^[ \pL\pM\pN\pP\pS]*$'))`,message="the name and the value of a label have at most 256 printable characters each"
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 	// GPULabels are labels of nodes that name the model of their GPUs or other accelerators, beside those that the

@@ -173,6 +173,7 @@ type ReservationTemplate struct {
 	Duration *metav1.Duration `json:"duration,omitempty"`
 	// Broker names the broker to ask. Default: the first that is enabled and answers.
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`
 	// +optional
 	Broker string `json:"broker,omitempty"`
 	// Relend says that this cluster lends on what is reserved: it is a hub. Default false.
@@ -188,11 +189,13 @@ type PoolProviders struct {
 	// Only are the only providers to consider. Default: all that meet the template.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +optional
 	Only []string `json:"only,omitempty"`
 	// Exclude are providers not to consider.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +optional
 	Exclude []string `json:"exclude,omitempty"`
 	// AtMost is the largest number of providers at once. Default 8.

@@ -2,8 +2,6 @@ package policies
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -18,9 +16,7 @@ import (
 // are sent to the pool.
 func TestRequestsOfPools(t *testing.T) {
 	w := start(t)
-	if err := w.cluster.ApplyFS(t.Context(), os.DirFS(filepath.Join("..", "..", "config", "crd"))); err != nil {
-		t.Fatal(err)
-	}
+	w.ourKinds(t)
 	child := func() *api.ResourceRequest {
 		return &api.ResourceRequest{
 			ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "burst-aaaaa",

@@ -76,13 +76,12 @@ func newClient(t *testing.T) client.Client {
 	return c
 }
 
-// advertises runs milan's advertiser over a cluster of one node until the test ends. Each advertisement that
-// it sends comes out of the channel; take answers it.
-func (l *lender) advertises(take func(api.Measurement) error) <-chan api.Measurement {
-	l.t.Helper()
+// newInventory runs the inventory of a cluster of one node until the test ends.
+func newInventory(t *testing.T) *inventory.Inventory {
+	t.Helper()
 	k, err := kubernetes.NewForConfig(kubeapi.New(kubeapi.Options{}).Config())
 	if err != nil {
-		l.t.Fatal(err)
+		t.Fatal(err)
 	}
 	amounts := corev1.ResourceList{"cpu": resource.MustParse("8"), "example.com/npu": resource.MustParse("4")}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n",
@@ -90,9 +89,23 @@ func (l *lender) advertises(take func(api.Measurement) error) <-chan api.Measure
 		Allocatable: amounts, Capacity: amounts,
 		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 	}}
-	if _, err = k.CoreV1().Nodes().Create(l.t.Context(), node, metav1.CreateOptions{}); err != nil {
-		l.t.Fatal(err)
+	if _, err = k.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
 	}
+	i := inventory.New(k, inventory.Options{Logger: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(context.Background())
+	var runs sync.WaitGroup
+	runs.Go(func() { _ = i.Run(ctx) })
+	t.Cleanup(func() { cancel(); runs.Wait() })
+	<-i.Synced()
+	return i
+}
+
+// advertises runs milan's advertiser over a cluster of one node until the test ends. Each advertisement that
+// it sends comes out of the channel; take answers it.
+func (l *lender) advertises(take func(api.Measurement) error) <-chan api.Measurement {
+	l.t.Helper()
+	i := newInventory(l.t)
 	sent := make(chan api.Measurement, 1000)
 	// An advertiser that runs already keeps the answers that it has.
 	broker := &transporttest.Broker{OnCluster: l.onCluster, OnPutCard: l.onCard, OnAdvertise: func(m api.Measurement) error {
@@ -100,7 +113,6 @@ func (l *lender) advertises(take func(api.Measurement) error) <-chan api.Measure
 		return take(m)
 	}}
 	log := slog.New(slog.DiscardHandler)
-	i := inventory.New(k, inventory.Options{Logger: log})
 	policy := sharing.NewPolicy(sharing.PolicyOptions{Client: l.client, Engine: match.New()})
 	if err := policy.Load(l.t.Context()); err != nil {
 		l.t.Fatal(err)
@@ -115,8 +127,6 @@ func (l *lender) advertises(take func(api.Measurement) error) <-chan api.Measure
 	l.policy = policy
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
-	all.Go(func() { _ = i.Run(ctx) })
-	<-i.Synced()
 	if err := a.Begin(ctx); err != nil {
 		l.t.Fatal(err)
 	}
