@@ -74,7 +74,7 @@ func (s Status) configuration(o client.Object) (*unstructured.Unstructured, erro
 	if status == nil {
 		status = map[string]any{}
 	}
-	cutMessages(status)
+	cutTexts(status)
 	out := &unstructured.Unstructured{Object: map[string]any{"status": status}}
 	out.SetGroupVersionKind(kind)
 	out.SetNamespace(o.GetNamespace())

@@ -13,23 +13,27 @@ import (
 // with a message of more than 32 KiB, and an Event with a note of more than 1 KiB.
 const maxMessage, maxNote = 4 << 10, 1 << 10
 
-// cutMessages cuts the messages in a status, as JSON decodes it.
-func cutMessages(value any) {
+// cutTexts cuts all texts in a status, as JSON decodes it. No status has a document, so that only what another party
+// makes too long is longer.
+func cutTexts(value any) any {
 	switch in := value.(type) {
+	case string:
+		return CutText(in)
 	case map[string]any:
 		for name, field := range in {
-			if text, is := field.(string); is && name == "message" {
-				in[name] = api.CutText(text, maxMessage)
-				continue
-			}
-			cutMessages(field)
+			in[name] = cutTexts(field)
 		}
 	case []any:
-		for _, one := range in {
-			cutMessages(one)
+		for i, one := range in {
+			in[i] = cutTexts(one)
 		}
 	}
+	return value
 }
+
+// CutText cuts a text as the status does that shows it. A writer that compares a status with the stored one cuts texts
+// of others before, else it writes the same again.
+func CutText(text string) string { return api.CutText(text, maxMessage) }
 
 // CutNotes returns a recorder whose Events have notes that an API server takes.
 func CutNotes(r events.EventRecorder) events.EventRecorder { return noteCutter{r} }

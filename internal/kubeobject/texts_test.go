@@ -19,6 +19,8 @@ func TestMessagesFitTheAPIServer(t *testing.T) {
 	long, short := strings.Repeat("é", 64<<10), "it waits"
 	pool := &api.VirtualNodePool{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}
 	pool.Status.Conditions = []metav1.Condition{{Type: "Long", Message: long}, {Type: "Short", Message: short}}
+	pool.Status.Why = long
+	pool.Status.Providers = []api.PoolProvider{{Name: "milan", Volumes: []string{long}}}
 	scheme := runtime.NewScheme()
 	if err := api.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -40,6 +42,9 @@ func TestMessagesFitTheAPIServer(t *testing.T) {
 		if len(got) > want || len(got) < want-2 || !utf8.ValidString(got) {
 			t.Errorf("condition %s has a message of %d bytes, want %d", status.Conditions[i].Type, len(got), want)
 		}
+	}
+	if why, volume := len(status.Why), len(status.Providers[0].Volumes[0]); why > maxMessage || volume > maxMessage {
+		t.Errorf("why has %d bytes, and a volume %d", why, volume)
 	}
 }
 
