@@ -1,6 +1,17 @@
 package liqo
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// Restricted marks a Tenant that we cordoned or drained. Its value is the condition that we set by the policy, which
+// distinguishes it from an admin's change, or Suspended.
+const Restricted = api.Group + "/restricted"
+
+// Suspended is the mark of a Tenant that we cordoned because an admin suspended the consumer.
+const Suspended = "Suspended"
 
 // HubPrefix begins the names of namespaces that a hub offloads for its customers: agg-T-N-HUB. T is
 // random for each customer, N for each namespace, so that providers do not learn who the customers are.

@@ -169,3 +169,57 @@ func TestAGrantCoversWhatEnded(t *testing.T) {
 		}
 	}
 }
+
+// Once an admin resumes a consumer, its slice stays suspended until its Tenant follows: that is no hold of its own. A
+// Tenant that somebody else cordoned is one.
+func TestAConsumerThatIsResumed(t *testing.T) {
+	namespace := liqo.NewTenantNamespace("lyon")
+	slice := &authv1beta1.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "general", Labels: map[string]string{"liqo.io/replicated": "true"}},
+		Spec:       authv1beta1.ResourceSliceSpec{Class: liqo.Class, Resources: amounts("cpu", "1")},
+		Status: authv1beta1.ResourceSliceStatus{Conditions: []authv1beta1.ResourceSliceCondition{{
+			Type: authv1beta1.ResourceSliceConditionTypeAuthentication, Status: authv1beta1.ResourceSliceConditionAccepted}}},
+	}
+	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "lyon"},
+		Spec: authv1beta1.TenantSpec{ClusterID: "lyon"}}
+	k := fake.NewClientBuilder().WithScheme(schemes()).WithObjects(namespace, slice, tenant).WithStatusSubresource(slice).Build()
+	suspended := ""
+	g := &Granter{Client: k, Reader: k, Cluster: "milan", Properties: func() api.Properties { return api.Properties{} },
+		Pool: func(string) *api.PoolPolicy { return nil },
+		Owed: func(context.Context, string, string) (Owed, bool, error) {
+			return Owed{Pool: api.GeneralPool, Resources: amounts("cpu", "1"), Reservations: []string{"r-1"}}, true, nil
+		},
+		Suspended: func(context.Context, string) (string, error) { return suspended, nil }}
+	for _, step := range []struct {
+		suspended, mark string
+		condition       authv1beta1.TenantCondition
+		want            string
+	}{
+		{"bills", liqo.Suspended, authv1beta1.TenantConditionCordoned, ReasonSuspended},
+		{"", liqo.Suspended, authv1beta1.TenantConditionCordoned, ReasonSuspended},
+		{"", "", authv1beta1.TenantConditionActive, "Reserved"},
+		{"", "", authv1beta1.TenantConditionCordoned, ReasonCordoned},
+	} {
+		suspended = step.suspended
+		tenant.Spec.TenantCondition, tenant.Annotations = step.condition, map[string]string{liqo.Restricted: step.mark}
+		if err := k.Update(t.Context(), tenant); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(slice)}); err != nil {
+			t.Fatal(err)
+		}
+		var now authv1beta1.ResourceSlice
+		if err := k.Get(t.Context(), client.ObjectKeyFromObject(slice), &now); err != nil {
+			t.Fatal(err)
+		}
+		reason := ""
+		for _, c := range now.Status.Conditions {
+			if c.Type == authv1beta1.ResourceSliceConditionTypeResources {
+				reason = c.Reason
+			}
+		}
+		if reason != step.want {
+			t.Errorf("%+v: the slice is %q", step, reason)
+		}
+	}
+}

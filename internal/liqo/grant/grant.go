@@ -94,7 +94,7 @@ func (g *Granter) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 		return ctrl.Result{}, nil
 	}
 	hold, err := g.holds(ctx, slice.Namespace, consumer)
-	if err != nil || hold.drained {
+	if err != nil || hold.drained || hold.resumes {
 		return ctrl.Result{}, err
 	}
 	owed, known, err := g.Owed(ctx, consumer, slice.Name)
@@ -135,6 +135,7 @@ func (g *Granter) consumer(ctx context.Context, namespace string) (string, error
 // hold keeps a consumer from getting more than it has.
 type hold struct {
 	drained         bool   // the consumer gets nothing at all
+	resumes         bool   // its Tenant follows the end of a suspension, and until then the slice stays as it is
 	reason, message string // empty: no hold
 }
 
@@ -154,7 +155,10 @@ func (g *Granter) holds(ctx context.Context, namespace, consumer string) (hold, 
 		return hold{}, err
 	case why != "":
 		return hold{reason: ReasonSuspended, message: why}, nil
-	case tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned:
+	case tenant.Spec.TenantCondition != authv1beta1.TenantConditionCordoned:
+	case tenant.Annotations[liqo.Restricted] == liqo.Suspended:
+		return hold{resumes: true}, nil
+	default:
 		return hold{reason: ReasonCordoned, message: "the Tenant of " + consumer + " is cordoned: it gets nothing more"}, nil
 	}
 	return hold{}, nil

@@ -11,13 +11,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
-// restricted marks a Tenant that we cordoned or drained by the policy. Its value is the condition
-// that we set, which distinguishes it from an admin's change.
-const restricted = api.Group + "/restricted"
-
-// suspended is the mark of a Tenant that we cordoned because an admin suspended the consumer.
-const suspended = "Suspended"
-
 // AsItIs leaves an earlier restriction by the policy in place.
 const AsItIs = api.RevokeAction("")
 
@@ -37,16 +30,16 @@ func (p *Provider) Restrict(ctx context.Context, consumer string, action api.Rev
 	if err != nil || t == nil || !liqo.IsOurs(t) || t.Annotations[draining] != "" {
 		return err
 	}
-	is, was := t.Spec.TenantCondition, t.Annotations[restricted]
+	is, was := t.Spec.TenantCondition, t.Annotations[liqo.Restricted]
 	next, mark := restrict(is, was, action, suspend)
 	if next == is && mark == was {
 		return nil
 	}
 	before := t.DeepCopy()
 	t.Spec.TenantCondition = next
-	delete(t.Annotations, restricted)
+	delete(t.Annotations, liqo.Restricted)
 	if mark != "" {
-		metav1.SetMetaDataAnnotation(&t.ObjectMeta, restricted, mark)
+		metav1.SetMetaDataAnnotation(&t.ObjectMeta, liqo.Restricted, mark)
 	}
 	// The optimistic lock keeps a change that an admin has made since we read the Tenant.
 	return client.IgnoreNotFound(p.Patch(ctx, t, client.MergeFromWithOptions(before,
@@ -56,14 +49,14 @@ func (p *Provider) Restrict(ctx context.Context, consumer string, action api.Rev
 // restrict returns the condition and the mark that a Tenant must have.
 func restrict(is authv1beta1.TenantCondition, mark string, action api.RevokeAction,
 	suspend bool) (authv1beta1.TenantCondition, string) {
-	if mark == suspended && is == authv1beta1.TenantConditionCordoned { // evaluate the policy again
+	if mark == liqo.Suspended && is == authv1beta1.TenantConditionCordoned { // evaluate the policy again
 		is, mark = authv1beta1.TenantConditionActive, ""
 	}
 	if action != AsItIs {
 		is, mark = revoke(is, mark, action)
 	}
 	if suspend && active(is) {
-		is, mark = authv1beta1.TenantConditionCordoned, suspended
+		is, mark = authv1beta1.TenantConditionCordoned, liqo.Suspended
 	}
 	return is, mark
 }
