@@ -29,6 +29,9 @@ const (
 	// QuotaUsedUp is the reason of Reflected where the provider's Liqo refuses pods that are bound to the virtual
 	// node: pods that have ended hold its quota until they are deleted.
 	QuotaUsedUp = "QuotaUsedUp"
+	// ConditionLabelsDropped of a ReservationInstruction, and of its ResourceRequest and VirtualNodePool: the provider
+	// sends labels for the virtual node that it may not choose. The node does not get them. Absent: there are none.
+	ConditionLabelsDropped = "LabelsDropped"
 	// ConditionUpToDate says whether a bound reservation matches the current spec of its request.
 	ConditionUpToDate = "UpToDate"
 	// ConditionVolumesAtStake of a ResourceRequest: its end would delete volumes. Its deletion

@@ -30,6 +30,7 @@ var (
 	// SlicePart says how far the slice and its virtual node are, and what they have.
 	SlicePart = Part{Manager: "bourse-slice", Use: true, Conditions: []string{
 		api.ConditionPeered, api.ConditionGranted, api.ConditionNodeReady, api.ConditionSuspended,
+		api.ConditionLabelsDropped,
 	}}
 	NetworkPart = Part{Manager: "bourse-network", Conditions: []string{api.ConditionNetworkReady}}
 	OffloadPart = Part{Manager: "bourse-offload", Conditions: []string{api.ConditionOffloaded}}

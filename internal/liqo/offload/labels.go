@@ -2,6 +2,7 @@ package offload
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -29,12 +30,35 @@ const labelPrefix = "offload." + api.Group + "/"
 // Label returns the label of the virtual nodes on which pods of a namespace may run.
 func Label(namespace string) string { return labelPrefix + namespace }
 
-// leavingLabel is the label of a Node that the agent cordoned: since when, in Unix seconds. It ends
-// with byAdmin if an admin had cordoned the Node before.
+// leavingLabel is the label of a Node that the agent cordoned: since when, in Unix seconds, and the UID of the Node. It
+// ends with byAdmin if an admin had cordoned the Node before. A provider of a peering made by hand chooses labels of its
+// Node, and does not know the UID: a label without it changes nothing.
 const (
 	leavingLabel = api.Group + "/leaving"
 	byAdmin      = ".cordoned"
 )
+
+// markLeaving cordons a Node.
+func markLeaving(node *corev1.Node, since time.Time) {
+	value := fmt.Sprintf("%d.%s", since.Unix(), node.UID)
+	if node.Spec.Unschedulable {
+		value += byAdmin
+	}
+	node.Spec.Unschedulable = true
+	metav1.SetMetaDataLabel(&node.ObjectMeta, leavingLabel, value)
+}
+
+// readLeaving returns since when the agent keeps pods off a Node, zero if it does not, and whether an admin had cordoned
+// the Node before.
+func readLeaving(node *corev1.Node) (since time.Time, admins bool) {
+	value, admins := strings.CutSuffix(node.Labels[leavingLabel], byAdmin)
+	began, of, _ := strings.Cut(value, ".")
+	at, err := strconv.ParseInt(began, 10, 64)
+	if err != nil || of != string(node.UID) {
+		return time.Time{}, false
+	}
+	return time.Unix(at, 0), admins
+}
 
 // virtualNodes lists the virtual nodes with a provider, also those made by hand; all if it is empty.
 func (n *Namespaces) virtualNodes(ctx context.Context, provider string) ([]offv1beta1.VirtualNode, error) {
@@ -213,18 +237,10 @@ func (n *Namespaces) Cordon(ctx context.Context, name string, now time.Time) (si
 	if err != nil {
 		return time.Time{}, err
 	}
-	began, _, _ := strings.Cut(node.Labels[leavingLabel], ".")
-	if at, err := strconv.ParseInt(began, 10, 64); err == nil && node.Spec.Unschedulable {
-		return time.Unix(at, 0), nil
+	if since, _ = readLeaving(&node); !since.IsZero() && node.Spec.Unschedulable {
+		return since, nil
 	}
-	return now, kubeobject.Change(ctx, n.Client, &node, func() {
-		value := strconv.FormatInt(now.Unix(), 10)
-		if node.Spec.Unschedulable {
-			value += byAdmin
-		}
-		node.Spec.Unschedulable = true
-		metav1.SetMetaDataLabel(&node.ObjectMeta, leavingLabel, value)
-	})
+	return now, kubeobject.Change(ctx, n.Client, &node, func() { markLeaving(&node, now) })
 }
 
 // Leaving returns the providers of virtual nodes made by hand that Cordon keeps pods off.
@@ -233,7 +249,8 @@ func (n *Namespaces) Leaving(ctx context.Context) (providers []string, err error
 	err = n.List(ctx, &list, client.HasLabels{leavingLabel})
 	for i := range list.Items {
 		has := list.Items[i].Labels
-		if provider := has[consts.RemoteClusterID]; provider != "" && has[grant.ProviderLabel] == "" {
+		since, _ := readLeaving(&list.Items[i])
+		if provider := has[consts.RemoteClusterID]; provider != "" && has[grant.ProviderLabel] == "" && !since.IsZero() {
 			providers = append(providers, provider)
 		}
 	}
@@ -247,8 +264,8 @@ func (n *Namespaces) Uncordon(ctx context.Context, name string) error {
 		return client.IgnoreNotFound(err)
 	}
 	return kubeobject.Change(ctx, n.Client, &node, func() {
-		if value := node.Labels[leavingLabel]; value != "" {
-			node.Spec.Unschedulable = node.Spec.Unschedulable && strings.HasSuffix(value, byAdmin)
+		if since, admins := readLeaving(&node); !since.IsZero() {
+			node.Spec.Unschedulable = node.Spec.Unschedulable && admins
 			delete(node.Labels, leavingLabel)
 		}
 	})

@@ -38,7 +38,7 @@ func (w *tenants) sliceOf() (slice authv1beta1.ResourceSlice, node offv1beta1.Vi
 
 // A virtual node keeps its own labels and follows the reservations. Labels and amounts that its
 // provider sends do not change that.
-// A condition of the request names the labels, and an admin's cordon stays.
+// A condition names the labels, and an admin's cordon stays.
 func TestLabelsThatAProviderSends(t *testing.T) {
 	w := newTenants(t)
 	w.grants = func(status *authv1beta1.ResourceSliceStatus) {
@@ -54,7 +54,8 @@ func TestLabelsThatAProviderSends(t *testing.T) {
 	if !maps.Equal(node.Spec.Labels, want) {
 		t.Errorf("the labels are %v, want %v", node.Spec.Labels, want)
 	}
-	w.shows("a", api.ConditionNodeReady, metav1.ConditionTrue, "Ready", "milan", "bourse.dev/leaving", "more")
+	w.shows("a", api.ConditionNodeReady, metav1.ConditionTrue, "Ready")
+	w.shows("a", api.ConditionLabelsDropped, metav1.ConditionTrue, "SentByProvider", "milan", "bourse.dev/leaving", "more")
 	if cpu := node.Spec.ResourceQuota.Hard.Cpu(); cpu.String() != "1" {
 		t.Errorf("1 CPU is reserved, and the node has %s", cpu)
 	}
@@ -68,6 +69,8 @@ func TestLabelsThatAProviderSends(t *testing.T) {
 	var machine corev1.Node
 	w.get("", slice.Name, &machine)
 	machine.Spec.Unschedulable = true
+	maps.Copy(machine.Labels, hostile)
+	machine.Labels["bourse.dev/leaving"] = "1764000000"
 	for _, o := range []client.Object{&node, &slice, &machine} {
 		if err := w.Update(t.Context(), o); err != nil {
 			t.Fatal(err)

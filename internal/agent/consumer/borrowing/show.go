@@ -2,7 +2,6 @@ package borrowing
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,20 +80,19 @@ func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans
 		}
 		return "Waiting"
 	}
-	node := s.Message
-	if len(s.LeftOut) > 0 {
-		node = trust.Text(fmt.Sprintf("%s; its virtual node does not get the labels that %s sends: %s", node, provider,
-			firstFew(s.LeftOut)))
-	}
 	conditions := func(l bound) []metav1.Condition {
 		granted, ready := s.Granted || has[l.ID], s.Ready || has[l.ID]
 		all := []metav1.Condition{
 			condition(api.ConditionPeered, true, "Peered", ""),
 			condition(api.ConditionGranted, granted, reason(granted, "Granted"), s.Message),
-			condition(api.ConditionNodeReady, ready, reason(ready, "Ready"), node),
+			condition(api.ConditionNodeReady, ready, reason(ready, "Ready"), s.Message),
 		}
 		if s.Held != "" {
 			all = append(all, suspension)
+		}
+		if len(s.LeftOut) > 0 {
+			all = append(all, condition(api.ConditionLabelsDropped, true, "SentByProvider",
+				trust.Text("the virtual node does not get the labels that "+provider+" sends: "+firstFew(s.LeftOut))))
 		}
 		return all
 	}

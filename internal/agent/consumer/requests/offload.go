@@ -2,6 +2,7 @@ package requests
 
 import (
 	"context"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,4 +75,29 @@ func (r *Controller) findUnused(
 		}
 	}
 	return "", "", nil
+}
+
+// showLabelsDropped shows which labels the providers of bound parts send in vain.
+func (r *Controller) showLabelsDropped(ctx context.Context, object *api.ResourceRequest,
+	status *api.ResourceRequestStatus, parts []*market.Reservation) error {
+	shown := metav1.Condition{Type: api.ConditionLabelsDropped, Status: metav1.ConditionTrue,
+		ObservedGeneration: object.Generation}
+	var texts []string
+	for _, part := range parts {
+		var i api.ReservationInstruction
+		err := r.Get(ctx, client.ObjectKey{Namespace: object.Namespace, Name: part.ID}, &i)
+		if client.IgnoreNotFound(err) != nil {
+			return kubeobject.Error(err)
+		}
+		if c := meta.FindStatusCondition(i.Status.Conditions, shown.Type); c != nil && part.Bound() {
+			shown.Reason, texts = c.Reason, append(texts, c.Message)
+		}
+	}
+	if len(texts) == 0 {
+		meta.RemoveStatusCondition(&status.Conditions, shown.Type)
+		return nil
+	}
+	shown.Message = strings.Join(texts, "; ")
+	meta.SetStatusCondition(&status.Conditions, shown)
+	return nil
 }

@@ -205,11 +205,11 @@ func soonest(a, b time.Duration) time.Duration {
 	return a
 }
 
-// showVolumesEvent emits one Event about volumes at stake for each reason.
-func (r *Controller) showVolumesEvent(object *api.ResourceRequest, before api.ResourceRequestStatus) {
-	was := meta.FindStatusCondition(before.Conditions, api.ConditionVolumesAtStake)
-	is := meta.FindStatusCondition(object.Status.Conditions, api.ConditionVolumesAtStake)
+// warnOf emits one Event for each reason of a condition that a request has only while something is wrong.
+func (r *Controller) warnOf(object *api.ResourceRequest, before api.ResourceRequestStatus, kind, action string) {
+	was := meta.FindStatusCondition(before.Conditions, kind)
+	is := meta.FindStatusCondition(object.Status.Conditions, kind)
 	if is != nil && (was == nil || was.Reason != is.Reason) {
-		r.Events.Eventf(object, nil, corev1.EventTypeWarning, is.Type, "Release", "%.1000s", is.Message)
+		r.Events.Eventf(object, nil, corev1.EventTypeWarning, is.Type, action, "%.1000s", is.Message)
 	}
 }

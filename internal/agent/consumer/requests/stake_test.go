@@ -124,7 +124,7 @@ func TestVolumesBeforeTheEnd(t *testing.T) {
 		status := before.DeepCopy()
 		r.warnOfEnd(t.Context(), object, status, parts)
 		object.Status = *status
-		r.showVolumesEvent(object, before)
+		r.warnOf(object, before, api.ConditionVolumesAtStake, "Release")
 		reason := ""
 		if c := meta.FindStatusCondition(status.Conditions, api.ConditionVolumesAtStake); c != nil {
 			reason = c.Reason

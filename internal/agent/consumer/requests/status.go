@@ -88,6 +88,9 @@ func (r *Controller) showState(
 		}
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
+	if err := r.showLabelsDropped(ctx, object, status, parts); err != nil {
+		return err
+	}
 	r.warnOfEnd(ctx, object, status, parts)
 	if err := r.writeStatus(ctx, object, *status, kind, string(ours.State)); err != nil {
 		return err
@@ -222,7 +225,8 @@ func (r *Controller) writeStatus(
 	if changed || before.State != status.State || before.Message != status.Message {
 		r.Events.Eventf(object, nil, kind, reason, "Reserve", "%.1000s", message) // the API server takes 1024 bytes
 	}
-	r.showVolumesEvent(object, before)
+	r.warnOf(object, before, api.ConditionVolumesAtStake, "Release")
+	r.warnOf(object, before, api.ConditionLabelsDropped, "Reserve")
 	return nil
 }
 

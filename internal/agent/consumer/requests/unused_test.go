@@ -78,3 +78,40 @@ func TestARequestThatNoPodCanUse(t *testing.T) {
 		d.told(step.event)
 	}
 }
+
+// A request names the labels that its provider sends and that were dropped, with one Warning, until there are none.
+func TestARequestNamesDroppedLabels(t *testing.T) {
+	d := newDesk(t)
+	made := d.create(nil)
+	deal := d.deal()
+	d.offers(deal.Shown)
+	d.takes(deal)
+	d.reconcile()
+	d.hears(deal.Reserved(""), "Reserve "+string(made.UID), "Confirm r-1")
+	d.reconcile()
+	d.told("Held", "Normal Reserved")
+	const text = "the virtual node does not get the labels that milan sends: bourse.dev/leaving"
+	dropped := []metav1.Condition{{Type: api.ConditionLabelsDropped, Status: metav1.ConditionTrue,
+		Reason: "SentByProvider", Message: text, LastTransitionTime: metav1.Now()}}
+	for _, shown := range [][]metav1.Condition{dropped, nil, dropped} {
+		var i api.ReservationInstruction
+		if err := d.Get(t.Context(), types.NamespacedName{Namespace: "default", Name: "r-1"}, &i); err != nil {
+			t.Fatal(err)
+		}
+		i.Status.Conditions = shown
+		if err := d.Status().Update(t.Context(), &i); err != nil {
+			t.Fatal(err)
+		}
+		o, _ := d.reconcile()
+		c := meta.FindStatusCondition(o.Status.Conditions, api.ConditionLabelsDropped)
+		if (c != nil) != (shown != nil) || c != nil && c.Message != text ||
+			!meta.IsStatusConditionTrue(o.Status.Conditions, api.ConditionReady) {
+			t.Errorf("it shows %+v", o.Status.Conditions)
+		}
+		if d.reconcile(); shown == nil {
+			d.told()
+			continue
+		}
+		d.told("Warning LabelsDropped")
+	}
+}
