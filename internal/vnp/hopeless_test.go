@@ -2,7 +2,9 @@ package vnp
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +23,16 @@ const gpu = "nvidia.com/gpu"
 func (w *world) running(prefix string) (n int) {
 	for _, p := range w.Pods {
 		if p.Spec.NodeName != "" && p.Labels["kind"] == prefix {
+			n++
+		}
+	}
+	return n
+}
+
+// all counts the pods of a kind.
+func (w *world) all(kind string) (n int) {
+	for _, p := range w.Pods {
+		if p.Labels["kind"] == kind {
 			n++
 		}
 	}
@@ -46,69 +58,160 @@ func ofDaemonSet(p *corev1.Pod) {
 	p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "log", UID: "log", Controller: ptr.To(true)}}
 }
 
-// Pods that cannot be served change nothing for others, whatever they are and whenever they come.
+// event is one event of a history, with numbers that mean something else for each kind.
+type event struct {
+	kind   string
+	n, cpu int
+}
+
+// Kinds of pods that cannot be served. Growth is tried for growable ones: nobody knows before that it does not help.
+var (
+	hopeless = []string{"arm", "daemons", "dear", "gpu", "large", "late", "stubborn"}
+	growable = []string{"arm", "late", "stubborn"}
+)
+
+// drawHistory returns what happens to the pool each minute. What is asked for fits, whenever it is asked. tried says
+// that there are pods for which growth is tried.
+func drawHistory(t *rapid.T, tried bool) (minutes [][]event) {
+	draw := func(kind string, n, cpu int) event {
+		return event{kind, rapid.IntRange(1, n).Draw(t, kind), rapid.IntRange(1, cpu).Draw(t, "cpu")}
+	}
+	served := 0
+	for range rapid.IntRange(1, 6).Draw(t, "events") {
+		var all []event
+		for _, kind := range hopeless {
+			if rapid.IntRange(0, 2).Draw(t, kind) == 0 && (tried || !slices.Contains(growable, kind)) {
+				all = append(all, draw(kind, 9, 3))
+			}
+		}
+		if small := draw("small", 4, 2); served+small.n <= 8 {
+			served += small.n
+			all = append(all, small)
+		}
+		switch kind := rapid.SampledFrom([]string{"none", "fewer", "away", "contract", "node", "edit", "silent",
+			"ends"}).Draw(t, "kind"); kind {
+		case "none":
+		default:
+			all = append(all, draw(kind, 2, 8))
+		}
+		minutes = append(minutes, all)
+		for range rapid.IntRange(0, 9).Draw(t, "minutes") {
+			minutes = append(minutes, nil)
+		}
+	}
+	return minutes
+}
+
+// happen lets an event happen.
+func (w *world) happen(e event) {
+	name := []string{"milan", "oslo"}[e.n%2]
+	var at *Provider
+	if slices.ContainsFunc(w.Providers, func(p Provider) bool { return p.Name == name }) {
+		at = w.provider(name)
+	}
+	switch e.kind {
+	case "small":
+		w.add("small", e.n, int64(e.cpu))
+	case "large": // no node is so large
+		for i := range e.n {
+			w.add("large", 1, int64(11+i))
+		}
+	case "dear": // if it is priced, and else too large
+		w.add("dear", 1, 40)
+	case "gpu":
+		w.add("gpu", e.n, int64(e.cpu), wantsGPU)
+	case "arm", "stubborn", "daemons", "late":
+		cpu := int64(e.cpu)
+		if e.kind == "late" { // it has room beside all others once it is served
+			cpu = 1
+		}
+		w.add(e.kind, 1, cpu, func(p *corev1.Pod) {
+			switch e.kind {
+			case "arm":
+				p.Spec.NodeSelector = map[string]string{corev1.LabelArchStable: "arm64"}
+			case "daemons":
+				p.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "at-home"}
+				ofDaemonSet(p)
+			}
+		})
+		w.stubborn[w.Pods[len(w.Pods)-1].Name] = true
+	case "fewer": // users delete pods
+		n := 0
+		w.Pods = slices.DeleteFunc(w.Pods, func(p *corev1.Pod) bool {
+			if p.Labels["kind"] == "small" {
+				n++
+			}
+			return p.Labels["kind"] == "small" && n%(e.n+1) == 0
+		})
+	case "away": // with its node, for so many minutes
+		w.away[name] = !w.away[name]
+		if at != nil && w.away[name] && at.State == Ready {
+			at.State, at.Since = NotReady, w.Now
+		}
+	case "node":
+		if at != nil && at.State == Ready {
+			at.State, at.Since = NotReady, w.Now
+		}
+	case "contract":
+		if at != nil {
+			at.Ends = true
+		}
+	case "ends": // its provider ends it early
+		if at != nil {
+			w.end(name)
+		}
+	case "edit":
+		w.spec.Providers.Exclude = [][]string{nil, {name}}[e.cpu%2]
+	case "silent":
+		w.Reached = !w.Reached
+	}
+}
+
+// Pods that cannot be served change nothing for others, whatever they are, whenever they come, and whatever else
+// happens: in the end the others run, as they do without them. What is served late runs, too.
 func TestAPodThatCannotBeServedChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := spec(100)
-		s.Max[gpu] = *resource.NewQuantity(8, resource.DecimalSI)
-		priced := rapid.Bool().Draw(t, "priced")
-		w := newWorld(t, s, map[string]int64{"milan": 60, "oslo": 60})
-		w.nodeSize = 10
-		if priced {
-			s.MaxPrice = &api.Price{Amount: "30", Currency: "EUR", Period: api.PeriodHour}
+		priced, daemons, tried := rapid.Bool().Draw(t, "priced"), rapid.Bool().Draw(t, "daemons"), rapid.Bool().Draw(t, "tried")
+		history := drawHistory(t, tried)
+		ends := func(with bool) *world {
+			s := spec(100)
+			s.Max[gpu] = *resource.NewQuantity(8, resource.DecimalSI)
+			w := newWorld(t, s, map[string]int64{"milan": 60, "oslo": 60})
+			w.nodeSize, w.daemons = 10, daemons
+			if priced {
+				s.MaxPrice = &api.Price{Amount: "30", Currency: "EUR", Period: api.PeriodHour}
+				w.price["milan"], w.price["oslo"] = 1_000_000_000, 1_000_000_000
+			}
 			w.Planner = planner(t, s)
-			w.price["milan"], w.price["oslo"] = 1_000_000_000, 1_000_000_000
-		} else {
-			w.Planner = planner(t, s)
-		}
-		hopeless := map[string]func(){
-			"large": func() { // no node is so large
-				for i := range rapid.Int64Range(1, 12).Draw(t, "sizes") {
-					w.add("large", 1, 11+i)
+			for _, events := range history {
+				for _, e := range events {
+					if with || !slices.Contains(hopeless, e.kind) {
+						w.happen(e)
+					}
 				}
-			},
-			"dear": func() { w.add("dear", 1, 40) }, // if it is priced, and else too large
-			"gpu": func() {
-				w.add("gpu", rapid.IntRange(1, 9).Draw(t, "n"), rapid.Int64Range(1, 2).Draw(t, "cpu"), wantsGPU)
-			},
-			"arm": func() {
-				w.add("arm", 1, rapid.Int64Range(1, 5).Draw(t, "cpu"), func(p *corev1.Pod) {
-					p.Spec.NodeSelector = map[string]string{corev1.LabelArchStable: "arm64"}
-				})
-				w.stubborn[w.Pods[len(w.Pods)-1].Name] = true
-			},
-			"stubborn": func() {
-				w.add("stubborn", 1, rapid.Int64Range(1, 3).Draw(t, "cpu"))
-				w.stubborn[w.Pods[len(w.Pods)-1].Name] = true
-			},
-			"daemons": func() {
-				w.add("daemons", 1, 1, ofDaemonSet, func(p *corev1.Pod) {
-					p.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "at-home"}
-				})
-				w.stubborn[w.Pods[len(w.Pods)-1].Name] = true
-			},
-		}
-		served := 0
-		for range rapid.IntRange(1, 4).Draw(t, "events") {
-			for _, kind := range []string{"arm", "daemons", "dear", "gpu", "large", "stubborn"} {
-				if rapid.IntRange(0, 2).Draw(t, kind) == 0 {
-					hopeless[kind]()
+				w.live(time.Minute)
+			}
+			w.Reached, w.away, s.Providers.Exclude = true, map[string]bool{}, nil
+			for i := range w.Providers {
+				if p := &w.Providers[i]; p.State == NotReady {
+					p.State, p.Since = Ready, w.Now
 				}
 			}
-			if n := rapid.IntRange(0, 4).Draw(t, "small"); served+n <= 12 {
-				served += n
-				w.add("small", n, 1)
+			maps.DeleteFunc(w.stubborn, func(name string, _ bool) bool { return strings.HasPrefix(name, "late-") })
+			for range 12 {
+				w.live(10 * time.Minute)
 			}
-			for range rapid.IntRange(1, 5).Draw(t, "minutes") {
-				w.step(time.Minute)
+			return w
+		}
+		with, without := ends(true), ends(false)
+		for _, kind := range []string{"small", "late"} {
+			for _, w := range []*world{with, without} {
+				if got, all := w.running(kind), w.all(kind); got != all {
+					plan := w.step(time.Minute)
+					t.Fatalf("%d of %d %s pods run; providers %+v, limited %s: %s", got, all, kind, w.Providers,
+						plan.Limited, plan.Message)
+				}
 			}
-		}
-		for range 30 {
-			w.step(2 * time.Minute)
-		}
-		if got := w.running("small"); got != served {
-			plan := w.step(time.Minute)
-			t.Fatalf("%d of %d small pods run; providers %+v, limited %s: %s", got, served, w.Providers, plan.Limited, plan.Message)
 		}
 	})
 }

@@ -69,5 +69,10 @@ func TestALateProviderServesMin(t *testing.T) {
 	late.State, late.Labels, late.Since = Asked, nil, noon.Add(-time.Hour)
 	o := seen(nil, late)
 	o.Answer = answers()
-	check(t, planner(t, s).Plan(o), nil, NoCandidate)
+	plan := planner(t, s).Plan(o)
+	check(t, plan, nil, NoCandidate)
+	const says = "waits for milan, not Ready yet; no other provider has room for what is missing of min"
+	if plan.Message != says || plan.Providers[0].State != Asked {
+		t.Errorf("it is %s: %s", plan.Providers[0].State, plan.Message)
+	}
 }

@@ -124,6 +124,9 @@ func (p *Planner) Plan(o Observation) *Plan {
 	r.grow()
 	r.replace()
 	r.shrink()
+	for _, one := range r.late { // it leaves only if another is faster
+		r.find(one.Name).State = Asked
+	}
 	return r.Plan
 }
 
@@ -139,8 +142,9 @@ type round struct {
 	on        map[string][]pod // pods by node, without those of DaemonSets
 	// daemons are what pods of DaemonSets request, by node. Their provider counts them as any other pod.
 	daemons map[string]market.Amounts
-	answer  Answer // the broker's last one
-	silent  bool   // the broker does not answer
+	late    []Provider // that are not Ready in time, and kept
+	answer  Answer     // the broker's last one
+	silent  bool       // the broker does not answer
 }
 
 // limit records the first reason for which demand is not met.

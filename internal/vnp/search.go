@@ -3,6 +3,7 @@ package vnp
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
@@ -163,10 +164,24 @@ func (r *round) explain(pods int) {
 	case r.answer.TooFar && len(r.answer.Fits.Clusters) == 0:
 		r.limit(TooFar, "the providers that have room are farther than maxLatency")
 	case pods == 0:
-		r.limit(NoCandidate, "no provider has room for what is missing of min%s", why)
+		r.limit(NoCandidate, "%s has room for what is missing of min%s", r.noProvider(), why)
 	default:
-		r.limit(NoCandidate, "no provider has room for %d more pods%s", pods, why)
+		r.limit(NoCandidate, "%s has room for %d more pods%s", r.noProvider(), pods, why)
 	}
+}
+
+// noProvider begins the sentence that no provider has room. It names those that have, and are not Ready in time.
+func (r *round) noProvider() string {
+	var late []string
+	for _, one := range r.providers {
+		if !one.stays() && r.isLate(one.Name) && r.admits(one.Name) {
+			late = append(late, one.Name)
+		}
+	}
+	if len(late) == 0 {
+		return "no provider"
+	}
+	return "waits for " + strings.Join(late, ", ") + ", not Ready yet; no other provider"
 }
 
 // growAt plans more at one provider: what pods take that have no room yet, or what is missing of min.

@@ -19,7 +19,6 @@ func (r *round) replace() {
 	rest := r.place(r.demandPods(), func(one *Provider) bool { return one.State == Ready })
 	waits := idsOf(rest)
 	r.moveUnplaced(waits)
-	var late []Provider // that are kept
 	for _, one := range r.providers {
 		if one.stays() {
 			continue
@@ -32,8 +31,8 @@ func (r *round) replace() {
 			r.limit(WaitsForReservations, "the pods at %s wait for room elsewhere", one.Name)
 			continue
 		}
-		if r.isLate(one.Name) && r.helps(&one, rest) && r.hasLeft(append(late, one)) { // no other was faster
-			late = append(late, one)
+		if r.isLate(one.Name) && r.helps(&one, rest) && r.hasLeft(append(r.late, one)) { // no other was faster
+			r.late = append(r.late, one)
 			r.limit(WaitsForReservations, "%s is not Ready yet", one.Name)
 			continue
 		}

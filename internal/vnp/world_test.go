@@ -1,13 +1,17 @@
 package vnp
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/money"
 )
@@ -21,6 +25,8 @@ type world struct {
 	stubborn map[string]bool  // pods that the scheduler never places
 	left     map[string]bool  // providers that were replaced, or about to be, and may have come back
 	nodeSize int64            // CPUs of a provider's nodes; 0: one node has all
+	away     map[string]bool  // providers that do not answer
+	daemons  bool             // each virtual node has a pod of a DaemonSet
 	made     int
 	changes  int // of reservations
 	grown    int
@@ -30,7 +36,7 @@ type world struct {
 func newWorld(t rapid.TB, s *api.VirtualNodePoolSpec, capacity map[string]int64) *world {
 	return &world{
 		Planner: planner(t, s), Observation: seen(nil), capacity: capacity, price: map[string]int64{},
-		stubborn: map[string]bool{}, left: map[string]bool{}, fail: t.Fatalf,
+		stubborn: map[string]bool{}, left: map[string]bool{}, away: map[string]bool{}, fail: t.Fatalf,
 	}
 }
 
@@ -52,7 +58,11 @@ func (w *world) step(d time.Duration) *Plan {
 			p.Wish, p.Lowered = nil, false
 		}
 	}
-	w.Providers = slices.DeleteFunc(w.Providers, func(p Provider) bool { return w.Now.After(p.Until) })
+	for _, p := range slices.Clone(w.Providers) {
+		if w.Now.After(p.Until) {
+			w.end(p.Name)
+		}
+	}
 	w.schedule()
 	w.Answer = w.answer
 	plan := w.Plan(w.Observation)
@@ -67,6 +77,13 @@ func (w *world) step(d time.Duration) *Plan {
 	}
 	w.checkBounds()
 	return plan
+}
+
+// live lets some time pass, at least a minute, in steps: an agent looks sooner than a plan's Again where that is late.
+func (w *world) live(d time.Duration) {
+	for _, part := range []time.Duration{7 * time.Second, 13 * time.Second, 17 * time.Second, d - 37*time.Second} {
+		w.step(part)
+	}
 }
 
 // settle lets an undisturbed hour pass, and then what the last plan began: it may just try growth again that did not
@@ -84,6 +101,9 @@ func (w *world) settle() (plan *Plan) {
 // schedule puts each Pending pod on the first Ready node with room.
 func (w *world) schedule() {
 	used := map[string]market.Amounts{}
+	for i := range w.Providers {
+		w.startDaemon(&w.Providers[i])
+	}
 	for _, p := range w.Pods {
 		used[p.Spec.NodeName] = used[p.Spec.NodeName].Plus(w.requests(p))
 	}
@@ -98,13 +118,48 @@ func (w *world) schedule() {
 	}
 }
 
+// startDaemon gives a new virtual node its pod of a DaemonSet.
+func (w *world) startDaemon(at *Provider) {
+	has := slices.ContainsFunc(w.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == at.Node })
+	if w.daemons && !has && at.State == Ready {
+		w.made++
+		w.Pods = append(w.Pods, pending(fmt.Sprintf("log-%d", w.made), 1, ofDaemonSet, on(at.Node)))
+	}
+}
+
+// makeAgain makes another pod instead of one, as a controller does.
+func (w *world) makeAgain(one *corev1.Pod) {
+	w.made++
+	next := pending(one.Name, 1)
+	next.UID, next.Labels, next.OwnerReferences = types.UID(fmt.Sprint(one.Name, "-", w.made)), one.Labels, one.OwnerReferences
+	next.Spec = one.Spec
+	next.Spec.NodeName, next.Status.Conditions[0].LastTransitionTime = "", metav1.NewTime(w.Now)
+	*one = *next
+}
+
+// end ends the reservation of a provider. Its pods are made again, but not those of DaemonSets.
+func (w *world) end(name string) {
+	p := *w.provider(name)
+	w.Pods = slices.DeleteFunc(w.Pods, func(one *corev1.Pod) bool {
+		return one.Spec.NodeName == p.Node && kubeobject.ControllerKind(one) == "DaemonSet"
+	})
+	for _, one := range w.Pods {
+		if one.Spec.NodeName == p.Node {
+			w.makeAgain(one)
+		}
+	}
+	w.capacity[name] += p.Reserved.Of("cpu") / 1000
+	delete(w.left, name)
+	w.Providers = slices.DeleteFunc(w.Providers, func(o Provider) bool { return o.Name == name })
+}
+
 // answer is the broker's.
 func (w *world) answer(a Ask) Answer {
 	out := &api.Fits{}
 	for _, name := range []string{"bern", "milan", "oslo", "rome"} {
 		cpu := min(w.capacity[name], a.Size.Of("cpu")/1000)
 		price := w.price[name]
-		if price > 0 && (a.MaxPrice == nil || price*cpu > nanos(a.MaxPrice)) || cpu == 0 || a.Size.Of("memory") == 0 {
+		if price > 0 && (a.MaxPrice == nil || price*cpu > nanos(a.MaxPrice)) || cpu == 0 || w.away[name] || a.Size.Of("memory") == 0 {
 			continue
 		}
 		if a.Size.Of("nvidia.com/gpu") > 0 { // nobody has any
@@ -144,7 +199,8 @@ func (w *world) do(s Step, plan *Plan) {
 		}
 	}
 	pods := slices.ContainsFunc(w.Pods, func(p *corev1.Pod) bool {
-		return s.Verb != Create && p.Spec.NodeName == w.provider(s.Provider).Node
+		return s.Verb != Create && p.Spec.NodeName == w.provider(s.Provider).Node &&
+			kubeobject.ControllerKind(p) != "DaemonSet"
 	})
 	switch s.Verb {
 	case Create:
@@ -182,7 +238,7 @@ func (w *world) do(s Step, plan *Plan) {
 		p := w.provider(s.Provider)
 		if len(s.Pods) > 0 { // their controllers make others
 			for _, one := range s.Pods {
-				*one = *pending(one.Name, one.Spec.Containers[0].Resources.Requests.Cpu().Value())
+				w.makeAgain(one)
 			}
 			return
 		}
@@ -192,15 +248,8 @@ func (w *world) do(s Step, plan *Plan) {
 		if pods && p.State == Ready && w.admits(p.Name) && p.Until.Sub(w.Now) > w.duration/4 {
 			w.fail("%s is released with pods: %+v", s.Provider, plan)
 		}
-		for _, one := range w.Pods { // their controllers make others
-			if one.Spec.NodeName == p.Node {
-				*one = *pending(one.Name, one.Spec.Containers[0].Resources.Requests.Cpu().Value())
-			}
-		}
 		w.changes++
-		w.capacity[s.Provider] += p.Reserved.Of("cpu") / 1000
-		delete(w.left, s.Provider)
-		w.Providers = slices.DeleteFunc(w.Providers, func(o Provider) bool { return o.Name == s.Provider })
+		w.end(s.Provider)
 	}
 }
 
