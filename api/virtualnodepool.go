@@ -16,7 +16,8 @@ const VirtualNodesFinalizer = Group + "/virtual-nodes"
 // whose pods may also run at home: the scheduler then prefers this cluster's own nodes.
 const BurstTaint = Group + "/burst"
 
-// Conditions of a VirtualNodePool besides Ready, which says that its demand is met.
+// Conditions of a VirtualNodePool besides Ready, which says that its demand is met. It also has Suspended, Granted,
+// Reflected and PodsComply of its reservations, while one of its providers has that fault.
 const (
 	// ConditionLimited: there is demand that the pool does not serve. Reasons: Max, MaxPrice, AtMost,
 	// Spread, NoCandidate, CapReached, TooFar, BrokerUnavailable, Waiting, PodsKeep.
@@ -37,6 +38,15 @@ const (
 	// namespaces cannot run there.
 	ConditionNamespacesFull = "NamespacesFull"
 )
+
+// IsFaultOfPool reports whether a condition of a VirtualNodePool, or of a reservation of it, is not as it should be.
+func IsFaultOfPool(c metav1.Condition) bool {
+	switch c.Type {
+	case ConditionReady, ConditionExtended, ConditionOffloaded, ConditionGranted, ConditionReflected, ConditionPodsComply:
+		return c.Status == metav1.ConditionFalse
+	}
+	return c.Status == metav1.ConditionTrue
+}
 
 // VirtualNodePool is a set of virtual nodes that this cluster keeps as large as demand needs, from
 // providers that meet criteria. An admin writes it. Deleting it drains its

@@ -23,7 +23,7 @@ type VirtualNodePoolStatus struct {
 	InUse int32 `json:"inUse,omitempty"`
 	// Cost is that of all reservations, in an hour ("1.20 EUR/h"). Empty: they are free.
 	Cost string `json:"cost,omitempty"`
-	// Why says in one sentence why the demand is not met. Empty: it is.
+	// Why says why the demand is not met, and what is wrong at which provider. Empty: neither.
 	Why string `json:"why,omitempty"`
 	// Pending are the pods of the namespaces that wait for a node.
 	// +optional

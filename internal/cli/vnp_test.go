@@ -22,6 +22,7 @@ func TestExplainsAVirtualNodePool(t *testing.T) {
 			{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: "Max", Message: "max leaves no room for 3 more pods"},
 			{Type: api.ConditionExtended, Status: metav1.ConditionTrue, Reason: "Extended"},
 			{Type: api.ConditionAllNotReady, Status: metav1.ConditionFalse, Reason: "SomeReady"},
+			{Type: api.ConditionPodsComply, Status: metav1.ConditionFalse, Reason: "WouldBeRefused", Message: "milan: so it is"},
 		},
 		Pending: api.PendingPods{Counted: 3, Not: []api.UncountedPods{
 			{Reason: "NotAllowed", Count: 2, Example: "team/web", Message: "its node selector does not allow the virtual nodes"},
@@ -34,6 +35,7 @@ func TestExplainsAVirtualNodePool(t *testing.T) {
 	}
 	for _, want := range []string{
 		"burst: cpu 2/4/20 (used/reserved/max) at 1 provider\n",
+		"PodsComply: False, WouldBeRefused: milan: so it is\n",
 		"Ready: False, Max: max leaves no room for 3 more pods\n", "pending pods that count: 3\n",
 		"pending pods that do not count: 2 (NotAllowed), such as team/web: its node selector", "milan", "burst-abcde",
 	} {

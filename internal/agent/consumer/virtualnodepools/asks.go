@@ -147,8 +147,8 @@ func (c *Controller) plan(ctx context.Context, pool *api.VirtualNodePool, m *mem
 	if plan.Limited == vnp.BrokerUnavailable && m.answers.none {
 		again = m.answers.since.Add(m.answers.wait)
 	}
-	if plan.Limited != "" && len(children.full) > 0 {
-		plan.Message += "; " + strings.Join(children.full, "; ")
+	if full := children.full(); plan.Limited != "" && len(full) > 0 {
+		plan.Message += "; " + strings.Join(full, "; ")
 	}
 	switch {
 	case slices.ContainsFunc(plan.Steps, grows):

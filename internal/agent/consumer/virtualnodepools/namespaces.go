@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -69,22 +68,6 @@ func (c *Controller) findMissing(ctx context.Context, out *children) error {
 	return nil
 }
 
-// noteOffloaded records what the instruction of a provider's reservation says of the pool's namespaces.
-func (c *children) noteOffloaded(provider string, i *api.ReservationInstruction) {
-	offloaded := meta.FindStatusCondition(i.Status.Conditions, api.ConditionOffloaded)
-	if offloaded == nil || offloaded.Status != metav1.ConditionFalse {
-		return
-	}
-	switch message := api.WithoutCode(offloaded.Message); {
-	case offloaded.Reason == string(api.CodeNamespacesFull):
-		c.full = append(c.full, message)
-	case offloaded.Reason == "Failed":
-		c.failed = append(c.failed, provider+": "+message)
-	default:
-		c.held = append(c.held, provider+": "+message)
-	}
-}
-
 // labelsOf returns the labels of a virtual node as they are while it is open to all namespaces of the pool that are
 // offloaded there. It is closed to one that uses more than the pool has there: the pool may have more tomorrow.
 func (c *children) labelsOf(node *corev1.Node, i *api.ReservationInstruction) map[string]string {
@@ -110,9 +93,13 @@ func (c *children) notOffloaded() string {
 		texts = append(texts, fmt.Sprintf("with the ID of this cluster, the names of these namespaces would be longer "+
 			"than 63 characters at a provider: %s: use namespaces with shorter names", strings.Join(c.long, ", ")))
 	}
-	texts = append(texts, c.held...)
-	if len(c.missing) == 0 { // else it is because of one of these, another each time
-		texts = append(texts, c.failed...)
+	for _, one := range c.faults[api.ConditionOffloaded] {
+		switch {
+		case one.reason == string(api.CodeNamespacesFull): // that is a condition of its own
+		case one.reason == "Failed" && len(c.missing) > 0: // because of one of these, another each time
+		default:
+			texts = append(texts, one.provider+": "+one.message)
+		}
 	}
 	return strings.Join(texts, "; ")
 }

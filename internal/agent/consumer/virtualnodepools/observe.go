@@ -29,9 +29,7 @@ type children struct {
 	taken      []string              // namespaces that an older pool has
 	long       []string              // namespaces whose names are too long for any provider
 	missing    []string              // namespaces that do not exist
-	failed     []string              // which providers have not all of the namespaces, and why: a write failed
-	held       []string              // the same for other reasons
-	full       []string              // which providers map no more of the namespaces, and why
+	faults     map[string][]fault    // of the providers, by condition
 	words      map[string]string     // by provider, the digest of its volumes
 	uptime     map[string]*int64     // by provider, in parts per million
 	claims     []offload.Claim       // that are bound
@@ -51,7 +49,8 @@ type child struct {
 
 // observe reads what a plan is made from.
 func (c *Controller) observe(ctx context.Context, pool *api.VirtualNodePool, m *memory) (*children, error) {
-	out := &children{requests: map[string]*child{}, beside: map[string]*child{}, words: map[string]string{}}
+	out := &children{requests: map[string]*child{}, beside: map[string]*child{}, words: map[string]string{},
+		faults: map[string][]fault{}}
 	out.seen = vnp.Observation{Now: c.options.Clock.Now(), Reached: c.options.Brokers.Reached(), Refuses: offload.Refused,
 		DeadAfter: c.options.DeadAfter, Volumes: map[string]string{}, Nodes: map[string]bool{}}
 	namespaces, err := c.namespaces(ctx, pool, out)
@@ -108,9 +107,9 @@ func (c *Controller) observe(ctx context.Context, pool *api.VirtualNodePool, m *
 		p.Paused = m.isPaused(provider, out.seen.Now) && m.paused[provider].less
 		out.seen.Providers = append(out.seen.Providers, p)
 	}
-	slices.Sort(out.full)
-	slices.Sort(out.failed)
-	slices.Sort(out.held)
+	for _, faults := range out.faults {
+		slices.SortFunc(faults, func(a, b fault) int { return strings.Compare(a.provider, b.provider) })
+	}
 	return out, nil
 }
 
@@ -223,7 +222,7 @@ func (c *Controller) provider(ctx context.Context, one *child, pool *api.Virtual
 		&i); client.IgnoreNotFound(err) != nil {
 		return p, err
 	}
-	out.noteOffloaded(p.Name, &i)
+	out.noteFaults(p.Name, &i)
 	var node corev1.Node
 	switch err := c.options.Client.Get(ctx, client.ObjectKey{Name: p.Node}, &node); {
 	case client.IgnoreNotFound(err) != nil:

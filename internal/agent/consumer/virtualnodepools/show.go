@@ -31,7 +31,8 @@ var quiet = map[string]string{
 	"Offloaded":                 "all its namespaces are offloaded",
 }
 
-// showEvents emits an Event for each condition that became another one, and for each that begins with a problem.
+// showEvents emits an Event for each condition that became another one or is gone, and for each that begins with a
+// problem.
 func (c *Controller) showEvents(pool *api.VirtualNodePool, before []metav1.Condition) {
 	for _, is := range pool.Status.Conditions {
 		was, wrong := meta.FindStatusCondition(before, is.Type), isWrong(is)
@@ -46,17 +47,18 @@ func (c *Controller) showEvents(pool *api.VirtualNodePool, before []metav1.Condi
 		}
 		c.options.Events.Eventf(pool, nil, kind, is.Type, "Plan", "%s: %.900s", is.Reason, is.Message)
 	}
+	for _, was := range before {
+		if meta.FindStatusCondition(pool.Status.Conditions, was.Type) == nil {
+			c.options.Events.Eventf(pool, nil, corev1.EventTypeNormal, was.Type, "Plan", "%s: at no provider any more",
+				was.Reason)
+		}
+	}
 }
 
 // isWrong reports whether a condition of a pool says that something is wrong. A pool that grows is not.
 func isWrong(is metav1.Condition) bool {
-	switch {
-	case is.Reason == growing, is.Reason == vnp.WaitsForReservations:
-		return false
-	case is.Type == api.ConditionReady, is.Type == api.ConditionExtended, is.Type == api.ConditionOffloaded:
-		return is.Status == metav1.ConditionFalse
-	}
-	return is.Status == metav1.ConditionTrue
+	begun := is.Reason == growing || is.Reason == vnp.WaitsForReservations && is.Type != api.ConditionGranted
+	return !begun && api.IsFaultOfPool(is)
 }
 
 // showStep emits an Event for a step that changes what is reserved at a provider.

@@ -59,18 +59,21 @@ func (c *Controller) status(pool *api.VirtualNodePool, all *children, plan *vnp.
 		if is {
 			condition.Status, condition.Reason = metav1.ConditionTrue, yes
 		}
-		condition.Message = cmp.Or(message, quiet[condition.Reason])
+		condition.Message = kubeobject.CutText(cmp.Or(message, quiet[condition.Reason]))
 		meta.SetStatusCondition(&s.Conditions, condition)
 	}
 	held, why := all.notOffloaded(), plan.Limited
 	if held != "" {
 		why, s.Why = cmp.Or(why, "NotOffloaded"), strings.TrimPrefix(plan.Message+"; "+held, "; ")
 	}
+	suspended, faults := all.showFaults(&s.Conditions, s.Why, set)
+	s.Why = kubeobject.CutText(strings.TrimPrefix(strings.Join(append([]string{s.Why}, faults...), "; "), "; "))
+	why = cmp.Or(why, suspended)
 	if len(all.taken) > 0 {
 		why = cmp.Or(why, api.ConditionNamespaceTaken)
 	}
 	met := why == "" && plan.Reserved.Fits(plan.Demand)
-	late, keep := plan.NotExtended, plan.VolumesKeep
+	late, keep, full := plan.NotExtended, plan.VolumesKeep, all.full()
 	set(api.ConditionReady, met, "DemandMet", cmp.Or(why, growing), s.Why)
 	set(api.ConditionLimited, plan.Limited != "", plan.Limited, "NotLimited", plan.Message)
 	set(api.ConditionExtended, len(late) == 0, "Extended", "NotExtended", list("not extended yet: ", late))
@@ -83,7 +86,7 @@ func (c *Controller) status(pool *api.VirtualNodePool, all *children, plan *vnp.
 	set(api.ConditionVolumesKeep, len(keep) > 0, "Volumes", "NoVolumes", c.volumesText(pool, all, keep))
 	set(api.ConditionNamespaceTaken, len(all.taken) > 0, "Taken", "NotTaken",
 		list("another VirtualNodePool, which is older, has: ", all.taken))
-	set(api.ConditionNamespacesFull, len(all.full) > 0, "Full", "NotFull", strings.Join(all.full, "; "))
+	set(api.ConditionNamespacesFull, len(full) > 0, "Full", "NotFull", strings.Join(full, "; "))
 	set(api.ConditionOffloaded, held == "", "Offloaded", "NotOffloaded", held)
 	return s
 }
