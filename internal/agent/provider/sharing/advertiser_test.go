@@ -41,6 +41,7 @@ type lender struct {
 	onCard      func(signed string) error // nil takes all
 	client      client.Client             // of a cluster with one SharingPolicy, which shares all
 	policy      *sharing.Policy           // of the newest advertiser
+	more        []*corev1.Node            // of the cluster
 }
 
 func newLender(t *testing.T) *lender {
@@ -77,7 +78,7 @@ func newClient(t *testing.T) client.Client {
 }
 
 // newInventory runs the inventory of a cluster of one node until the test ends.
-func newInventory(t *testing.T) *inventory.Inventory {
+func newInventory(t *testing.T, more ...*corev1.Node) *inventory.Inventory {
 	t.Helper()
 	k, err := kubernetes.NewForConfig(kubeapi.New(kubeapi.Options{}).Config())
 	if err != nil {
@@ -89,8 +90,10 @@ func newInventory(t *testing.T) *inventory.Inventory {
 		Allocatable: amounts, Capacity: amounts,
 		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 	}}
-	if _, err = k.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+	for _, one := range append([]*corev1.Node{node}, more...) {
+		if _, err = k.CoreV1().Nodes().Create(t.Context(), one, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	i := inventory.New(k, inventory.Options{Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -105,7 +108,7 @@ func newInventory(t *testing.T) *inventory.Inventory {
 // it sends comes out of the channel; take answers it.
 func (l *lender) advertises(take func(api.Measurement) error) <-chan api.Measurement {
 	l.t.Helper()
-	i := newInventory(l.t)
+	i := newInventory(l.t, l.more...)
 	sent := make(chan api.Measurement, 1000)
 	// An advertiser that runs already keeps the answers that it has.
 	broker := &transporttest.Broker{OnCluster: l.onCluster, OnPutCard: l.onCard, OnAdvertise: func(m api.Measurement) error {
@@ -294,5 +297,48 @@ func TestLabelsOfAnotherVendor(t *testing.T) {
 			len(labels) > 0 && !slices.Equal(got, []string{"X1"}) {
 			t.Errorf("with gpuLabels %v, the card says %v", labels, got)
 		}
+	}
+}
+
+// A hub sells what its provider's Liqo says, and no more than both sides signed: of each virtual node, the sum of the
+// bound reservations to lend on. It sells nothing of a node that has a reservation of another kind, too.
+func TestAHubSellsNoMoreThanWasSigned(t *testing.T) {
+	l := newLender(t)
+	borrowed := func(provider, id string, state api.State, relend bool, cpu int64) *market.Reservation {
+		r := &market.Reservation{ID: id, State: state, Consumer: "milan", Provider: provider, Pool: api.GeneralPool,
+			Relend: relend, Size: market.Amounts{{Resource: "cpu", Value: cpu * 1000}}, Assignment: "assignment",
+			Until: market.At(l.market.Now().Go().Add(time.Hour))}
+		l.do(market.Note{Reservation: r})
+		return r
+	}
+	lies := corev1.ResourceList{"cpu": resource.MustParse("1000"), "memory": resource.MustParse("1Ti")}
+	for _, r := range []*market.Reservation{
+		borrowed("oslo", "r-1", api.Active, true, 2), borrowed("turin", "r-2", api.Active, true, 16),
+	} {
+		l.more = append(l.more, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.Slice(),
+			Labels: map[string]string{"liqo.io/type": "virtual-node", "lent": "on"}}, Status: corev1.NodeStatus{
+			Allocatable: lies, Capacity: lies,
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		}})
+	}
+	borrowed("oslo", "r-3", api.Active, true, 1)
+	borrowed("oslo", "r-4", api.Held, true, 4) // not bound
+	borrowed("oslo", "r-5", api.Released, true, 8)
+	borrowed("turin", "r-6", api.Active, false, 1)
+	var policy api.SharingPolicy
+	if err := l.client.Get(t.Context(), client.ObjectKey{Name: "default"}, &policy); err != nil {
+		t.Fatal(err)
+	}
+	policy.Spec.Pools[0].VirtualNodes = &api.VirtualNodes{
+		Selector: api.VirtualNodeSelector{MatchLabels: map[string]string{"lent": "on"}}}
+	if err := l.client.Update(t.Context(), &policy); err != nil {
+		t.Fatal(err)
+	}
+	sent := l.advertises(func(api.Measurement) error { return nil })
+	m := next(t, sent, "what it borrowed", func(m api.Measurement) bool { return len(m.Pools) > 0 })
+	pool := m.Pools[api.GeneralPool]
+	if cpu, memory := pool.Shared.Cpu().String(), pool.Shared.Memory(); cpu != "3" || !memory.IsZero() ||
+		pool.Allocatable.Cpu().String() != "3" {
+		t.Errorf("3 CPUs were signed, and it sells %v of %v", pool.Shared, pool.Allocatable)
 	}
 }
