@@ -92,15 +92,20 @@ func (d *Doctor) Last() []api.Problem {
 	return d.last
 }
 
-// Diagnose runs all checks and returns the problems, worst first. A check that fails, or is not done in time, is a
-// problem too.
+// Diagnose runs all checks at once and returns the problems, worst first. A check that fails, or has found nothing in
+// time, is a problem too.
 func (d *Doctor) Diagnose(ctx context.Context) (all []api.Problem) {
 	ctx, cancel := context.WithTimeout(ctx, answersWithin)
 	defer cancel()
-	for _, c := range d.Checks {
-		found, err := c.Find(ctx)
-		if all = append(all, found...); err != nil {
-			all = append(all, health.NotChecked.Of(c.About, "", "%s", err))
+	found, failed := make([][]api.Problem, len(d.Checks)), make([]error, len(d.Checks))
+	var running sync.WaitGroup
+	for i, c := range d.Checks {
+		running.Go(func() { found[i], failed[i] = c.Find(ctx) })
+	}
+	running.Wait()
+	for i, c := range d.Checks {
+		if all = append(all, found[i]...); failed[i] != nil {
+			all = append(all, health.NotChecked.Of(c.About, "", "%s", failed[i]))
 		}
 	}
 	health.Sort(all)

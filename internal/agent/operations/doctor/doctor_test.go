@@ -66,6 +66,29 @@ func TestDoctorSeesACrowdedLedger(t *testing.T) {
 	}
 }
 
+// No check waits for another, and each has a bound.
+func TestChecksRunAtOnce(t *testing.T) {
+	one, other := make(chan struct{}), make(chan struct{})
+	meets := func(own, theirs chan struct{}) func(context.Context) ([]api.Problem, error) {
+		return func(ctx context.Context) ([]api.Problem, error) {
+			if _, bounded := ctx.Deadline(); !bounded {
+				return nil, errors.New("it may take for ever")
+			}
+			close(own)
+			select {
+			case <-theirs:
+				return nil, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+	}
+	d := New(Options{Checks: []Check{{"one", meets(one, other)}, {"other", meets(other, one)}}})
+	if found := d.Diagnose(t.Context()); len(found) > 0 {
+		t.Errorf("found %+v", found)
+	}
+}
+
 // Problems of all checks are sorted, and a check that fails is one. Run shows them again soon where that
 // failed, and otherwise after ten minutes.
 func TestDoctor(t *testing.T) {

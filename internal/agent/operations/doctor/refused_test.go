@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,5 +68,25 @@ func TestDoctorSeesRefusedOffers(t *testing.T) {
 	found := findIn(t, Offers{Client: c, Namespace: api.Namespace}.Find)
 	if len(found) != 1 || found[0].Code != health.OfferRefused.Code || found[0].Subject != "Offer bad" {
 		t.Errorf("found %+v", found)
+	}
+}
+
+// A provider that this cluster passes over for each new request is a problem before a request is refused.
+func TestDoctorSeesAProviderThatIsPassedOver(t *testing.T) {
+	passed := map[string]error{"milan": api.Errorf(api.CodeInUse, "milan has what this cluster lends on")}
+	c, err := client.New(kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion, Kind: "Peer",
+		Resource: "peers", Namespaced: true}}}).Config(), client.Options{Scheme: scheme.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := Peers{Client: c, Namespace: "bourse",
+		PassedOver: func(context.Context) (map[string]error, error) { return passed, nil }}
+	found := findIn(t, check.Find)
+	if len(found) != 1 || found[0].Code != health.ProviderPassedOver.Code || found[0].Subject != "provider milan" ||
+		!strings.Contains(found[0].Detail, "milan has what this cluster lends on") {
+		t.Errorf("it finds %+v", found)
+	}
+	if passed = nil; len(findIn(t, check.Find)) != 0 {
+		t.Error("without such a provider it finds something")
 	}
 }
