@@ -221,6 +221,6 @@ type Cluster struct {
 	// Overcommitted says that the reservations exceed what the cluster has now.
 	Overcommitted bool `json:"overcommitted,omitempty"`
 	// PassedOver is why the reading cluster's own agent passes over the cluster for each new request:
-	// a code and a sentence. Empty: it does not. A broker leaves it empty.
+	// a code and a sentence, "Disabled" if it chose others at its broker. Empty: it does not. A broker leaves it empty.
 	PassedOver string `json:"passedOver,omitempty"`
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/market"
 )
 
 func resourceName(name string) corev1.ResourceName { return corev1.ResourceName(name) }
@@ -27,10 +28,11 @@ func (sh *shell) clustersCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "clusters [CLUSTER]", GroupID: "use", Short: "List the clusters that your cluster may see, and their capacity",
 		Long: "Clusters lists the clusters that your cluster may see. STATE is Fresh, SharesNothing, Silent,\n" +
-			"Overcommitted or InUse. A Silent cluster's agent does not answer. An Overcommitted one has less than it\n" +
-			"lends. An InUse one has what your cluster lends on as a hub. None of these gets new reservations of\n" +
-			"ResourceRequests. With --fit it lists how much of an amount the best clusters can serve\n" +
-			"now, at most eight, and the sum of all that qualify. It reserves nothing.",
+			"Overcommitted, InUse or Disabled. A Silent cluster's agent does not answer. An Overcommitted one has\n" +
+			"less than it lends. An InUse one has what your cluster lends on as a hub. Your cluster enabled others\n" +
+			"than a Disabled one at its broker. None of these gets new reservations of ResourceRequests. With --fit\n" +
+			"it lists how much of an amount the best clusters can serve now, at most eight, and the sum of all that\n" +
+			"qualify. It reserves nothing.",
 		Example: "  bourse clusters --fit cpu=200,memory=800Gi --where 'region == \"eu\"' --pods cpu=8,memory=32Gi",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, clusterNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
@@ -113,6 +115,7 @@ func (sh *shell) showClusters(items []clusterItem) error {
 	available := func(a api.Amounts) api.Resources { return a.Available }
 	reserved := func(a api.Amounts) api.Resources { return a.Reserved }
 	notePassedOver(sh.progress, items)
+	noteSilent(sh.progress, items)
 	const none = "No cluster is visible yet. Providers become visible when they have a SharingPolicy."
 	return show(sh, items, none, []column[api.Cluster]{
 		{"CLUSTER", false, func(c clusterItem) string { return c.ID }},
@@ -124,6 +127,7 @@ func (sh *shell) showClusters(items []clusterItem) error {
 		{"MEMORY RESERVED", true, of(reserved, "memory")},
 		{"GPUS", false, func(c clusterItem) string { return strings.Join(c.Payload.Properties.GPUs, ",") }},
 		{"UPTIME", false, func(c clusterItem) string { return percent(c.Payload.Uptime) }},
+		{"LAST HEARD", true, func(c clusterItem) string { return lastHeard(c.Payload) }},
 		{"HONOURED", true, func(c clusterItem) string { return percent(c.Payload.Honoured) }},
 		{"POOLS", true,
 			func(c clusterItem) string { return strings.Join(slices.Sorted(maps.Keys(c.Payload.Pools)), ",") }},
@@ -134,13 +138,42 @@ func (sh *shell) showClusters(items []clusterItem) error {
 	})
 }
 
-// notePassedOver names the clusters that this one passes over for each new request, and why.
+// notePassedOver names the clusters that this one passes over for each new request, by the reason.
 func notePassedOver(out io.Writer, items []clusterItem) {
+	by := map[string][]string{}
 	for _, one := range items {
 		if why := one.Payload.PassedOver; why != "" {
-			fmt.Fprintf(out, "new requests of this cluster pass over %s: %s\n", one.ID, why)
+			by[why] = append(by[why], one.ID)
 		}
 	}
+	const few = 8
+	for _, why := range slices.Sorted(maps.Keys(by)) {
+		names := by[why]
+		if more := len(names) - few; more > 0 {
+			names = append(names[:few:few], fmt.Sprintf("%d more", more))
+		}
+		fmt.Fprintf(out, "new requests of this cluster pass over %s: %s\n", strings.Join(names, ", "), why)
+	}
+}
+
+// noteSilent names the clusters from which the broker has not heard for longer than agents are silent, and which still
+// count as Fresh.
+func noteSilent(out io.Writer, items []clusterItem) {
+	for _, one := range items {
+		if silent := market.Lease - time.Until(one.Payload.FreshUntil.Time); one.Payload.Fresh &&
+			!one.Payload.FreshUntil.IsZero() && silent > market.Lease/2 {
+			fmt.Fprintf(out, "the broker last heard from %s %s: it may be away, and counts as Silent after %s\n",
+				one.ID, lastHeard(one.Payload), shortly(market.Lease))
+		}
+	}
+}
+
+// lastHeard says how long ago the broker heard from a cluster's agent, empty if it did not.
+func lastHeard(c api.Cluster) string {
+	if c.FreshUntil.IsZero() {
+		return ""
+	}
+	return ago(c.FreshUntil.Add(-market.Lease))
 }
 
 // percent writes parts per million as a percentage.
@@ -193,6 +226,11 @@ func (sh *shell) statusCommand() *cobra.Command {
 			}
 			if err == nil {
 				err = sh.warnOfUnready(cmd.Context(), c)
+			}
+			if err == nil && s.Connected {
+				all, failed := c.Clusters(cmd.Context())
+				err = failed
+				notePassedOver(sh.progress, all)
 			}
 			if err != nil {
 				return err

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
@@ -81,10 +80,12 @@ func (sh *shell) vnpWhyCommand() *cobra.Command {
 			if err != nil {
 				return nil // no broker answers, and the state says so
 			}
-			notePassedOver(sh.out, slices.DeleteFunc(all, func(one clusterItem) bool {
+			ours := slices.DeleteFunc(all, func(one clusterItem) bool {
 				return !slices.ContainsFunc(p.Payload.Status.Providers,
 					func(is api.PoolProvider) bool { return is.Name == one.ID })
-			}))
+			})
+			notePassedOver(sh.out, ours)
+			noteSilent(sh.out, ours)
 			return nil
 		}),
 	}
@@ -107,8 +108,7 @@ func (sh *shell) explainVNP(p *virtualNodePool) error {
 	}
 	fmt.Fprintln(sh.out)
 	for _, c := range s.Conditions {
-		good := c.Type == api.ConditionReady || c.Type == api.ConditionExtended || c.Type == api.ConditionOffloaded
-		if good == (c.Status == metav1.ConditionTrue) {
+		if !api.IsFaultOfPool(c) {
 			continue
 		}
 		fmt.Fprintln(sh.out, strings.TrimSuffix(fmt.Sprintf("%s: %s, %s: %s", c.Type, c.Status, c.Reason, c.Message), ": "))

@@ -62,6 +62,11 @@ func (sh *shell) whyCommand() *cobra.Command {
 				return nil
 			}
 			explain(sh.out, *d)
+			if p.Provider != "" && p.State.Counts() {
+				if at, err := c.Cluster(ctx, p.Provider); err == nil {
+					noteSilent(sh.out, []clusterItem{at})
+				}
+			}
 			if p.Provider == "" {
 				if all, err := c.Clusters(ctx); err == nil {
 					notePassedOver(sh.out, all)

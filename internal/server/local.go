@@ -64,7 +64,11 @@ func (l *local) readClusters(broker transport.Broker, ctx context.Context) ([]ap
 
 // showPassedOver shows which of the clusters this one passes over for each new request.
 func (l *local) showPassedOver(ctx context.Context, all []api.Envelope[api.Cluster]) error {
-	why, err := l.cluster.PassedOver(ctx)
+	var names []string
+	for _, one := range all {
+		names = append(names, one.ID)
+	}
+	why, err := l.cluster.PassedOver(ctx, names)
 	for i := range all {
 		if cause := why[all[i].ID]; cause != nil {
 			all[i].Payload.PassedOver = cause.Error()

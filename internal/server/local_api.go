@@ -18,8 +18,8 @@ type ClusterAPI interface {
 	// cluster would pass over. Errors: Invalid, Unavailable; why the only provider is passed over that the
 	// request may have.
 	Preview(ctx context.Context, broker transport.Broker, q api.DryRun) (api.Evaluation, error)
-	// PassedOver returns why this cluster passes over providers for each new request, by provider.
-	PassedOver(ctx context.Context) (map[string]error, error)
+	// PassedOver returns why this cluster passes over some of the providers for each new request, by provider.
+	PassedOver(ctx context.Context, providers []string) (map[string]error, error)
 	Request(ctx context.Context, namespace, name string) (api.Envelope[api.RequestStatus], error)
 	Requests(ctx context.Context) ([]api.Envelope[api.RequestStatus], error)
 	// ConfirmRequest confirms a held request. Errors: NotFound.

@@ -50,7 +50,7 @@ func (h *house) Preview(ctx context.Context, broker transport.Broker, q api.DryR
 	return broker.Fit(ctx, api.EvaluationCreate{Request: q.Request})
 }
 
-func (h *house) PassedOver(context.Context) (map[string]error, error) {
+func (h *house) PassedOver(context.Context, []string) (map[string]error, error) {
 	return map[string]error{"paris": api.Errorf(api.CodeInUse, "paris serves a VirtualNodePool")}, nil
 }
 

@@ -2,6 +2,7 @@ package direct
 
 import (
 	"context"
+	"slices"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
@@ -40,14 +41,23 @@ func (s *Sellers) recordRest(ctx context.Context) {
 	}
 }
 
-// isChosen reports whether this cluster's choices at its brokers permit a seller. The choice at a broker that
-// the admin has disabled or removed does not count.
-func (s *Sellers) isChosen(ctx context.Context, seller string) (is bool) {
+// isChosen reports whether this cluster's choices at its brokers permit a seller.
+func (s *Sellers) isChosen(ctx context.Context, seller string) bool {
+	return len(s.FindDisabled(ctx, []string{seller})) == 0
+}
+
+// FindDisabled returns those of the providers that this cluster's choices at its brokers do not permit. The choice at a
+// broker that the admin has disabled or removed does not count.
+func (s *Sellers) FindDisabled(ctx context.Context, providers []string) []string {
 	enabled := map[string]bool{}
 	for _, one := range s.Sessions.Brokers() {
 		enabled[one.Via] = true
 	}
 	counts := func(via string) bool { return enabled[via] }
-	_ = s.Ledger.Read(ctx, func(m *market.State) { is = m.Member(s.Cluster).Chose(seller, counts) })
-	return is
+	disabled := providers
+	_ = s.Ledger.Read(ctx, func(m *market.State) {
+		chose := m.Member(s.Cluster)
+		disabled = slices.DeleteFunc(slices.Clone(providers), func(name string) bool { return chose.Chose(name, counts) })
+	})
+	return disabled
 }

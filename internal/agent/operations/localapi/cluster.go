@@ -66,6 +66,8 @@ type Requests interface {
 	FindRefused(ctx context.Context, object *api.ResourceRequest) (map[string]error, error)
 	// FindPassedOver returns the same for each new request.
 	FindPassedOver(ctx context.Context) (map[string]error, error)
+	// FindDisabled returns those of the providers that this cluster's choices at its brokers do not permit.
+	FindDisabled(ctx context.Context, providers []string) []string
 	// CheckCard returns why this cluster would pass over a provider that shows a card, nil if it would not. It
 	// pins no key.
 	CheckCard(ctx context.Context, object *api.ResourceRequest, provider, signed string) (refused, err error)

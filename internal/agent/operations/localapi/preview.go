@@ -3,6 +3,7 @@ package localapi
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -90,10 +91,23 @@ func (c *Cluster) checkChoice(ctx context.Context, broker transport.Broker, obje
 	return refused, nil
 }
 
-// PassedOver returns why this cluster passes over providers for each new request, by provider.
-func (c *Cluster) PassedOver(ctx context.Context) (map[string]error, error) {
-	return c.o.Requests.FindPassedOver(ctx)
+// PassedOver returns why this cluster passes over some of the providers for each new request, by provider: its agent
+// refuses them, or it chose others at its broker.
+func (c *Cluster) PassedOver(ctx context.Context, providers []string) (map[string]error, error) {
+	why := map[string]error{}
+	for _, name := range c.o.Requests.FindDisabled(ctx, providers) {
+		if name != c.o.Cluster {
+			why[name] = errDisabled
+		}
+	}
+	refused, err := c.o.Requests.FindPassedOver(ctx)
+	maps.Copy(why, refused)
+	return why, err
 }
+
+// errDisabled is why a provider serves no request that this cluster did not choose at its broker.
+var errDisabled = errors.New("Disabled: this cluster enabled other providers at its broker; to enable one, call " +
+	"/api/toggle?id=CLUSTER&enable=true there (docs/migrate.md)")
 
 // onlyProvider returns the only provider that a request may have, empty if it may have others.
 func onlyProvider(r api.Request) string {

@@ -22,6 +22,10 @@ func (a *agent) FindPassedOver(ctx context.Context) (map[string]error, error) {
 	return a.FindRefused(ctx, nil)
 }
 
+func (a *agent) FindDisabled(_ context.Context, providers []string) []string {
+	return slices.DeleteFunc(slices.Clone(providers), func(name string) bool { return name != "oslo" && name != "rome" })
+}
+
 func (a *agent) CheckAsk(context.Context, api.Request) error { return nil }
 
 func (a *agent) CheckCard(_ context.Context, _ *api.ResourceRequest, provider, card string) (refused, err error) {
@@ -79,6 +83,13 @@ func (b *chooses) Fit(_ context.Context, q api.EvaluationCreate) (e api.Evaluati
 			fallthrough
 		default:
 			e.Decision.Top = append(e.Decision.Top, api.Scored{Cluster: one})
+			if q.Fits > 0 && e.Fits == nil {
+				e.Fits = &api.Fits{}
+			}
+			if e.Fits != nil {
+				e.Fits.Clusters = append(e.Fits.Clusters, api.Fit{Cluster: one})
+				e.Fits.Qualified++
+			}
 		}
 	}
 	return e, nil
@@ -132,5 +143,29 @@ func TestPreview(t *testing.T) {
 	q.Request.Target = ""
 	if _, err := c.Preview(t.Context(), far, q); api.CodeOf(err) != api.CodeUnavailable || len(far.asked) != evaluatedAtMost {
 		t.Errorf("it asks %d times, %v", len(far.asked), err)
+	}
+}
+
+// A cluster is shown as disabled that this one did not enable at its broker, but not this one itself.
+func TestPassedOver(t *testing.T) {
+	c, _ := newCluster(t)
+	why, err := c.PassedOver(t.Context(), []string{"milan", "oslo", "paris", "rome"})
+	if err != nil || len(why) != 2 || why["oslo"] == nil || api.CodeOf(why["paris"]) != api.CodeInUse {
+		t.Fatalf("passed over: %v, %v", why, err)
+	}
+	if text := why["oslo"].Error(); !strings.HasPrefix(text, "Disabled: ") || !strings.Contains(text, "/api/toggle") {
+		t.Errorf("oslo: %s", text)
+	}
+}
+
+// What fits where leaves out the providers that this cluster would pass over.
+func TestFitsWithoutWhatTheAgentRefuses(t *testing.T) {
+	c, _ := newCluster(t)
+	q := api.DryRun{Fitting: api.Fitting{Fits: 8}}
+	q.Request = transporttest.Request("2")
+	e, err := c.Preview(t.Context(), &chooses{from: []string{"paris", "far-1", "milan", "oslo"}}, q)
+	if err != nil || e.Fits == nil || e.Fits.Qualified != 2 || e.Fits.Clusters[0].Cluster != "milan" ||
+		e.Fits.Clusters[1].Cluster != "oslo" {
+		t.Errorf("it fits %+v, %v", e.Fits, err)
 	}
 }

@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// playAgent serves answers of an agent's API, by path. Of several answers for a path each call gets the next, and the
+// last one stays. It returns what runs a command against it and returns what that writes.
+func playAgent(t *testing.T, answers map[string][]any) (run func(args ...string) (out, progress string)) {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := strings.TrimPrefix(r.URL.Path, api.Prefix)
+		all, is := answers[path]
+		if !is {
+			http.NotFound(w, r)
+			return
+		}
+		if len(all) > 1 {
+			answers[path] = all[1:]
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(all[0])
+	}))
+	t.Cleanup(s.Close)
+	return func(args ...string) (string, string) {
+		t.Helper()
+		var out, progress bytes.Buffer
+		if code := Main(append([]string{"--server", s.URL}, args...), &out, &progress); code != 0 {
+			t.Fatalf("%v: exit code %d: %s", args, code, progress.String())
+		}
+		return out.String(), progress.String()
+	}
+}
+
+func itemsOf[T any](all ...api.Envelope[T]) []any { return []any{api.List[T]{Items: all}} }
+
+func says(t *testing.T, where, text string, all ...string) {
+	t.Helper()
+	for _, one := range all {
+		if !strings.Contains(text, one) {
+			t.Errorf("%s does not say %q:\n%s", where, one, text)
+		}
+	}
+}
+
+// Where this cluster passes over a provider for each new request, every view says so before one is refused.
+func TestViewsOfAProviderThatIsPassedOver(t *testing.T) {
+	const why = "InUse: milan has what this cluster lends on by VirtualNodePool hub"
+	clusters := itemsOf(
+		api.Envelope[api.Cluster]{ID: "milan", Payload: api.Cluster{Fresh: true, PassedOver: why,
+			Pools: map[string]api.Amounts{api.GeneralPool: {}}}},
+		api.Envelope[api.Cluster]{ID: "oslo", Payload: api.Cluster{Fresh: true,
+			Pools: map[string]api.Amounts{api.GeneralPool: {}}}},
+		api.Envelope[api.Cluster]{ID: "bern", Payload: api.Cluster{Fresh: true, PassedOver: "Disabled: by its choice"}},
+		api.Envelope[api.Cluster]{ID: "rhein", Payload: api.Cluster{Fresh: true, PassedOver: "Disabled: by its choice"}})
+	pool := api.Envelope[api.KnownVirtualNodePool]{ID: "hub"}
+	pool.Payload.Status.Providers = []api.PoolProvider{{Name: "milan", State: "Ready"}}
+	run := playAgent(t, map[string][]any{
+		"/clusters": clusters, "/requests": itemsOf[api.RequestStatus](), "/virtual-node-pools": itemsOf(pool),
+		"/reservations/r-1": {api.Envelope[api.Reservation]{ID: "r-1",
+			Payload: api.Reservation{State: api.Rejected, Decision: &api.Decision{Considered: 2}}}},
+		"/status": {api.AgentStatus{Cluster: "rome", Connected: true, Broker: "https://broker.example"}},
+	})
+	const text = "new requests of this cluster pass over milan: " + why
+	out, progress := run("clusters")
+	says(t, "clusters", out, "milan    InUse", "oslo     Fresh", "bern     Disabled")
+	says(t, "clusters", progress, text, "new requests of this cluster pass over bern, rhein: Disabled: by its choice\n")
+	_, progress = run("status")
+	says(t, "status", progress, text)
+	for _, args := range [][]string{{"why", "r-1"}, {"vnp", "why", "hub"}} {
+		out, _ := run(args...)
+		says(t, strings.Join(args, " "), out, text)
+		if strings.Contains(out, "pass over oslo") {
+			t.Errorf("%v names oslo:\n%s", args, out)
+		}
+	}
+}
+
+// While a provider still counts as Fresh, its age shows that it may be away.
+func TestViewsSayThatAProviderMayBeAway(t *testing.T) {
+	heard := func(name string, ago time.Duration) api.Envelope[api.Cluster] {
+		return api.Envelope[api.Cluster]{ID: name, Payload: api.Cluster{Fresh: true,
+			FreshUntil: metav1.NewTime(time.Now().Add(market.Lease - ago))}}
+	}
+	silent := heard("milan", time.Hour) // of an agent with another clock
+	run := playAgent(t, map[string][]any{
+		"/clusters": itemsOf(silent, heard("oslo", 0)), "/clusters/milan": {silent},
+		"/requests": itemsOf[api.RequestStatus](),
+		"/reservations/r-1": {api.Envelope[api.Reservation]{ID: "r-1", Payload: api.Reservation{State: api.Active,
+			Provider: "milan", Decision: &api.Decision{Considered: 1}}}},
+	})
+	_, progress := run("clusters")
+	why, _ := run("why", "r-1")
+	for _, text := range []string{progress, why} {
+		says(t, "it", text, "the broker last heard from milan 1h", "ago: it may be away, and counts as Silent after 1m30s")
+		if strings.Contains(text, "oslo") {
+			t.Errorf("oslo was heard: %s", text)
+		}
+	}
+}
+
+// steady is a request that has what it asked for.
+func steady() api.RequestStatus {
+	is := func(kind string) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind}
+	}
+	r := api.RequestStatus{Request: api.Request{Resources: api.Resources{"cpu": resource.MustParse("6")}}}
+	until := metav1.NewTime(time.Now().Add(time.Hour))
+	r.Status = api.ResourceRequestStatus{Until: &until, State: api.Active, Reservation: "r-1", Provider: "milan", Message: "Active",
+		Resources:  api.Resources{"cpu": resource.MustParse("6")},
+		Conditions: []metav1.Condition{is(api.ConditionReady), is(api.ConditionUpToDate)}}
+	for _, kind := range steps {
+		r.Steps = append(r.Steps, is(kind))
+	}
+	return r
+}
+
+// A bound request that no pod can use, here because its provider suspended this cluster, is named above the lists.
+func TestListsNameARequestThatIsNotReady(t *testing.T) {
+	r := steady()
+	r.Status.Message = "Active; milan gives nothing more: its admin suspended rome"
+	r.Status.Conditions[0].Status, r.Status.Conditions[0].Reason = metav1.ConditionFalse, api.ConditionSuspended
+	fine := steady()
+	fine.Status.Reservation = "r-2"
+	run := playAgent(t, map[string][]any{
+		"/status": {api.AgentStatus{Cluster: "rome", Connected: true, Broker: "https://broker.example"}},
+		"/requests": itemsOf(api.Envelope[api.RequestStatus]{ID: "team/web", Payload: r},
+			api.Envelope[api.RequestStatus]{ID: "team/fine", Payload: fine}),
+		"/clusters":     itemsOf[api.Cluster](),
+		"/reservations": itemsOf(api.Envelope[api.Reservation]{ID: "r-1", Payload: api.Reservation{State: api.Active}}),
+	})
+	for _, list := range []string{"reservations", "status"} {
+		_, progress := run(list)
+		says(t, list, progress,
+			"reservation r-1 (team/web) on milan is NOT READY: Active; milan gives nothing more: its admin suspended rome\n")
+		if strings.Contains(progress, "r-2") {
+			t.Errorf("%s names a request that is Ready: %s", list, progress)
+		}
+	}
+}
+
+// What is asked for and what is in force are told apart.
+func TestDescribesWhatIsInForce(t *testing.T) {
+	r := steady()
+	r.Request.Resources = api.Resources{"cpu": resource.MustParse("60")}
+	one := api.Envelope[api.RequestStatus]{ID: "team/web", Payload: r}
+	run := playAgent(t, map[string][]any{"/requests": itemsOf(one), "/requests/team/web": {one}})
+	out, _ := run("describe", "web")
+	says(t, "describe", out, "asks for     cpu=60\n", "in force     cpu=6\n")
+}
+
+// A change of a bound request repeats no step that was reached before, and shows each of its own steps once.
+func TestFollowsAChangeWithoutRepetition(t *testing.T) {
+	envelope := func(r api.RequestStatus, revision uint64) api.Envelope[api.RequestStatus] {
+		return api.Envelope[api.RequestStatus]{ID: "team/web", Revision: revision, Payload: r}
+	}
+	before, asked, lost, done := steady(), steady(), steady(), steady()
+	const change = "milan is asked to accept the change"
+	asked.Status.Conditions[1] = metav1.Condition{Type: api.ConditionUpToDate, Status: metav1.ConditionFalse,
+		Reason: api.Changing, Message: change, ObservedGeneration: 2}
+	lost.Status.Conditions[1] = asked.Status.Conditions[1]
+	lost.Steps[1] = metav1.Condition{Type: api.ConditionGranted, Status: metav1.ConditionFalse, Reason: "Waiting",
+		Message: "milan has not answered yet"}
+	done.Status.Conditions[1].ObservedGeneration = 2
+	run := playAgent(t, map[string][]any{
+		"/requests": itemsOf(envelope(before, 1)), "/reservations/r-1": {envelope(asked, 2)},
+		"/requests/team/web": {envelope(before, 1), envelope(asked, 2), envelope(asked, 2), envelope(lost, 2),
+			envelope(asked, 2), envelope(done, 2)},
+	})
+	_, progress := run("resize", "web", "--cpu", "8")
+	want := []string{change, "Granted: not yet: Waiting: milan has not answered yet", "Granted"}
+	var got []string
+	for line := range strings.Lines(progress) {
+		if line, step := strings.CutPrefix(line, "  "); step {
+			got = append(got, strings.TrimSpace(line))
+		}
+	}
+	if strings.Join(got, "|") != strings.Join(want, "|") {
+		t.Errorf("it shows the steps %q, want %q:\n%s", got, want, progress)
+	}
+}
