@@ -77,17 +77,7 @@ func (r *Controller) showState(
 	bound.Message, ready.Message = status.Message, status.Message
 	meta.SetStatusCondition(&status.Conditions, bound)
 	meta.SetStatusCondition(&status.Conditions, ready)
-	known := meta.FindStatusCondition(status.Conditions, api.ConditionAwaitsApproval) != nil
-	if awaits := ours.AwaitsApproval(); awaits || known {
-		c := metav1.Condition{
-			Type: api.ConditionAwaitsApproval, Status: metav1.ConditionFalse,
-			Reason: reason, ObservedGeneration: object.Generation,
-		}
-		if awaits {
-			c.Status, c.Message = metav1.ConditionTrue, status.Message
-		}
-		meta.SetStatusCondition(&status.Conditions, c)
-	}
+	showAwaitsApproval(object, status, ours, reason)
 	if err := r.showLabelsDropped(ctx, object, status, parts); err != nil {
 		return err
 	}
@@ -104,6 +94,22 @@ func (r *Controller) showState(
 		}
 	}
 	return nil
+}
+
+// showAwaitsApproval shows whether an admin of the provider must approve a reservation, once that was so.
+func showAwaitsApproval(object *api.ResourceRequest, status *api.ResourceRequestStatus, ours *market.Reservation,
+	reason string) {
+	known := meta.FindStatusCondition(status.Conditions, api.ConditionAwaitsApproval) != nil
+	if awaits := ours.AwaitsApproval(); awaits || known {
+		c := metav1.Condition{
+			Type: api.ConditionAwaitsApproval, Status: metav1.ConditionFalse,
+			Reason: reason, ObservedGeneration: object.Generation,
+		}
+		if awaits {
+			c.Status, c.Message = metav1.ConditionTrue, status.Message
+		}
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
 }
 
 // sizeInForce returns the sum of the parts that both clusters signed and that are not over.
