@@ -93,6 +93,7 @@ func wholePolicy() *api.Sharing {
 			Percentage:     ptr.To[int32](50), Caps: eight.DeepCopy(), Headroom: eight.DeepCopy(), Resources: []string{"cpu"},
 			Storage: ptr.To(resource.MustParse("1Ti")), StorageClasses: []string{"fast"}, IngressClasses: []string{"nginx"},
 			LoadBalancerClasses: []string{"small"}, RuntimeClasses: []string{"nvidia"},
+			//lint:ignore SA1019 a policy of a former version may have it
 			Placeholders: &api.Placeholders{PriorityClass: "low", Image: "pause"},
 		}},
 	}
