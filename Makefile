@@ -94,7 +94,7 @@ quick: ## Build, vet, and run the fast tests beside the code and the policies: s
 
 .PHONY: test-more
 test-more: ## Run what make test thins: each process is killed at each step, and the detector runs everywhere
-	ALL_PAIRS=1 $(GOTEST) -parallel 2 -timeout 120m -run '^Test(AHubIs)?KilledAtEachStep$$' ./test/liqo
+	ALL_PAIRS=1 $(GOTEST) -parallel 2 -timeout 120m -run '^Test((AHubIs)?Killed|AReplicaTakesOver)AtEachStep$$' ./test/liqo
 	$(RACETEST) -timeout 60m $(OF_plain)
 
 .PHONY: bench

@@ -23,12 +23,11 @@ import (
 // at each step, the moment that the step's object appears, or is gone.
 func TestKilledAtEachStep(t *testing.T) {
 	w := start(t)
-	slice := market.SliceName("rome", "milan", api.GeneralPool)
 	victims := []victim{w.agentOf(t, w.rome), w.agentOf(t, w.milan), w.theBroker(t)}
 	for turn := range turns(victims) {
 		name := fmt.Sprintf("killed-%d", turn)
 		killed := 0
-		kill := func(when string, is func(context.Context) error) {
+		w.liveThrough(t, name, func(when string, is func(context.Context) error) {
 			t.Helper()
 			v := victims[(turn+killed)%len(victims)]
 			killed++
@@ -37,35 +36,42 @@ func TestKilledAtEachStep(t *testing.T) {
 			t.Logf("%s: %s after %s: %s is killed", name, when, time.Since(began).Round(time.Millisecond), v.name)
 			v.kill()
 			v.start()
-		}
-		atRome, atMilan := "liqo-tenant-milan", "liqo-tenant-rome"
-
-		a := w.ask(t, w.rome, w.milan, name, amounts("1", "1Gi"))
-		kill("it is asked for", func(ctx context.Context) error { return nil })
-		kill("it is held, and the provider is asked", asksProvider(w.milan))
-		kill("the nonce is there", there(w.milan, &corev1.Secret{}, atMilan, "liqo-nonce"))
-		kill("the nonce is signed", there(w.rome, &corev1.Secret{}, atRome, "liqo-signed-nonce"))
-		kill("the Tenant is there", there(w.milan, &authv1beta1.Tenant{}, atMilan, "rome"))
-		kill("the Identity is there", there(w.rome, &authv1beta1.Identity{}, atRome, "controlplane-milan"))
-		kill("the ResourceSlice is there", there(w.rome, &authv1beta1.ResourceSlice{}, atRome, slice))
-		kill("the provider has granted it", grants(w.milan, atMilan, slice))
-		kill("the Node is there", there(w.rome, &corev1.Node{}, "", slice))
-		kill("the namespace is offloaded", there(w.rome, &offv1beta1.NamespaceOffloading{}, name, "offloading"))
-		a.becomes(api.Active)
-		w.granted(t, w.rome, w.milan, "1")
-		a.run(2, "100m", "64Mi")
-		a.running(w.milan, 2)
-
-		if err := w.rome.Objects.Delete(t.Context(), a.request.DeepCopy()); err != nil {
-			t.Fatal(err)
-		}
-		kill("its end is asked for", func(context.Context) error { return nil })
-		kill("the namespace is offloaded no longer", gone(w.rome, &offv1beta1.NamespaceOffloading{}, name, "offloading"))
-		kill("the ResourceSlice is gone", gone(w.rome, &authv1beta1.ResourceSlice{}, atRome, slice))
-		kill("the Identity is gone", gone(w.rome, &authv1beta1.Identity{}, atRome, "controlplane-milan"))
-		kill("the Tenant is gone", gone(w.milan, &authv1beta1.Tenant{}, atMilan, "rome"))
-		w.nothingLeft(t, w.rome, w.milan)
+		})
 	}
+}
+
+// liveThrough makes a reservation of rome at milan, runs pods there and ends it, in a namespace of that name. It calls
+// kill for each step, with what the step is and a check that returns nil as soon as it is reached.
+func (w *world) liveThrough(t *testing.T, name string, kill func(when string, is func(context.Context) error)) {
+	t.Helper()
+	slice := market.SliceName("rome", "milan", api.GeneralPool)
+	atRome, atMilan := "liqo-tenant-milan", "liqo-tenant-rome"
+
+	a := w.ask(t, w.rome, w.milan, name, amounts("1", "1Gi"))
+	kill("it is asked for", func(ctx context.Context) error { return nil })
+	kill("it is held, and the provider is asked", asksProvider(w.milan))
+	kill("the nonce is there", there(w.milan, &corev1.Secret{}, atMilan, "liqo-nonce"))
+	kill("the nonce is signed", there(w.rome, &corev1.Secret{}, atRome, "liqo-signed-nonce"))
+	kill("the Tenant is there", there(w.milan, &authv1beta1.Tenant{}, atMilan, "rome"))
+	kill("the Identity is there", there(w.rome, &authv1beta1.Identity{}, atRome, "controlplane-milan"))
+	kill("the ResourceSlice is there", there(w.rome, &authv1beta1.ResourceSlice{}, atRome, slice))
+	kill("the provider has granted it", grants(w.milan, atMilan, slice))
+	kill("the Node is there", there(w.rome, &corev1.Node{}, "", slice))
+	kill("the namespace is offloaded", there(w.rome, &offv1beta1.NamespaceOffloading{}, name, "offloading"))
+	a.becomes(api.Active)
+	w.granted(t, w.rome, w.milan, "1")
+	a.run(2, "100m", "64Mi")
+	a.running(w.milan, 2)
+
+	if err := w.rome.Objects.Delete(t.Context(), a.request.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	kill("its end is asked for", func(context.Context) error { return nil })
+	kill("the namespace is offloaded no longer", gone(w.rome, &offv1beta1.NamespaceOffloading{}, name, "offloading"))
+	kill("the ResourceSlice is gone", gone(w.rome, &authv1beta1.ResourceSlice{}, atRome, slice))
+	kill("the Identity is gone", gone(w.rome, &authv1beta1.Identity{}, atRome, "controlplane-milan"))
+	kill("the Tenant is gone", gone(w.milan, &authv1beta1.Tenant{}, atMilan, "rome"))
+	w.nothingLeft(t, w.rome, w.milan)
 }
 
 // there returns nil as soon as an object is there. It reads the object.
