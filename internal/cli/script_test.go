@@ -88,6 +88,9 @@ exec %q "$@"
 	return dir
 }
 
+// startEvery is how often a script that waits starts a program: each start takes a tenth of a second of a core.
+const startEvery = 250 * time.Millisecond
+
 // freeAddress is one that no outgoing connection can have.
 func freeAddress() string {
 	for {
@@ -109,7 +112,7 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 
 // becomes CODE PROGRAM ARGS... runs a program again and again until it ends with this exit code.
 func becomes(ts *testscript.TestScript, _ bool, args []string) {
-	for deadline := time.Now().Add(90 * time.Second); exitCode(ts, args[1:]) != args[0]; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(90 * time.Second); exitCode(ts, args[1:]) != args[0]; time.Sleep(startEvery) {
 		if time.Now().After(deadline) {
 			ts.Fatalf("never: exit code %s", args[0])
 		}
@@ -145,7 +148,7 @@ func untilMatch(ts *testscript.TestScript, not bool, args []string) {
 		if time.Now().After(deadline) {
 			ts.Fatalf("never: %s", args[0])
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(startEvery)
 	}
 }
 
