@@ -150,6 +150,16 @@ func (l *load) next(c *member.Member) *deal {
 	return d
 }
 
+// reject makes a deal that no provider can serve.
+func (l *load) reject() {
+	l.t.Helper()
+	d := &deal{key: "too-large", consumer: l.consumers[0], request: api.Request{Resources: cpu(1_000_000)}}
+	if err := d.take(l.t.Context(), l.providers); err != nil || d.acknowledged.Payload.State != api.Rejected {
+		l.t.Fatalf("%+v, %v", d.acknowledged, err)
+	}
+	l.deals = append(l.deals, d)
+}
+
 func (l *load) drop(d *deal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
