@@ -41,7 +41,7 @@ func killedUnderLoad(t *testing.T, b *process, rounds int, offered api.Resources
 	w := follow(t, l.consumers[0])
 	w.begins()
 	l.offer()
-	l.reject() // a broker that has just started again rejects nothing
+	l.reject()                     // a broker that has just started again rejects nothing
 	reached := map[api.State]int{} // after any of the rounds
 	tested := func() bool {
 		return l.lost >= rounds && reached[api.Held] > 0 && reached[api.Reserved] > 0 &&
