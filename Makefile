@@ -79,7 +79,8 @@ packages-of-%:
 	@$(GO) list $(OF_$*)
 UNRACED = $(addprefix ./,$(shell grep -rl --include='*_test.go' 'raced\.Skip' client internal))
 LEFT_OUT = $(shell awk -F '[^A-Za-z0-9]' '/^func / {name = $$2} /raced\.Skip/ {print name}' $(UNRACED) | sort -u | paste -sd '|')
-RACETEST = $(if $(shell command -v gcc),CGO_ENABLED=1) $(GOTEST) $(if $(shell command -v gcc),-race)
+RACETEST = $(if $(GCC),CGO_ENABLED=1) $(GOTEST) $(if $(GCC),-race)
+GCC = $(shell command -v gcc)
 
 .PHONY: soak
 soak: daemons ## Run each suite ten times, and report what failed: hours; the next call continues

@@ -18,13 +18,12 @@ import (
 // reserved returns a desk whose broker says that its request is bound.
 func reserved(t *testing.T) (*desk, *transporttest.Deal) {
 	d := newDesk(t)
-	d.create(nil)
+	made := d.create(nil)
 	deal := d.deal()
 	d.offers(deal.Shown)
 	d.takes(deal)
 	d.reconcile()
-	d.broker.Asked()
-	d.hears(deal.Reserved(""))
+	d.hears(deal.Reserved(""), "Reserve "+string(made.UID), "Confirm r-1")
 	return d, deal
 }
 

@@ -49,55 +49,59 @@ func (r *Controller) CheckOffload(ctx context.Context, namespace string, o *api.
 	return nil
 }
 
+// readInstructions returns the instruction of each part of a request, empty where there is none yet.
+func (r *Controller) readInstructions(
+	ctx context.Context, object *api.ResourceRequest, parts []*market.Reservation,
+) ([]api.ReservationInstruction, error) {
+	all := make([]api.ReservationInstruction, len(parts))
+	for n, part := range parts {
+		err := r.Get(ctx, client.ObjectKey{Namespace: object.Namespace, Name: part.ID}, &all[n])
+		if client.IgnoreNotFound(err) != nil {
+			return nil, kubeobject.Error(err)
+		}
+	}
+	return all, nil
+}
+
 // findUnused returns why new pods of a bound request cannot run at the provider, as a reason and a
 // message: the provider suspended this cluster, its virtual node is no longer Ready, or its namespaces
 // are not offloaded. Both are empty if they can, or if nothing is known yet.
-func (r *Controller) findUnused(
-	ctx context.Context, object *api.ResourceRequest, parts []*market.Reservation,
-) (reason, message string, err error) {
-	for _, part := range parts {
-		var i api.ReservationInstruction
-		err := r.Get(ctx, client.ObjectKey{Namespace: object.Namespace, Name: part.ID}, &i)
-		if client.IgnoreNotFound(err) != nil {
-			return "", "", kubeobject.Error(err)
-		}
+func findUnused(
+	parts []*market.Reservation, instructions []api.ReservationInstruction,
+) (reason, message string) {
+	for n, part := range parts {
+		i := &instructions[n]
 		if c := meta.FindStatusCondition(i.Status.Conditions, api.ConditionSuspended); c != nil &&
 			c.Status == metav1.ConditionTrue {
-			return c.Reason, part.Provider + " gives nothing more: " + c.Message, nil
+			return c.Reason, part.Provider + " gives nothing more: " + c.Message
 		}
 		node := meta.FindStatusCondition(i.Status.Conditions, api.ConditionNodeReady)
 		if part.State == api.Active && node != nil && node.Status == metav1.ConditionFalse {
-			return api.NodeNotReady, "virtual node " + part.Slice() + ": " + node.Message, nil
+			return api.NodeNotReady, "virtual node " + part.Slice() + ": " + node.Message
 		}
 		if c := meta.FindStatusCondition(i.Status.Conditions, api.ConditionOffloaded); c != nil &&
 			c.Status == metav1.ConditionFalse {
-			return "NotOffloaded", "not offloaded: " + api.WithoutCode(c.Message), nil
+			return "NotOffloaded", "not offloaded: " + api.WithoutCode(c.Message)
 		}
 	}
-	return "", "", nil
+	return "", ""
 }
 
-// showLabelsDropped shows which labels the providers of bound parts send in vain.
-func (r *Controller) showLabelsDropped(ctx context.Context, object *api.ResourceRequest,
-	status *api.ResourceRequestStatus, parts []*market.Reservation) error {
+// showLabelsDropped shows which labels that the providers of bound parts send are dropped.
+func showLabelsDropped(object *api.ResourceRequest, status *api.ResourceRequestStatus, parts []*market.Reservation,
+	instructions []api.ReservationInstruction) {
 	shown := metav1.Condition{Type: api.ConditionLabelsDropped, Status: metav1.ConditionTrue,
 		ObservedGeneration: object.Generation}
 	var texts []string
-	for _, part := range parts {
-		var i api.ReservationInstruction
-		err := r.Get(ctx, client.ObjectKey{Namespace: object.Namespace, Name: part.ID}, &i)
-		if client.IgnoreNotFound(err) != nil {
-			return kubeobject.Error(err)
-		}
-		if c := meta.FindStatusCondition(i.Status.Conditions, shown.Type); c != nil && part.Bound() {
+	for n, part := range parts {
+		if c := meta.FindStatusCondition(instructions[n].Status.Conditions, shown.Type); c != nil && part.Bound() {
 			shown.Reason, texts = c.Reason, append(texts, c.Message)
 		}
 	}
 	if len(texts) == 0 {
 		meta.RemoveStatusCondition(&status.Conditions, shown.Type)
-		return nil
+		return
 	}
 	shown.Message = strings.Join(texts, "; ")
 	meta.SetStatusCondition(&status.Conditions, shown)
-	return nil
 }

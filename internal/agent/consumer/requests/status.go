@@ -27,6 +27,10 @@ import (
 func (r *Controller) showState(
 	ctx context.Context, object *api.ResourceRequest, parts []*market.Reservation, cannot error,
 ) error {
+	instructions, err := r.readInstructions(ctx, object, parts)
+	if err != nil {
+		return err
+	}
 	ours := mergeParts(parts)
 	status := object.Status.DeepCopy()
 	status.State, status.Reservation, status.Provider = ours.State, ours.ID, ours.Provider
@@ -60,10 +64,7 @@ func (r *Controller) showState(
 	ready.Type = api.ConditionReady
 	if ours.State == api.Reserved || ours.State == api.Active {
 		bound.Status, ready.Status = metav1.ConditionTrue, metav1.ConditionTrue
-		why, unused, err := r.findUnused(ctx, object, parts)
-		if err != nil {
-			return err
-		}
+		why, unused := findUnused(parts, instructions)
 		if r.untilLast(ours) <= 0 {
 			kind = corev1.EventTypeWarning
 			status.Message += "; it ends soon: to ask for more time, bourse extend " + ours.ID + " --by 1h"
@@ -78,9 +79,7 @@ func (r *Controller) showState(
 	meta.SetStatusCondition(&status.Conditions, bound)
 	meta.SetStatusCondition(&status.Conditions, ready)
 	showAwaitsApproval(object, status, ours, reason)
-	if err := r.showLabelsDropped(ctx, object, status, parts); err != nil {
-		return err
-	}
+	showLabelsDropped(object, status, parts, instructions)
 	r.warnOfEnd(ctx, object, status, parts)
 	if err := r.writeStatus(ctx, object, *status, kind, string(ours.State)); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package requests_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -14,13 +15,7 @@ import (
 
 // A bound request warns once before it ends.
 func TestARequestThatEndsSoon(t *testing.T) {
-	d := newDesk(t)
-	made := d.create(nil)
-	deal := d.deal() // for an hour
-	d.offers(deal.Shown)
-	d.takes(deal)
-	d.reconcile()
-	d.hears(deal.Reserved(""), "Reserve "+string(made.UID), "Confirm r-1")
+	d, _ := reserved(t) // for an hour
 	_, again := d.reconcile()
 	d.told("Held", "Normal Reserved")
 	if again.RequeueAfter < 50*time.Minute || again.RequeueAfter > 54*time.Minute {
@@ -40,13 +35,7 @@ func TestARequestThatEndsSoon(t *testing.T) {
 
 // A bound request that no pod can use is not Ready, with a Warning, until that is mended.
 func TestARequestThatNoPodCanUse(t *testing.T) {
-	d := newDesk(t)
-	made := d.create(nil)
-	deal := d.deal()
-	d.offers(deal.Shown)
-	d.takes(deal)
-	d.reconcile()
-	d.hears(deal.Reserved(""), "Reserve "+string(made.UID), "Confirm r-1")
+	d, _ := reserved(t)
 	d.reconcile()
 	d.told("Held", "Normal Reserved")
 	for _, step := range []struct {
@@ -60,15 +49,10 @@ func TestARequestThatNoPodCanUse(t *testing.T) {
 			"; milan gives nothing more: namespace web is closed"},
 		{api.ConditionSuspended, metav1.ConditionFalse, metav1.ConditionTrue, "Reserved", "Normal Reserved", ""},
 	} {
-		var i api.ReservationInstruction
-		if err := d.Get(t.Context(), types.NamespacedName{Namespace: "default", Name: "r-1"}, &i); err != nil {
-			t.Fatal(err)
-		}
-		meta.SetStatusCondition(&i.Status.Conditions, metav1.Condition{Type: step.kind,
-			Status: step.status, Reason: "Liqo", Message: "namespace web is closed"})
-		if err := d.Status().Update(t.Context(), &i); err != nil {
-			t.Fatal(err)
-		}
+		d.instruction(func(i *api.ReservationInstruction) {
+			meta.SetStatusCondition(&i.Status.Conditions, metav1.Condition{Type: step.kind,
+				Status: step.status, Reason: "Liqo", Message: "namespace web is closed"})
+		})
 		o, _ := d.reconcile()
 		ready := meta.FindStatusCondition(o.Status.Conditions, api.ConditionReady)
 		if ready.Status != step.ready || ready.Reason != step.reason ||
@@ -79,29 +63,29 @@ func TestARequestThatNoPodCanUse(t *testing.T) {
 	}
 }
 
+// instruction changes what the instruction of the request says.
+func (d *desk) instruction(change func(*api.ReservationInstruction)) {
+	d.t.Helper()
+	var i api.ReservationInstruction
+	if err := d.Get(context.Background(), types.NamespacedName{Namespace: "default", Name: "r-1"}, &i); err != nil {
+		d.t.Fatal(err)
+	}
+	change(&i)
+	if err := d.Status().Update(context.Background(), &i); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
 // A request names the labels that its provider sends and that were dropped, with one Warning, until there are none.
 func TestARequestNamesDroppedLabels(t *testing.T) {
-	d := newDesk(t)
-	made := d.create(nil)
-	deal := d.deal()
-	d.offers(deal.Shown)
-	d.takes(deal)
-	d.reconcile()
-	d.hears(deal.Reserved(""), "Reserve "+string(made.UID), "Confirm r-1")
+	d, _ := reserved(t)
 	d.reconcile()
 	d.told("Held", "Normal Reserved")
 	const text = "the virtual node does not get the labels that milan sends: bourse.dev/leaving"
 	dropped := []metav1.Condition{{Type: api.ConditionLabelsDropped, Status: metav1.ConditionTrue,
 		Reason: "SentByProvider", Message: text, LastTransitionTime: metav1.Now()}}
 	for _, shown := range [][]metav1.Condition{dropped, nil, dropped} {
-		var i api.ReservationInstruction
-		if err := d.Get(t.Context(), types.NamespacedName{Namespace: "default", Name: "r-1"}, &i); err != nil {
-			t.Fatal(err)
-		}
-		i.Status.Conditions = shown
-		if err := d.Status().Update(t.Context(), &i); err != nil {
-			t.Fatal(err)
-		}
+		d.instruction(func(i *api.ReservationInstruction) { i.Status.Conditions = shown })
 		o, _ := d.reconcile()
 		c := meta.FindStatusCondition(o.Status.Conditions, api.ConditionLabelsDropped)
 		if (c != nil) != (shown != nil) || c != nil && c.Message != text ||
