@@ -160,8 +160,7 @@ func notePassedOver(out io.Writer, items []clusterItem) {
 // count as Fresh.
 func noteSilent(out io.Writer, items []clusterItem) {
 	for _, one := range items {
-		if silent := market.Lease - time.Until(one.Payload.FreshUntil.Time); one.Payload.Fresh &&
-			!one.Payload.FreshUntil.IsZero() && silent > market.Lease/2 {
+		if at := heardAt(one.Payload); one.Payload.Fresh && !at.IsZero() && time.Since(at) > market.Lease/2 {
 			fmt.Fprintf(out, "the broker last heard from %s %s: it may be away, and counts as Silent after %s\n",
 				one.ID, lastHeard(one.Payload), shortly(market.Lease))
 		}
@@ -170,10 +169,18 @@ func noteSilent(out io.Writer, items []clusterItem) {
 
 // lastHeard says how long ago the broker heard from a cluster's agent, empty if it did not.
 func lastHeard(c api.Cluster) string {
-	if c.FreshUntil.IsZero() {
-		return ""
+	if at := heardAt(c); !at.IsZero() {
+		return ago(at)
 	}
-	return ago(c.FreshUntil.Add(-market.Lease))
+	return ""
+}
+
+// heardAt returns when the broker last heard from a cluster's agent, zero if it did not.
+func heardAt(c api.Cluster) (at time.Time) {
+	if !c.FreshUntil.IsZero() {
+		at = c.FreshUntil.Add(-market.Lease)
+	}
+	return at
 }
 
 // percent writes parts per million as a percentage.

@@ -167,8 +167,8 @@ func (w *world) happen(e event) {
 	}
 }
 
-// Pods that cannot be served change nothing for others, whatever they are, whenever they come, and whatever else
-// happens: in the end the others run, as they do without them. What is served late runs, too.
+// Pods that cannot be served change nothing for others, of any kind, at any time and in any history: in the end the
+// others run, as they do without them. What is served late runs, too.
 func TestAPodThatCannotBeServedChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		priced, daemons, tried := rapid.Bool().Draw(t, "priced"), rapid.Bool().Draw(t, "daemons"), rapid.Bool().Draw(t, "tried")

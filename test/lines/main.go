@@ -45,9 +45,9 @@ func run() error {
 		if err != nil {
 			return err
 		}
-		of := measure(source)
-		groups[groupOf(name)] = groups[groupOf(name)].plus(of)
-		if groupOf(name) != "internal/compat" {
+		of, group := measure(source), groupOf(name)
+		groups[group] = groups[group].plus(of)
+		if group != "internal/compat" {
 			all = all.plus(of)
 		}
 	}

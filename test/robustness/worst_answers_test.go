@@ -30,7 +30,7 @@ const (
 // fake is what a liar needs for its answers: the parties of its holds, and how often it answered in each way.
 type fake struct {
 	victim    *transporttest.Party
-	impostors []*transporttest.Party // sellers, of which the agent knows other keys
+	impostors []*transporttest.Party // sellers with other keys than those that the agent knows
 	asked     atomic.Int64
 	given     [answers]atomic.Int64
 	refused   atomic.Int64 // holds that the agent refused

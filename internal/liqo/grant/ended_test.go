@@ -99,18 +99,24 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// A grant covers what pods that have ended take of Liqo's quota, so that as much runs as is reserved. It does so only
-// where the virtual node does not grow with it, and not once nothing is reserved. It falls again with these pods.
-func TestAGrantCoversWhatEnded(t *testing.T) {
+// lyonAsks returns the slice by which consumer lyon asks for CPUs, with its Tenant and the namespace of both.
+func lyonAsks(name, cpu string) (*corev1.Namespace, *authv1beta1.ResourceSlice, *authv1beta1.Tenant) {
 	namespace := liqo.NewTenantNamespace("lyon")
 	slice := &authv1beta1.ResourceSlice{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "general", Labels: map[string]string{"liqo.io/replicated": "true"}},
-		Spec:       authv1beta1.ResourceSliceSpec{Class: liqo.Class, Resources: amounts("cpu", "1")},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: name, Labels: map[string]string{"liqo.io/replicated": "true"}},
+		Spec:       authv1beta1.ResourceSliceSpec{Class: liqo.Class, Resources: amounts("cpu", cpu)},
 		Status: authv1beta1.ResourceSliceStatus{Conditions: []authv1beta1.ResourceSliceCondition{{
 			Type: authv1beta1.ResourceSliceConditionTypeAuthentication, Status: authv1beta1.ResourceSliceConditionAccepted}}},
 	}
 	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "lyon"},
 		Spec: authv1beta1.TenantSpec{ClusterID: "lyon"}}
+	return namespace, slice, tenant
+}
+
+// A grant covers what pods that have ended take of Liqo's quota, so that as much runs as is reserved. It does so only
+// where the virtual node does not grow with it, and not once nothing is reserved. It falls again with these pods.
+func TestAGrantCoversWhatEnded(t *testing.T) {
+	namespace, slice, tenant := lyonAsks("general", "1")
 	job := work{name: "j1", user: User("general", "lyon"), shadow: corev1.PodSucceeded, pod: corev1.PodSucceeded}.objects()
 	k := fake.NewClientBuilder().WithScheme(schemes()).WithObjects(namespace, slice, tenant).WithStatusSubresource(slice).
 		WithObjects(job...).Build()
@@ -173,15 +179,7 @@ func TestAGrantCoversWhatEnded(t *testing.T) {
 // Once an admin resumes a consumer, its slice stays suspended until its Tenant follows: that is no hold of its own. A
 // Tenant that somebody else cordoned is one.
 func TestAConsumerThatIsResumed(t *testing.T) {
-	namespace := liqo.NewTenantNamespace("lyon")
-	slice := &authv1beta1.ResourceSlice{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "general", Labels: map[string]string{"liqo.io/replicated": "true"}},
-		Spec:       authv1beta1.ResourceSliceSpec{Class: liqo.Class, Resources: amounts("cpu", "1")},
-		Status: authv1beta1.ResourceSliceStatus{Conditions: []authv1beta1.ResourceSliceCondition{{
-			Type: authv1beta1.ResourceSliceConditionTypeAuthentication, Status: authv1beta1.ResourceSliceConditionAccepted}}},
-	}
-	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "lyon"},
-		Spec: authv1beta1.TenantSpec{ClusterID: "lyon"}}
+	namespace, slice, tenant := lyonAsks("general", "1")
 	k := fake.NewClientBuilder().WithScheme(schemes()).WithObjects(namespace, slice, tenant).WithStatusSubresource(slice).Build()
 	suspended := ""
 	g := &Granter{Client: k, Reader: k, Cluster: "milan", Properties: func() api.Properties { return api.Properties{} },

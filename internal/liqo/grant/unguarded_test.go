@@ -6,14 +6,12 @@ import (
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
 // While the policies do not hold a plain consumer, it is granted nothing new, and the slice says why. What it
@@ -21,15 +19,7 @@ import (
 func TestUnguarded(t *testing.T) {
 	scheme := runtime.NewScheme()
 	_, _ = corev1.AddToScheme(scheme), authv1beta1.AddToScheme(scheme)
-	namespace := liqo.NewTenantNamespace("lyon")
-	slice := &authv1beta1.ResourceSlice{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "rented", Labels: map[string]string{"liqo.io/replicated": "true"}},
-		Spec:       authv1beta1.ResourceSliceSpec{Class: liqo.Class, Resources: amounts("cpu", "9")},
-		Status: authv1beta1.ResourceSliceStatus{Conditions: []authv1beta1.ResourceSliceCondition{{
-			Type: authv1beta1.ResourceSliceConditionTypeAuthentication, Status: authv1beta1.ResourceSliceConditionAccepted}}},
-	}
-	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "lyon"},
-		Spec: authv1beta1.TenantSpec{ClusterID: "lyon"}}
+	namespace, slice, tenant := lyonAsks("rented", "9")
 	k := fake.NewClientBuilder().WithScheme(scheme).WithObjects(namespace, slice, tenant).WithStatusSubresource(slice).Build()
 	owed := Owed{Pool: api.GeneralPool, Reservations: []string{"plain"}}
 	g := &Granter{Client: k, Cluster: "milan", Properties: func() api.Properties { return api.Properties{} },

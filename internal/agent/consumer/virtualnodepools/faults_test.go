@@ -38,10 +38,8 @@ func TestFaultsOfProviders(t *testing.T) {
 	}
 	shows := func(kind, want, message, ready string) {
 		t.Helper()
-		p, events := d.look("burst"), []string{}
-		for len(d.events.Events) > 0 {
-			events = append(events, <-d.events.Events)
-		}
+		p := d.look("burst")
+		events := d.newEvents()
 		c := meta.FindStatusCondition(p.Status.Conditions, kind)
 		if condition(p, kind) != want || c != nil && c.Message != message || condition(p, api.ConditionReady) != ready {
 			t.Errorf("%s: it shows %+v", kind, p.Status.Conditions)
@@ -136,11 +134,7 @@ func TestEventsOfAPoolThatShrinks(t *testing.T) {
 	}
 	has := func(want string) {
 		t.Helper()
-		var all []string
-		for len(d.events.Events) > 0 {
-			all = append(all, <-d.events.Events)
-		}
-		if !slices.Contains(all, want) {
+		if all := d.newEvents(); !slices.Contains(all, want) {
 			t.Errorf("no Event is %q: %q", want, all)
 		}
 	}

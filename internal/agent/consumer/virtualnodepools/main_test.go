@@ -218,6 +218,14 @@ func (d *desk) look(name string) *api.VirtualNodePool {
 	return &p
 }
 
+// newEvents returns the Events since the last call.
+func (d *desk) newEvents() (all []string) {
+	for len(d.events.Events) > 0 {
+		all = append(all, <-d.events.Events)
+	}
+	return all
+}
+
 func (d *desk) requests() []api.ResourceRequest {
 	d.t.Helper()
 	var list api.ResourceRequestList

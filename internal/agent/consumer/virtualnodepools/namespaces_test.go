@@ -77,12 +77,6 @@ func TestNamespacesThatAreNotOffloaded(t *testing.T) {
 func TestEventsOfAPool(t *testing.T) {
 	d := newDesk(t)
 	pool := d.pool("burst")
-	events := func() (all []string) {
-		for len(d.events.Events) > 0 {
-			all = append(all, <-d.events.Events)
-		}
-		return all
-	}
 	has := func(all []string, one string) {
 		t.Helper()
 		if !slices.Contains(all, one) {
@@ -90,27 +84,27 @@ func TestEventsOfAPool(t *testing.T) {
 		}
 	}
 	d.look("burst")
-	if all := events(); len(all) > 0 {
+	if all := d.newEvents(); len(all) > 0 {
 		t.Errorf("a new pool without demand has Events: %q", all)
 	}
 	d.fits = []api.Fit{{Cluster: "milan", Resources: resources("50")}}
 	d.pods(2, "2")
 	d.look("burst")
-	all := events()
+	all := d.newEvents()
 	has(all, "Normal Asked milan is asked for cpu=4 memory=4Gi")
 	has(all, "Normal Ready Growing: more is being reserved")
 	d.bind(d.bound(&d.requests()[0], nil))
 	d.look("burst")
-	has(events(), "Normal Ready DemandMet: what its pods need is reserved")
+	has(d.newEvents(), "Normal Ready DemandMet: what its pods need is reserved")
 	for range 3 {
 		d.look("burst")
 	}
 	d.edit(pool, func(s *api.VirtualNodePoolSpec) { s.Template.Where = "false" })
 	d.look("burst")
-	all = append(all, events()...)
+	all = append(all, d.newEvents()...)
 	d.edit(pool, func(s *api.VirtualNodePoolSpec) { s.Template.Where = "" })
 	d.look("burst")
-	all = append(all, events()...)
+	all = append(all, d.newEvents()...)
 	has(all, "Normal Drifted AsTheTemplate: each provider is as the template says")
 	for _, one := range all {
 		if strings.HasSuffix(one, ": ") || strings.HasPrefix(one, "Warning Ready Growing") {
