@@ -33,6 +33,9 @@ type Planner struct {
 	excess time.Time            // since when more than needed is reserved; zero: it is not
 
 	reached time.Time // since when a broker answers; zero: none does
+
+	turn   int       // how many shapes had their turn, see inTurn
+	turned time.Time // when turn was last set
 }
 
 // roomSince is since when a node has had at least some room.

@@ -101,16 +101,20 @@ func groupByShape(pods []pod) (groups [][]pod) {
 	return groups
 }
 
-// inTurn returns the largest shape first, then the smallest, then the others, each second from another one on.
+// inTurn returns the largest shape first, then the smallest, then the others. If there are more than a plan tries, the
+// next plan begins with those that this one leaves out: however often a pool is planned, each shape gets its turn.
 func (r *round) inTurn(shapes [][]pod) [][]pod {
 	if len(shapes) < 3 {
 		return shapes
 	}
 	last := len(shapes) - 1
 	rest := shapes[1:last]
+	if r.o.Now.After(r.turned) { // the same at the same time
+		r.turn, r.turned = r.turn+maxAlone-2, r.o.Now
+	}
 	from := 0
 	if len(shapes) > maxAlone {
-		from = int(r.o.Now.Unix()*(maxAlone-2)) % len(rest)
+		from = r.turn % len(rest)
 	}
 	return slices.Concat([][]pod{shapes[0], shapes[last]}, rest[from:], rest[:from])
 }

@@ -98,7 +98,8 @@ func (w *world) settle() (plan *Plan) {
 	return plan
 }
 
-// schedule puts each Pending pod on the first Ready node with room.
+// schedule puts each Pending pod on the first Ready node with room. It binds no pod that is larger than each node of
+// the provider: Kubernetes' scheduler does, and the pod then takes what others need (docs/burst.md).
 func (w *world) schedule() {
 	used := map[string]market.Amounts{}
 	for i := range w.Providers {
@@ -109,13 +110,18 @@ func (w *world) schedule() {
 	}
 	for _, p := range w.Pods {
 		for _, n := range w.Providers {
-			if p.Spec.NodeName == "" && !w.stubborn[p.Name] && n.State == Ready &&
+			if p.Spec.NodeName == "" && !w.stubborn[p.Name] && n.State == Ready && w.hasNodeFor(p) &&
 				n.size().Fits(used[n.Node].Plus(w.requests(p))) {
 				on(n.Node)(p)
 				used[n.Node] = used[n.Node].Plus(w.requests(p))
 			}
 		}
 	}
+}
+
+// hasNodeFor reports whether a node of a provider is large enough for a pod.
+func (w *world) hasNodeFor(p *corev1.Pod) bool {
+	return w.nodeSize == 0 || w.requests(p).Of("cpu") <= w.nodeSize*1000
 }
 
 // startDaemon gives a new virtual node its pod of a DaemonSet.
