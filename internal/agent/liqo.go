@@ -160,7 +160,7 @@ func (o *liqoOptions) checks() (all []doctor.Check) {
 		check := doctor.Liqo{Sharing: o.Policy.Sharing, Inspection: inspection}
 		all = append(all, doctor.Check{About: "Liqo", Find: check.Find},
 			doctor.Check{About: "the amounts of Liqo's objects", Find: func(ctx context.Context) ([]api.Problem, error) {
-				return s.Amounts.Problems(ctx, reader)
+				return s.Quantities.Problems(ctx, reader)
 			}})
 	}
 	return append(all, doctor.Check{About: "VirtualNodePools", Find: doctor.Pools{Client: c}.Find})

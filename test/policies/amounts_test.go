@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bourse-dev/bourse/internal/liqo/amounts"
+	"github.com/bourse-dev/bourse/internal/liqo/quantities"
 )
 
 const (
@@ -40,7 +40,7 @@ var badAmounts = []string{slow, "1e100", "1E-100", strings.Repeat("0", 33), "0."
 func TestAmounts(t *testing.T) {
 	w := start(t)
 	kubelet, controlPlane := w.mustAs(t, kubeletOf("milan", "milan-slice-1")), w.mustAs(t, controlPlaneOf("rome"))
-	places := amounts.Places(reflect.TypeFor[offv1beta1.ShadowPod]())
+	places := quantities.Places(reflect.TypeFor[offv1beta1.ShadowPod]())
 	if len(places) < 17 {
 		t.Errorf("a ShadowPod has amounts at %v", places)
 	}

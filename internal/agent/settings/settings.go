@@ -18,8 +18,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/identity/store"
-	"github.com/bourse-dev/bourse/internal/liqo/amounts"
 	"github.com/bourse-dev/bourse/internal/liqo/network"
+	"github.com/bourse-dev/bourse/internal/liqo/quantities"
 	objects "github.com/bourse-dev/bourse/internal/transport/kubernetes"
 )
 
@@ -124,8 +124,8 @@ type Settings struct {
 	Gateway network.Gateway
 	Ranges  []netip.Prefix
 	Roots   []clusterkey.PublicKey
-	// Amounts looks at the amounts of Liqo's objects that Kubernetes answers with.
-	Amounts *amounts.Checked
+	// Quantities looks at the amounts of Liqo's objects that Kubernetes answers with.
+	Quantities *quantities.Checked
 }
 
 // Parse checks options and adds the defaults. Errors: Invalid with the flag.
@@ -137,7 +137,7 @@ func Parse(o Options) (s Settings, err error) {
 	o.Times.Shrink, o.Times.Excess = cmp.Or(o.Times.Shrink, 30*time.Second), cmp.Or(o.Times.Excess, time.Minute)
 	o.Times.Clock = cmp.Or[clock.WithTickerAndDelayedExecution](o.Times.Clock, clock.RealClock{})
 	o.Log = cmp.Or(o.Log, slog.Default())
-	checked := &amounts.Checked{}
+	checked := &quantities.Checked{}
 	o.Kubernetes = checked.Wrap(o.Kubernetes)
 	o.Kubernetes.QPS = cmp.Or(o.Kubernetes.QPS, -1) // the API server has its own fair limits
 	if o.Liqo.Off {
@@ -148,7 +148,7 @@ func Parse(o Options) (s Settings, err error) {
 			Fix("leave out --join (and BOURSE_JOIN), --broker-url, --broker-cert-path and --broker-kubeconfig; " +
 				"or --without-broker")
 	}
-	s.Options, s.Amounts = o, checked
+	s.Options, s.Quantities = o, checked
 	if s.Gateway, err = network.Parse(o.Liqo.Gateway); err != nil {
 		return s, err
 	}

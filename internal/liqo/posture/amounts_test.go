@@ -16,7 +16,7 @@ import (
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
-	"github.com/bourse-dev/bourse/internal/liqo/amounts"
+	"github.com/bourse-dev/bourse/internal/liqo/quantities"
 )
 
 var update = flag.Bool("update", false, "write what is generated from Liqo's CRDs into config")
@@ -68,7 +68,7 @@ func TestEveryAmountIsChecked(t *testing.T) {
 		"offloading.liqo.io_shadowpods":         offv1beta1.ShadowPod{},
 	} {
 		inSchema := placesOf(t, file)
-		if want := amounts.Places(reflect.TypeOf(kind)); len(want) == 0 || !slices.Equal(inSchema, want) {
+		if want := quantities.Places(reflect.TypeOf(kind)); len(want) == 0 || !slices.Equal(inSchema, want) {
 			t.Errorf("%s: the schema has amounts at %v, Go at %v", file, inSchema, want)
 		}
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"
-	"github.com/bourse-dev/bourse/internal/liqo/amounts"
 	"github.com/bourse-dev/bourse/internal/liqo/posture"
+	"github.com/bourse-dev/bourse/internal/liqo/quantities"
 )
 
 const (
@@ -126,7 +126,7 @@ func (d *Doctor) Audit(ctx context.Context, cluster string) (*api.Audit, error) 
 
 // Preflight checks a cluster through a kubeconfig, before it has an agent. Errors: Unavailable.
 func Preflight(ctx context.Context, config *rest.Config, liqoNamespace string) (api.Diagnosis, error) {
-	checked := &amounts.Checked{}
+	checked := &quantities.Checked{}
 	c, err := client.New(checked.Wrap(config), client.Options{Scheme: scheme.New()})
 	if err != nil {
 		return api.Diagnosis{}, api.Errorf(api.CodeUnavailable, "the cluster does not answer: %s", err).

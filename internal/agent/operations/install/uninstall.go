@@ -24,7 +24,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/liqo"
-	"github.com/bourse-dev/bourse/internal/liqo/amounts"
+	"github.com/bourse-dev/bourse/internal/liqo/quantities"
 )
 
 // Removal says how Bourse leaves a cluster.
@@ -47,7 +47,7 @@ const formerPlaceholders = "bourse-placeholders"
 // nothing comes back. Uninstall can be repeated. Errors: Conflict while there are peerings that are
 // neither kept nor ended yet.
 func Uninstall(ctx context.Context, config *rest.Config, r Removal) error {
-	c, err := client.New(new(amounts.Checked).Wrap(config), client.Options{Scheme: scheme.New()})
+	c, err := client.New(new(quantities.Checked).Wrap(config), client.Options{Scheme: scheme.New()})
 	if err != nil {
 		return api.Errorf(api.CodeUnavailable, "the cluster does not answer: %s", err).
 			Fix("see whether kubectl works with this kubeconfig")

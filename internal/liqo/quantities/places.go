@@ -1,9 +1,9 @@
-// Package amounts keeps amounts that would stop a program out of what it reads of Liqo's objects. To read
+// Package quantities keeps amounts that would stop a program out of what it reads of Liqo's objects. To read
 // 1e-999999999 takes hours and gigabytes, and nothing ends it; Liqo's CRDs accept it, and peers write such objects.
 //
 // Start at [Checked]: its Wrap makes a client of Kubernetes look at the text of every amount before anything
 // decodes it.
-package amounts
+package quantities
 
 import (
 	"maps"

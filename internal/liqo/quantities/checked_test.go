@@ -1,4 +1,4 @@
-package amounts
+package quantities
 
 import (
 	"bytes"
