@@ -16,6 +16,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/broker"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/join"
@@ -175,7 +176,7 @@ func TestWhatNeedsMoreThanOneBatch(t *testing.T) {
 	put := func(r *market.Reservation) {
 		r.Pool, r.Created, r.Changed, r.Generation = api.GeneralPool, now, now, 1
 		r.Until, r.Deadline = now+1e10, now+1e10
-		r.Size = market.Amounts{{Resource: "cpu", Value: 1}}
+		r.Size = amounts.List{{Resource: "cpu", Value: 1}}
 		events = append(events, market.Event{Time: now, Reservation: &market.ReservationEvent{Reservation: r}})
 	}
 	for i := range holds {

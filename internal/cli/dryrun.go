@@ -13,6 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/agent/operations/install"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/liqo/plan"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -58,7 +59,7 @@ func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, e api.Ev
 		return err
 	}
 	n := int64(e.Decision.Parts)
-	switch part, err := market.ParseRequest("resources", w.Request.Resources); {
+	switch part, err := amounts.ParseRequest("resources", w.Request.Resources); {
 	case size != nil:
 	case err == nil && n > 1:
 		fmt.Fprintf(sh.out, "the request has %d parts; these are the objects of the first one:\n", n)

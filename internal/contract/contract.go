@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/money"
@@ -111,7 +112,7 @@ func Verify(c api.ContractSpec) (api.ContractTerms, error) {
 			return api.ContractTerms{}, api.Errorf(api.CodeBadSignature, "%s", demand.what)
 		}
 	}
-	size, err := market.ParseRequest("assignment.resources", a.Resources)
+	size, err := amounts.ParseRequest("assignment.resources", a.Resources)
 	if err != nil {
 		return api.ContractTerms{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/contract"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -197,7 +198,7 @@ func bought(t *testing.T, price string, units int64, past ...market.Stretch) *ma
 		past = past[:len(past)-1]
 	}
 	return &market.Reservation{Offer: offer, Sale: &api.Sale{Offer: offer.Digest, Plan: "small", Units: units},
-		Size: market.Amounts{{Resource: "cpu", Value: units * 1000}}, From: from, Past: past, Until: hour(10)}
+		Size: amounts.List{{Resource: "cpu", Value: units * 1000}}, From: from, Past: past, Until: hour(10)}
 }
 
 func hour(h float64) market.Time {

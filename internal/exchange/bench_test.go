@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -30,7 +31,7 @@ func BenchmarkExchangeHoldMemory(b *testing.B) {
 		x.join("consumer-" + strconv.Itoa(i))
 	}
 	request := api.Request{Resources: resources("cpu", "2", "memory", "4Gi"), Where: `region == "eu"`}
-	size, err := market.ParseRequest("resources", request.Resources)
+	size, err := amounts.ParseRequest("resources", request.Resources)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -63,7 +64,7 @@ func spawned(t *testing.T, j journal.Journal, n int, o exchange.Options) *runnin
 	document := strings.Repeat("d", 1500)
 	for i := range n {
 		held, bound := hold(fmt.Sprint("held", i), 1), hold(fmt.Sprint("bound", i), 1)
-		held.Size, bound.Size = market.Amounts{{Resource: "cpu", Value: 1}}, market.Amounts{{Resource: "cpu", Value: 1}}
+		held.Size, bound.Size = amounts.List{{Resource: "cpu", Value: 1}}, amounts.List{{Resource: "cpu", Value: 1}}
 		x.must(held)
 		x.must(market.Confirm{ID: held.ID, Consumer: "paris", Generation: 1, Document: document})
 		x.must(bound)
@@ -215,7 +216,7 @@ func TestARefusedAppend(t *testing.T) {
 		synctest.Wait()
 		for i := range answers {
 			order := hold(fmt.Sprint("r", i), 0)
-			order.Size, order.Request = market.Amounts{{Resource: "cpu",
+			order.Size, order.Request = amounts.List{{Resource: "cpu",
 				Value: 100}}, &api.Request{Where: strings.Repeat("x", 500)}
 			switch i {
 			case 5:

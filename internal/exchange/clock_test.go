@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -186,7 +187,7 @@ func TestAgentsDoNotPause(t *testing.T) {
 	x.advertise("rome", 1, "8")
 	x.must(market.Admit{Assignment: api.Assignment{Reservation: "r",
 		Generation: 1, Consumer: "paris", Provider: "rome", Pool: api.GeneralPool, Until: (noon + 1_000_000).Meta()},
-		Size: market.Amounts{{Resource: "cpu", Value: 1000}}, Document: "doc", BindsUntil: noon + 90_000})
+		Size: amounts.List{{Resource: "cpu", Value: 1000}}, Document: "doc", BindsUntil: noon + 90_000})
 	if err := x.stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -141,7 +142,7 @@ func (x *running) reservation(id string) market.Reservation {
 // hold is paris asking for cores of rome for an hour.
 func hold(id string, cores int64) *market.Hold {
 	return &market.Hold{ID: id, Key: "key of " + id, Request: &api.Request{},
-		Consumer: "paris", Pool: api.GeneralPool, Size: market.Amounts{{Resource: "cpu", Value: cores * 1000}},
+		Consumer: "paris", Pool: api.GeneralPool, Size: amounts.List{{Resource: "cpu", Value: cores * 1000}},
 		Duration: time.Hour, Candidates: []string{"rome"}, Decision: &api.Decision{Considered: 1, Candidates: 1}}
 }
 

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/journal"
@@ -121,7 +122,7 @@ func (g *gate) admission(id, consumer string, lasts time.Duration) market.Admit 
 		Resources: resources("cpu",
 			"1m"), Until: market.At(now.Add(lasts)).Meta(), Expires: market.At(now.Add(time.Minute)).Meta(),
 	}
-	size, err := market.ParseRequest("resources", a.Resources)
+	size, err := amounts.ParseRequest("resources", a.Resources)
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -368,7 +369,7 @@ func writeLedgers(t *testing.T) {
 	g.binds("rome", 8*time.Hour, numbered("early", 0, 3)...)
 	record("tail")
 	g.must(market.Note{Reservation: &market.Reservation{
-		ID: "own", Consumer: "milan", Provider: "rome", State: api.Held, Pool: api.GeneralPool, Size: market.Amounts{{Resource: "cpu", Value: 1000}}, Generation: 1,
+		ID: "own", Consumer: "milan", Provider: "rome", State: api.Held, Pool: api.GeneralPool, Size: amounts.List{{Resource: "cpu", Value: 1000}}, Generation: 1,
 		Created: noon, Until: noon + 3_600_000, HeldUntil: noon +
 			60_000, Assignment: "document", Object: &market.Object{Namespace: "demo", Name: "own", UID: "uid"},
 	}})

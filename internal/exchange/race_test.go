@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -106,7 +107,7 @@ func TestTwoAgentsAtOneGate(t *testing.T) {
 		var all sync.WaitGroup
 		for n, x := range agents {
 			all.Go(func() {
-				admit := market.Admit{Size: market.Amounts{{Resource: "cpu", Value: 5000}},
+				admit := market.Admit{Size: amounts.List{{Resource: "cpu", Value: 5000}},
 					Document: "doc", BindsUntil: noon + 90_000, Assignment: api.Assignment{
 						Reservation: fmt.Sprintf("r%d-%d", round,
 							n), Generation: 1, Consumer: "paris", Provider: "rome", Pool: api.GeneralPool, Until: (noon + 1_000_000).Meta()}}

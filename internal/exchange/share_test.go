@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal/kube"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -105,7 +106,7 @@ func TestOneClusterDoesNotFillAConnectorsBooks(t *testing.T) {
 	x.join("oslo")
 	ask := func(id, consumer string) error {
 		h := hold(id, 0)
-		h.Consumer, h.Size = consumer, market.Amounts{{Resource: "cpu", Value: 1}}
+		h.Consumer, h.Size = consumer, amounts.List{{Resource: "cpu", Value: 1}}
 		r := api.Request{}
 		for range 450 {
 			noise := make([]byte, 30)

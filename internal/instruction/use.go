@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // Use is what a reservation is granted and uses, and its account.
@@ -23,7 +23,7 @@ type Use struct {
 
 // Status returns what the use looks like in the status of a reservation of a size: only the resources that it
 // reserves, and without the namespace of another reservation.
-func (u Use) Status(size market.Amounts) (s api.InstructionStatus) {
+func (u Use) Status(size amounts.List) (s api.InstructionStatus) {
 	only := func(r api.Resources) api.Resources {
 		out := api.Resources{}
 		for name := range size.Resources() {
@@ -47,7 +47,7 @@ func (u Use) Status(size market.Amounts) (s api.InstructionStatus) {
 }
 
 // Split divides an amount by sizes: each gets at most its size of what those before it left.
-func Split(amount api.Resources, sizes []market.Amounts) (parts []api.Resources) {
+func Split(amount api.Resources, sizes []amounts.List) (parts []api.Resources) {
 	rest := maps.Clone(amount)
 	for _, size := range sizes {
 		part := size.Resources()

@@ -9,29 +9,29 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // absurd is more than a node or a pod has of any resource: 8 PiB, or 9 trillion cores. A sentinel or a lie
 // of that size would dominate the sums of a pool.
 const absurd = 1 << 53
 
-// amountsOf converts a list. It rounds up as the scheduler does, sorts, and drops zeros. It limits impossible
+// amountsOf converts quantities. It rounds up as the scheduler does, sorts, and drops zeros. It limits impossible
 // amounts to between 0 and absurd, and returns their names.
-func amountsOf(list corev1.ResourceList) (amounts market.Amounts, untrue []string) {
-	amounts = make(market.Amounts, 0, len(list))
-	for name, quantity := range list {
+func amountsOf(quantities corev1.ResourceList) (list amounts.List, untrue []string) {
+	list = make(amounts.List, 0, len(quantities))
+	for name, quantity := range quantities {
 		n, ok := within(absurd, name, quantity)
 		if !ok {
 			untrue = append(untrue, string(name))
 		}
 		if n > 0 {
-			amounts = append(amounts, market.Amount{Resource: string(name), Value: n})
+			list = append(list, amounts.Amount{Resource: string(name), Value: n})
 		}
 	}
-	slices.SortFunc(amounts, func(a, b market.Amount) int { return strings.Compare(a.Resource, b.Resource) })
+	slices.SortFunc(list, func(a, b amounts.Amount) int { return strings.Compare(a.Resource, b.Resource) })
 	slices.Sort(untrue)
-	return amounts, untrue
+	return list, untrue
 }
 
 // within converts a quantity to thousandths of cpu, or to units. It reports whether the result is between 0
@@ -66,8 +66,8 @@ func (s sum) minus(o sum) sum {
 }
 
 func (s sum) int64() int64 {
-	if s.high > 0 || s.low > market.MaxAmount {
-		return market.MaxAmount
+	if s.high > 0 || s.low > amounts.Max {
+		return amounts.Max
 	}
 	return int64(s.low)
 }
@@ -75,14 +75,14 @@ func (s sum) int64() int64 {
 // totals are sums by resource, without zeros.
 type totals map[string]sum
 
-func (t totals) add(amounts market.Amounts) {
-	for _, a := range amounts {
+func (t totals) add(list amounts.List) {
+	for _, a := range list {
 		t[a.Resource] = t[a.Resource].plus(sum{low: uint64(a.Value)})
 	}
 }
 
-func (t totals) take(amounts market.Amounts) {
-	for _, a := range amounts {
+func (t totals) take(list amounts.List) {
+	for _, a := range list {
 		if rest := t[a.Resource].minus(sum{low: uint64(a.Value)}); rest == (sum{}) {
 			delete(t, a.Resource)
 		} else {
@@ -112,7 +112,7 @@ func (b byOwner) of(owner string) totals {
 func (t totals) resources() api.Resources {
 	resources := make(api.Resources, len(t))
 	for name, s := range t {
-		resources[corev1.ResourceName(name)] = market.Amount{Resource: name, Value: s.int64()}.Quantity()
+		resources[corev1.ResourceName(name)] = amounts.Amount{Resource: name, Value: s.int64()}.Quantity()
 	}
 	return resources
 }

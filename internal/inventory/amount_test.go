@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"pgregory.net/rapid"
 
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 func TestQuantitiesNeverWrap(t *testing.T) {
@@ -48,19 +48,19 @@ func TestQuantitiesNeverWrap(t *testing.T) {
 // A sum of any size is exact, in any order of additions and subtractions.
 func TestSumsAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		amounts := rapid.SliceOf(rapid.Uint64()).Draw(t, "amounts")
-		gone := rapid.IntRange(0, len(amounts)).Draw(t, "gone")
+		numbers := rapid.SliceOf(rapid.Uint64()).Draw(t, "amounts")
+		gone := rapid.IntRange(0, len(numbers)).Draw(t, "gone")
 		s, want := sum{}, new(big.Int)
-		for _, n := range amounts {
+		for _, n := range numbers {
 			s = s.plus(sum{low: n})
 		}
-		for _, n := range amounts[:gone] {
+		for _, n := range numbers[:gone] {
 			s = s.minus(sum{low: n})
 		}
-		for _, n := range amounts[gone:] {
+		for _, n := range numbers[gone:] {
 			want.Add(want, new(big.Int).SetUint64(n))
 		}
-		saturated := int64(market.MaxAmount)
+		saturated := int64(amounts.Max)
 		if want.Cmp(big.NewInt(saturated)) <= 0 {
 			saturated = want.Int64()
 		}

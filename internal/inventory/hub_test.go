@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // A pool of virtual nodes has the selected ones that are Ready, uncordoned and of reservations that let the
@@ -41,8 +41,8 @@ func TestAPoolOfVirtualNodes(t *testing.T) {
 	hub := api.PoolPolicy{Name: api.GeneralPool, VirtualNodes: &api.VirtualNodes{
 		Selector: api.VirtualNodeSelector{MatchLabels: map[string]string{"lent": "on"}}}}
 	virtual("by-hand", lent("it", "c"))
-	signed := market.Amounts{{Resource: "cpu", Value: 8000}, {Resource: "memory", Value: 16 << 30}, {Resource: "pods", Value: 110}}
-	made := map[string]market.Amounts{"milan": signed, "rome": signed, "kept": nil, "cordoned": signed, "away": signed}
+	signed := amounts.List{{Resource: "cpu", Value: 8000}, {Resource: "memory", Value: 16 << 30}, {Resource: "pods", Value: 110}}
+	made := map[string]amounts.List{"milan": signed, "rome": signed, "kept": nil, "cordoned": signed, "away": signed}
 	m := i.Measure([]api.PoolPolicy{hub}, made)
 	pool := m.Pools[api.GeneralPool]
 	if pool.Shared.Cpu().String() != "16" || pool.Allocated.Cpu().String() != "1" || len(pool.Shapes) > 0 {
@@ -72,8 +72,8 @@ func TestAVirtualNodeThatPromisesTooMuch(t *testing.T) {
 	must(t, i.nodes.Add(n))
 	hub := api.PoolPolicy{Name: api.GeneralPool, VirtualNodes: &api.VirtualNodes{
 		Selector: api.VirtualNodeSelector{MatchLabels: map[string]string{"lent": "on"}}}}
-	signed := market.Amounts{{Resource: "cpu", Value: 1000}, {Resource: "memory", Value: 2 << 30}}
-	pool := i.Measure([]api.PoolPolicy{hub}, map[string]market.Amounts{"milan": signed}).Pools[api.GeneralPool]
+	signed := amounts.List{{Resource: "cpu", Value: 1000}, {Resource: "memory", Value: 2 << 30}}
+	pool := i.Measure([]api.PoolPolicy{hub}, map[string]amounts.List{"milan": signed}).Pools[api.GeneralPool]
 	gpus := pool.Shared["example.com/gpu"]
 	if pool.Shared.Cpu().String() != "1" || pool.Shared.Memory().String() != "1Gi" || !gpus.IsZero() ||
 		pool.Allocatable.Cpu().String() != "1" || pool.Capacity.Cpu().String() != "1" {

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // Measured is the state of a cluster at one time. Resources without any amount are left out.
@@ -34,7 +34,7 @@ type Measured struct {
 // Properties are those of the nodes of all pools; without pools, as in a cluster that only consumes,
 // those of all nodes without taints. Properties of a pool of virtual nodes are those that all its nodes
 // have in common.
-func (i *Inventory) Measure(pools []api.PoolPolicy, made map[string]market.Amounts, gpuLabels ...string) Measured {
+func (i *Inventory) Measure(pools []api.PoolPolicy, made map[string]amounts.List, gpuLabels ...string) Measured {
 	counted, properties, ok := i.count(pools, made, gpuLabels)
 	if !ok {
 		return Measured{}
@@ -94,7 +94,7 @@ type counted struct {
 // count sums the counting nodes and pods, one result per pool. All else happens later, without the lock:
 // calls of Options must not delay the inventory.
 func (i *Inventory) count(
-	pools []api.PoolPolicy, made map[string]market.Amounts, gpuLabels []string,
+	pools []api.PoolPolicy, made map[string]amounts.List, gpuLabels []string,
 ) (all []counted, properties api.Properties, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -231,7 +231,7 @@ func shared(policy api.PoolPolicy, allocatable totals) api.Resources {
 			n = min(n, all-back)
 		}
 		if n > 0 {
-			resources[name] = market.Amount{Resource: key, Value: n}.Quantity()
+			resources[name] = amounts.Amount{Resource: key, Value: n}.Quantity()
 		}
 	}
 	return resources

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // mostResources is the largest number of resources of a node. Each would be part of every advertisement of
@@ -21,7 +21,7 @@ type node struct {
 	labels                map[string]string
 	virtual, byHand       bool     // byHand: virtual, and no reservation made it
 	taints                []string // keys of taints that keep pods away
-	capacity, allocatable market.Amounts
+	capacity, allocatable amounts.List
 	disbelieved           []string // names of impossible amounts
 }
 
@@ -42,16 +42,16 @@ func nodeOf(obj any) (node, bool) {
 }
 
 // dropImpossible returns the list with impossible amounts as zero, because missing capacity must never be sold.
-func (n *node) dropImpossible(field string, list corev1.ResourceList) market.Amounts {
+func (n *node) dropImpossible(field string, list corev1.ResourceList) amounts.List {
 	if len(list) > mostResources {
 		n.disbelieved = append(n.disbelieved, fmt.Sprintf("%s: %d resources", field, len(list)))
 		return nil
 	}
-	amounts, untrue := amountsOf(list)
+	all, untrue := amountsOf(list)
 	for _, name := range untrue {
 		n.disbelieved = append(n.disbelieved, field+": "+name)
 	}
-	return slices.DeleteFunc(amounts, func(a market.Amount) bool { return slices.Contains(untrue, a.Resource) })
+	return slices.DeleteFunc(all, func(a amounts.Amount) bool { return slices.Contains(untrue, a.Resource) })
 }
 
 // ready checks the condition itself. The not-ready taints follow it late, so a policy that tolerates them
@@ -87,7 +87,7 @@ func (n node) counts(pool api.PoolPolicy) bool {
 }
 
 // bound leaves of a virtual node what a hub lends on, and reports whether it does. Other nodes stay as they are.
-func (n *node) bound(name string, made map[string]market.Amounts, lent *api.VirtualNodes) bool {
+func (n *node) bound(name string, made map[string]amounts.List, lent *api.VirtualNodes) bool {
 	if !n.virtual {
 		return true
 	}
@@ -100,7 +100,7 @@ func (n *node) bound(name string, made map[string]market.Amounts, lent *api.Virt
 	if at < 0 {
 		return false
 	}
-	most, err := market.ParseCapacity("max", lent.ByHand[at].Max)
+	most, err := amounts.ParseCapacity("max", lent.ByHand[at].Max)
 	n.byHand, n.capacity, n.allocatable = true, n.capacity.Min(most), n.allocatable.Min(most)
 	return err == nil
 }

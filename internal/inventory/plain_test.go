@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // The max of a plain consumer's slice is allocated, and what its pods use beyond that. Its pods do not count
@@ -63,9 +63,9 @@ func TestPlainConsumersOwnMachines(t *testing.T) {
 	}
 	hub := api.PoolPolicy{Name: api.GeneralPool, VirtualNodes: &api.VirtualNodes{
 		Selector: api.VirtualNodeSelector{MatchLabels: map[string]string{"lent": "on"}}}}
-	signed := market.Amounts{{Resource: "cpu", Value: 8000}}
+	signed := amounts.List{{Resource: "cpu", Value: 8000}}
 	for _, want := range []string{"16", "8"} {
-		pool := i.Measure([]api.PoolPolicy{hub}, map[string]market.Amounts{"at-lyon": signed, "at-rome": signed}).Pools[api.GeneralPool]
+		pool := i.Measure([]api.PoolPolicy{hub}, map[string]amounts.List{"at-lyon": signed, "at-rome": signed}).Pools[api.GeneralPool]
 		if pool.Allocatable.Cpu().String() != want {
 			t.Errorf("with the plain consumers %v it has %v", hub.PlainConsumers, pool.Allocatable)
 		}

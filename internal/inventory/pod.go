@@ -8,8 +8,8 @@ import (
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/component-helpers/resource"
 
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
-	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // countingPods makes the server leave out the pods that podOf would leave out. They are neither sent nor
@@ -19,7 +19,7 @@ const countingPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Fail
 // pod is the kept part of a pod that uses a node.
 type pod struct {
 	node, owner unique.Handle[string]
-	requests    market.Amounts
+	requests    amounts.List
 }
 
 // podOf keeps pods that are bound and have not ended. A waiting pod uses nothing yet, and may end up on
@@ -61,7 +61,7 @@ func (i *Inventory) podMoved(key string, from, to *pod) {
 		}
 		i.usage[node].of(to.owner.Value()).add(to.requests)
 		i.owners.of(to.owner.Value()).add(to.requests)
-		if slices.ContainsFunc(to.requests, func(a market.Amount) bool { return a.Value >= absurd }) {
+		if slices.ContainsFunc(to.requests, func(a amounts.Amount) bool { return a.Value >= absurd }) {
 			i.options.Logger.Warn("a pod requests more than any node has; it counts as the most there is",
 				"pod", key, "node", node)
 		}

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // A pool advertises the free resources of its nodes as a few shapes: a number of nodes with at least some
@@ -27,7 +27,7 @@ const (
 // shape is a number of nodes and their free amounts, sorted by resource.
 type shape struct {
 	nodes int64
-	free  market.Amounts
+	free  amounts.List
 }
 
 // shapes are by their free amounts, encoded as bytes.
@@ -35,7 +35,7 @@ type shapes map[string]*shape
 
 // add counts a node if a pod fits on it.
 func (s shapes) add(n node, usage byOwner, policy api.PoolPolicy) {
-	var free market.Amounts
+	var free amounts.List
 	for _, has := range n.allocatable {
 		name := has.Resource
 		left := has.Value
@@ -47,9 +47,9 @@ func (s shapes) add(n node, usage byOwner, policy api.PoolPolicy) {
 			if left == 0 {
 				return
 			}
-			free = append(free, market.Amount{Resource: name, Value: 1}) // one pod is requested
+			free = append(free, amounts.Amount{Resource: name, Value: 1}) // one pod is requested
 		case left > 0 && shares(policy, name):
-			free = append(free, market.Amount{Resource: name, Value: left})
+			free = append(free, amounts.Amount{Resource: name, Value: left})
 		}
 	}
 	if len(free) > 0 {
@@ -58,7 +58,7 @@ func (s shapes) add(n node, usage byOwner, policy api.PoolPolicy) {
 }
 
 // group merges shapes that are equal after rounding to digits. It rounds free itself.
-func (s shapes) group(nodes int64, free market.Amounts, digits int) {
+func (s shapes) group(nodes int64, free amounts.List, digits int) {
 	var key []byte
 	for i, a := range free {
 		free[i].Value = floor(a.Value, digits)
@@ -99,7 +99,7 @@ func (s shapes) keepLargest() []api.Shape {
 
 // larger orders shapes by their amounts of the given resources, in that order, most first.
 func larger(a, b *shape) int {
-	return slices.CompareFunc(b.free, a.free, func(x, y market.Amount) int {
+	return slices.CompareFunc(b.free, a.free, func(x, y amounts.Amount) int {
 		return cmp.Or(strings.Compare(y.Resource, x.Resource), cmp.Compare(x.Value, y.Value))
 	})
 }
@@ -117,7 +117,7 @@ func keepMost(all []*shape) []*shape {
 	}
 	first, rest := []*shape{}, []*shape{}
 	for _, one := range all {
-		if slices.ContainsFunc(one.free, func(a market.Amount) bool { return most[a.Resource] == one }) {
+		if slices.ContainsFunc(one.free, func(a amounts.Amount) bool { return most[a.Resource] == one }) {
 			first = append(first, one)
 		} else {
 			rest = append(rest, one)

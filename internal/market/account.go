@@ -1,5 +1,7 @@
 package market
 
+import "github.com/bourse-dev/bourse/internal/amounts"
+
 // account is what one consumer takes of one pool of a provider:
 //
 //	total = max(Σ over the union by ID of max(held, listed), used)
@@ -10,13 +12,13 @@ package market
 //
 // union is updated with each change. [State.Imbalance] compares it with a fresh sum.
 type account struct {
-	holds  int64              // reservations in our own records
-	listed map[string]Amounts // nil until something is
-	union  Amounts
-	used   Amounts
+	holds  int64                   // reservations in our own records
+	listed map[string]amounts.List // nil until something is
+	union  amounts.List
+	used   amounts.List
 }
 
-func (a *account) total() Amounts {
+func (a *account) total() amounts.List {
 	if len(a.used) == 0 {
 		return a.union
 	}
@@ -24,7 +26,7 @@ func (a *account) total() Amounts {
 }
 
 // hold adds a reservation in our own records (sign 1), or removes it (-1).
-func (a *account) hold(id string, size Amounts, sign int64) {
+func (a *account) hold(id string, size amounts.List, sign int64) {
 	if a.holds += sign; sign > 0 {
 		a.change(nil, size, a.listed[id])
 	} else {
@@ -34,7 +36,7 @@ func (a *account) hold(id string, size Amounts, sign int64) {
 
 // list replaces what the provider lists for the account. held returns a reservation's size in our
 // own records.
-func (a *account) list(listed map[string]Amounts, held func(id string) Amounts) {
+func (a *account) list(listed map[string]amounts.List, held func(id string) amounts.List) {
 	for id, before := range a.listed {
 		if _, still := listed[id]; !still {
 			a.change(before, nil, held(id))
@@ -42,7 +44,7 @@ func (a *account) list(listed map[string]Amounts, held func(id string) Amounts) 
 		}
 	}
 	if a.listed == nil && len(listed) > 0 {
-		a.listed = make(map[string]Amounts, len(listed))
+		a.listed = make(map[string]amounts.List, len(listed))
 	}
 	for id, size := range listed {
 		before := a.listed[id]
@@ -59,12 +61,12 @@ func (a *account) list(listed map[string]Amounts, held func(id string) Amounts) 
 }
 
 // change replaces the size of a reservation on one side. other is the size on the other side.
-func (a *account) change(before, size, other Amounts) {
-	a.union = a.union.Swap(before.or(other), size.or(other))
+func (a *account) change(before, size, other amounts.List) {
+	a.union = a.union.Swap(larger(before, other), larger(size, other))
 }
 
-// or is Max if one of the two is usually nil.
-func (a Amounts) or(b Amounts) Amounts {
+// larger is Max if one of the two is usually nil.
+func larger(a, b amounts.List) amounts.List {
 	switch {
 	case b == nil:
 		return a
@@ -83,9 +85,9 @@ type poolState struct {
 	measured MeasuredPool
 	accounts map[string]*account
 	// reserved is the sum of the accounts' totals.
-	reserved Amounts
+	reserved amounts.List
 	// used is the sum of the accounts' use.
-	used Amounts
+	used amounts.List
 	// tenants is how many accounts have any amount.
 	tenants int
 	// owners counts, by consumer, the reservations that give it the whole pool.
@@ -103,7 +105,7 @@ func (b *poolState) change(consumer string, do func(*account)) {
 	do(a)
 	after := a.total()
 	b.reserved, b.used = b.reserved.Swap(before, after), b.used.Swap(used, a.used)
-	if has, had := after.isPositive(), before.isPositive(); has && !had {
+	if has, had := after.Positive(), before.Positive(); has && !had {
 		b.tenants++
 	} else if had && !has {
 		b.tenants--
@@ -114,23 +116,23 @@ func (b *poolState) change(consumer string, do func(*account)) {
 }
 
 // unfilled is what is reserved and not used yet. It may still be placed on any node.
-func (b *poolState) unfilled() Amounts { return b.reserved.Minus(b.used) }
+func (b *poolState) unfilled() amounts.List { return b.reserved.Minus(b.used) }
 
 // available = min(shared, allocatable - allocated) - Σ accounts. Negative: the provider is Overcommitted.
-func (b *poolState) available() Amounts { return b.measured.Offered.Minus(b.reserved) }
+func (b *poolState) available() amounts.List { return b.measured.Offered.Minus(b.reserved) }
 
 // findShortage returns the first resource that is not available as a consumer needs, and how much is missing.
 // A customer of a hub may be one of its providers. Its pods do not run on its own machines, so all that
 // is reserved or allocated must fit on those of the others, wherever other pods run. A sale leaves out
 // what nobody signed for.
-func (b *poolState) findShortage(consumer string, need Amounts, sale bool) (name string, missing int64) {
+func (b *poolState) findShortage(consumer string, need amounts.List, sale bool) (name string, missing int64) {
 	for _, n := range need {
 		offered := b.measured.Offered.Of(n.Resource)
 		if sale {
 			offered -= b.measured.Unverified.Of(n.Resource)
 		}
 		for source, gives := range b.measured.Sources {
-			if source == consumer || b.accounts[source] != nil && b.accounts[source].total().isPositive() {
+			if source == consumer || b.accounts[source] != nil && b.accounts[source].total().Positive() {
 				others := b.measured.Allocatable.Of(n.Resource) - gives.Of(n.Resource)
 				offered = min(offered, others-b.measured.Allocated.Of(n.Resource))
 			}

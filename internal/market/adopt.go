@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // Adopt records, at a broker, a reservation that both parties signed and this broker does not know:
@@ -15,7 +16,7 @@ import (
 // has; CapReached beyond twice the caps on number and bytes.
 type Adopt struct {
 	Assignment api.Assignment
-	Size       Amounts
+	Size       amounts.List
 	// Document is the assignment's JWS, Acceptance the provider's. Offer is the purchased one; nil:
 	// no purchase.
 	Document, Acceptance string
@@ -54,7 +55,7 @@ func (c Adopt) decide(s *State, now Time) (Outcome, error) {
 }
 
 // assigned returns the reservation of a signed assignment.
-func assigned(a api.Assignment, size Amounts, document, acceptance string, now Time) *Reservation {
+func assigned(a api.Assignment, size amounts.List, document, acceptance string, now Time) *Reservation {
 	r := &Reservation{
 		ID: a.Reservation, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: size,
 		Generation: a.Generation, Created: now, Until: At(a.Until.Time),
@@ -81,7 +82,7 @@ const (
 // the number of pools and resources must stay small.
 func (s *State) checkAdopted(r *Reservation, all Caps) error {
 	caps, has := s.capsOf(r.Consumer, all)
-	var reserved Amounts
+	var reserved amounts.List
 	if p := s.providers[r.Provider]; p != nil {
 		if b := p.pools[r.Pool]; b != nil {
 			reserved = b.reserved
@@ -90,9 +91,9 @@ func (s *State) checkAdopted(r *Reservation, all Caps) error {
 				Fix("end what nobody needs in them")
 		}
 	}
-	for _, has := range []Amounts{has.size, reserved} {
+	for _, has := range []amounts.List{has.size, reserved} {
 		sum := has.Plus(r.Size)
-		if len(sum) > maxTaken || slices.ContainsFunc(sum, func(x Amount) bool { return x.Value > MaxAmount }) {
+		if len(sum) > maxTaken || slices.ContainsFunc(sum, func(x amounts.Amount) bool { return x.Value > amounts.Max }) {
 			return api.Invalid("assignment.resources",
 				"with what is reserved already that is more than any cluster has, or more than %d resources", maxTaken).
 				Fix("end what nobody needs")

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // agreed is what paris and a provider signed without this broker.
-func agreed(id, provider, pool string, size market.Amounts, caps market.Caps) market.Adopt {
+func agreed(id, provider, pool string, size amounts.List, caps market.Caps) market.Adopt {
 	r := &market.Reservation{ID: id, Consumer: "paris", Provider: provider, Pool: pool, Size: size, Generation: 1,
 		Created: noon, Until: noon + 86_400_000, HeldUntil: noon + 60_000}
 	return market.Adopt{Assignment: market.AssignmentOf(r, "ck", "pk"),
@@ -27,7 +28,7 @@ func TestWhatIsAdoptedCountsAgainstCaps(t *testing.T) {
 	refused := 0
 	for i := range 9 { // eight of them add up to 2^63
 		if _, err := d.do(agreed(fmt.Sprint("a", i), "milan", "general",
-			market.Amounts{{Resource: "cpu", Value: 1 << 60}}, four), d.now); err != nil {
+			amounts.List{{Resource: "cpu", Value: 1 << 60}}, four), d.now); err != nil {
 			if api.CodeOf(err) != api.CodeInvalid {
 				t.Fatal(err)
 			}
@@ -88,9 +89,9 @@ func TestAdoptedBeyondTheCaps(t *testing.T) {
 func TestAdoptedNamesAreBounded(t *testing.T) {
 	d := newTestBroker(t)
 	d.fails(api.CodeInvalid, func() market.Adopt {
-		var many market.Amounts
+		var many amounts.List
 		for i := range 300 {
-			many = append(many, market.Amount{Resource: fmt.Sprintf("example.com/r%03d", i), Value: 1})
+			many = append(many, amounts.Amount{Resource: fmt.Sprintf("example.com/r%03d", i), Value: 1})
 		}
 		return agreed("names", "milan", "general", many, market.Caps{})
 	}())
@@ -107,8 +108,8 @@ func TestAdoptedNamesAreBounded(t *testing.T) {
 }
 
 func TestSumsDoNotOverflow(t *testing.T) {
-	most := market.Amounts{{Resource: "cpu", Value: math.MaxInt64}}
-	least := market.Amounts{{Resource: "cpu", Value: math.MinInt64}}
+	most := amounts.List{{Resource: "cpu", Value: math.MaxInt64}}
+	least := amounts.List{{Resource: "cpu", Value: math.MinInt64}}
 	for name, c := range map[string]struct{ got, want int64 }{
 		"more than there is":      {most.Plus(cpu(1)).Of("cpu"), math.MaxInt64},
 		"less than there is":      {least.Minus(cpu(1)).Of("cpu"), math.MinInt64},

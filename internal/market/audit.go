@@ -1,6 +1,10 @@
 package market
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/bourse-dev/bourse/internal/amounts"
+)
 
 // Imbalance counts the pools whose reserved amounts differ from a fresh sum over all reservations and
 // advertisements, and the sellers with another number of sold units. It must be 0.
@@ -11,7 +15,7 @@ func (s *State) Imbalance() int { return s.Audit()() }
 func (s *State) Audit() func() int {
 	kept := make([]audited, len(s.slots))
 	for i, p := range s.slots {
-		kept[i] = audited{p.cluster, p.measured, make(map[string]Amounts, len(p.pools)), p.sold.show()}
+		kept[i] = audited{p.cluster, p.measured, make(map[string]amounts.List, len(p.pools)), p.sold.show()}
 		for name, b := range p.pools {
 			kept[i].reserved[name] = b.reserved
 		}
@@ -44,7 +48,7 @@ func (s *State) Audit() func() int {
 type audited struct {
 	cluster  string
 	measured *Measured
-	reserved map[string]Amounts
+	reserved map[string]amounts.List
 	sold     map[plan]int64
 }
 

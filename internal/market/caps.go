@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // Caps bound what one consumer has pending, held and reserved together.
@@ -16,7 +17,7 @@ type Caps struct {
 	// Priority is the highest that its requests may have; 0: no bound.
 	Priority int32 `json:"priority,omitempty"`
 	// Resources are amounts. Other resources have no bound.
-	Resources Amounts `json:"resources,omitempty"`
+	Resources amounts.List `json:"resources,omitempty"`
 	// Bytes is about how much memory they may take; 0: no bound. It is the same for all consumers.
 	Bytes int64 `json:"-"`
 }
@@ -34,7 +35,7 @@ func CapsOf(parent string, c api.Caps) (Caps, error) {
 		return Caps{}, api.Invalid(parent+"priority", "%d is no priority", c.Priority).
 			Fix("give -%d to %[1]d, or 0 for no bound of its own", MaxPriority)
 	}
-	most, err := ParseCapacity(parent+"resources", c.Resources)
+	most, err := amounts.ParseCapacity(parent+"resources", c.Resources)
 	return Caps{Reservations: c.Reservations, Pending: c.Pending, Priority: c.Priority, Resources: most}, err
 }
 
@@ -60,7 +61,7 @@ func (s *State) checkBytes(consumer string, all Caps, more int64) error {
 
 // checkCaps reports why a consumer may not have that many more reservations of that total size, or nil. The
 // consumer's own caps replace those for all.
-func (s *State) checkCaps(consumer string, all Caps, more int64, size Amounts) error {
+func (s *State) checkCaps(consumer string, all Caps, more int64, size amounts.List) error {
 	caps, has := s.capsOf(consumer, all)
 	if more > 0 && caps.Reservations > 0 && has.count[borrowed]+more > caps.Reservations {
 		return reached(consumer, "reservations", caps.Reservations, has.count[borrowed], more)
@@ -71,8 +72,8 @@ func (s *State) checkCaps(consumer string, all Caps, more int64, size Amounts) e
 			consumer, maxTaken).Fix("release something")
 	}
 	for _, asked := range size {
-		most := int64(MaxAmount)
-		if caps.Resources.names(asked.Resource) {
+		most := int64(amounts.Max)
+		if caps.Resources.Has(asked.Resource) {
 			most = caps.Resources.Of(asked.Resource)
 		}
 		if had := has.size.Of(asked.Resource); asked.Value > 0 && had > most-asked.Value {
@@ -111,7 +112,7 @@ func (s *State) checkWaiting(c *Hold, pends bool) error {
 }
 
 // maxTaken bounds the number of resources in the account of a consumer.
-const maxTaken = 4 * maxResources
+const maxTaken = 4 * amounts.MaxResources
 
 // withOwn returns c with the bounds that own has.
 func (c Caps) withOwn(own Caps) Caps {
@@ -119,8 +120,8 @@ func (c Caps) withOwn(own Caps) Caps {
 	c.Pending = cmp.Or(own.Pending, c.Pending)
 	c.Priority = cmp.Or(own.Priority, c.Priority)
 	for _, a := range c.Resources {
-		if !own.Resources.names(a.Resource) {
-			own.Resources = own.Resources.Plus(Amounts{a})
+		if !own.Resources.Has(a.Resource) {
+			own.Resources = own.Resources.Plus(amounts.List{a})
 		}
 	}
 	c.Resources = own.Resources
@@ -129,7 +130,7 @@ func (c Caps) withOwn(own Caps) Caps {
 
 func reached(consumer, what string, most, has, asked int64) error {
 	write := func(v int64) string {
-		q := Amount{what, v}.Quantity()
+		q := amounts.Amount{Resource: what, Value: v}.Quantity()
 		return q.String()
 	}
 	return api.Errorf(api.CodeCapReached,

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -47,7 +48,7 @@ func TestCaps(t *testing.T) {
 		"too much": {func(d *testBroker) { d.held("a", 6) },
 			capped("b", 5, ten), "may have 10 cpu pending, held and reserved: it has 6, and asks for 5 more"},
 		"what has no cap": {func(d *testBroker) { d.held("a", 6) },
-			capped("b", 5, market.Caps{Resources: market.Amounts{{Resource: "memory", Value: 0}}}), ""},
+			capped("b", 5, market.Caps{Resources: amounts.List{{Resource: "memory", Value: 0}}}), ""},
 		"more for one member": {func(d *testBroker) {
 			d.must(market.SetCaps{Cluster: "paris", Caps: &market.Caps{Resources: cpu(11)}})
 			d.held("a", 6)

@@ -4,14 +4,15 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // Change is a newer assignment of a bound reservation, signed by its consumer. Until the provider
 // answers, the larger of the old and the new size counts. A refused change stays, so that its
 // generation is not used again.
 type Change struct {
-	Generation int64   `json:"generation"`
-	Size       Amounts `json:"size"`
+	Generation int64        `json:"generation"`
+	Size       amounts.List `json:"size"`
 	// Units is the new number of units of its plan; 0: no purchase.
 	Units int64 `json:"units,omitempty"`
 	// From is when payment for these units begins.
@@ -39,8 +40,8 @@ const MaxStretches = 256
 
 // Shrunk is the amount that a reservation lost, and when.
 type Shrunk struct {
-	By Amounts `json:"by"`
-	At Time    `json:"at"`
+	By amounts.List `json:"by"`
+	At Time         `json:"at"`
 }
 
 // Bound reports whether the reservation binds both sides.
@@ -103,7 +104,7 @@ func (r *Reservation) AnswerTo(assignment string) string {
 }
 
 // Takes returns the amounts that the reservation takes of its provider.
-func (r *Reservation) Takes() Amounts {
+func (r *Reservation) Takes() amounts.List {
 	if c := r.Changing(); c != nil {
 		return r.Size.Max(c.Size)
 	}
@@ -154,7 +155,7 @@ func (r *Reservation) settle() {
 
 // lost returns what the reservation loses by another size, with what it lost within ShrinkTime:
 // pods may still have to go for that.
-func (r *Reservation) lost(next Amounts, now Time) *Shrunk {
+func (r *Reservation) lost(next amounts.List, now Time) *Shrunk {
 	had, since := r.Size, now
 	if s := r.Shrunk; s != nil && now < s.At.plus(ShrinkTime) {
 		had, since = had.Plus(s.By), s.At
@@ -187,7 +188,7 @@ type Reassign struct {
 	ID, Consumer string
 	// Generation, Size, Until and Document are of the assignment, which was verified.
 	Generation int64
-	Size       Amounts
+	Size       amounts.List
 	// Units is the number of units of its plan; 0: no purchase.
 	Units int64
 	// From is when payment for these units begins.
@@ -224,7 +225,7 @@ func (c Reassign) decide(s *State, now Time) (Outcome, error) {
 	if err := s.checkCaps(r.Consumer, c.Caps, 0, c.Size.Beyond(r.Size)); err != nil {
 		return Outcome{}, err
 	}
-	if err := s.checkBytes(r.Consumer, c.Caps, changeBytes+int64(len(c.Document)+amounts(c.Size))); err != nil {
+	if err := s.checkBytes(r.Consumer, c.Caps, changeBytes+int64(len(c.Document)+listBytes(c.Size))); err != nil {
 		return Outcome{}, err
 	}
 	if err := s.checkChange(r, c.Size, c.Units, c.Until, now); err != nil {
@@ -239,7 +240,7 @@ func (c Reassign) decide(s *State, now Time) (Outcome, error) {
 
 // checkChange reports why a reservation cannot have another size and end, or nil. A smaller size
 // always fits. A purchase can grow or last longer only while its plan is on sale unchanged.
-func (s *State) checkChange(r *Reservation, size Amounts, units int64, until, now Time) error {
+func (s *State) checkChange(r *Reservation, size amounts.List, units int64, until, now Time) error {
 	grows := len(size.Beyond(r.Size)) > 0
 	if r.Sale != nil && units != r.Sale.Units && len(r.Past) >= MaxStretches {
 		return api.Errorf(api.CodeConflict, "reservation %s has changed its units %d times", r.ID, MaxStretches).

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/payload"
 )
 
@@ -78,7 +79,7 @@ func (s *State) checkCapacity(provider string, r *Reservation, now Time) error {
 }
 
 // checkResize is checkCapacity for a reservation that already holds has and asks for size instead.
-func (s *State) checkResize(has Amounts, provider string, r *Reservation, size Amounts, now Time) error {
+func (s *State) checkResize(has amounts.List, provider string, r *Reservation, size amounts.List, now Time) error {
 	p := s.providers[provider]
 	if p == nil || p.measured == nil || p.measured.Terms == nil || !p.alive(now) {
 		return api.Errorf(api.CodeInsufficient, "cluster %s advertises nothing now", provider)
@@ -87,7 +88,7 @@ func (s *State) checkResize(has Amounts, provider string, r *Reservation, size A
 	if b == nil {
 		return api.Errorf(api.CodeInsufficient, "cluster %s has no pool %q", provider, r.Pool)
 	}
-	var already Amounts
+	var already amounts.List
 	if len(p.measured.Terms.MaxPerConsumer) > 0 {
 		if a := b.accounts[r.Consumer]; a != nil {
 			already = a.total().Minus(has)
@@ -100,7 +101,8 @@ func (s *State) checkResize(has Amounts, provider string, r *Reservation, size A
 		size = size.Beyond(has)
 	}
 	if name, missing := b.findShortage(r.Consumer, size, r.Sale != nil); missing > 0 {
-		return api.Errorf(api.CodeInsufficient, "cluster %s is %s %s short", provider, Amount{name, missing}.Text(), name)
+		short := amounts.Amount{Resource: name, Value: missing}
+		return api.Errorf(api.CodeInsufficient, "cluster %s is %s %s short", provider, short.Text(), name)
 	}
 	return nil
 }

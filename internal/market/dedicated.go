@@ -32,7 +32,7 @@ func (b *poolState) owner(besides string) (owner string) {
 }
 
 // has reports whether the account has any amount, reserved or used.
-func (a *account) has() bool { return a.total().isPositive() }
+func (a *account) has() bool { return a.total().Positive() }
 
 // tenant returns the only consumer of the pool. It is empty if there is none, or several.
 func (b *poolState) tenant() string {

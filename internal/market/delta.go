@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // change replaces the parts of a pool that the delta names.
@@ -12,7 +13,7 @@ func (p MeasuredPool) change(field string, d api.PoolDelta) (MeasuredPool, error
 	for _, part := range []struct {
 		name string
 		from api.Resources
-		to   *Amounts
+		to   *amounts.List
 	}{
 		{"capacity", d.Capacity, &p.Capacity}, {"allocatable", d.Allocatable, &p.Allocatable},
 		{"allocated", d.Allocated, &p.Allocated}, {"shared", d.Shared, &p.Shared},
@@ -20,11 +21,11 @@ func (p MeasuredPool) change(field string, d api.PoolDelta) (MeasuredPool, error
 		if part.from == nil {
 			continue
 		}
-		amounts, err := ParseCapacity(field+"."+part.name, part.from)
+		list, err := amounts.ParseCapacity(field+"."+part.name, part.from)
 		if err != nil {
 			return p, err
 		}
-		*part.to = amounts
+		*part.to = list
 	}
 	if d.Shapes != nil {
 		var err error
@@ -32,10 +33,10 @@ func (p MeasuredPool) change(field string, d api.PoolDelta) (MeasuredPool, error
 			return p, err
 		}
 	}
-	p.Offered = make(Amounts, len(p.Shared))
+	p.Offered = make(amounts.List, len(p.Shared))
 	for i, shared := range p.Shared {
 		free := p.Allocatable.Of(shared.Resource) - p.Allocated.Of(shared.Resource)
-		p.Offered[i] = Amount{shared.Resource, min(shared.Value, free)}
+		p.Offered[i] = amounts.Amount{Resource: shared.Resource, Value: min(shared.Value, free)}
 	}
 	if len(d.Accounts) == 0 && d.Elsewhere == nil {
 		return p, nil

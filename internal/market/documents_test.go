@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -28,7 +29,7 @@ func TestTheLongestAssignmentIsTaken(t *testing.T) {
 		}
 		return all
 	}
-	size, err := market.ParseRequest("resources", asked(3<<10))
+	size, err := amounts.ParseRequest("resources", asked(3<<10))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func TestTheLongestAssignmentIsTaken(t *testing.T) {
 	if err != nil || len(document) > api.MaxAssignment {
 		t.Errorf("%d bytes of at most %d, %v", len(document), api.MaxAssignment, err)
 	}
-	if _, err := market.ParseRequest("resources", asked(4<<10)); api.CodeOf(err) != api.CodeInvalid {
+	if _, err := amounts.ParseRequest("resources", asked(4<<10)); api.CodeOf(err) != api.CodeInvalid {
 		t.Errorf("more is refused by %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/payload"
 )
@@ -162,7 +163,7 @@ func TestAnyTextIsEncoded(t *testing.T) {
 		return market.Event{Reservation: &market.ReservationEvent{Reservation: &market.Reservation{
 			ID: text.Draw(t, "id"), Key: text.Draw(t, "key"), Next: []string{text.Draw(t,
 				"next")}, Created: market.Time(rapid.Int64().Draw(t, "created")),
-			Size: market.Amounts{{Resource: text.Draw(t, "resource"), Value: rapid.Int64().Draw(t, "value")}},
+			Size: amounts.List{{Resource: text.Draw(t, "resource"), Value: rapid.Int64().Draw(t, "value")}},
 		}}}
 	}
 	rapid.Check(t, func(t *rapid.T) { sameAsMarshal(t, event(t, rapid.String())) })

@@ -1,6 +1,9 @@
 package market
 
-import "github.com/bourse-dev/bourse/api"
+import (
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
+)
 
 // About how many bytes of memory a record takes besides its texts, with its entries in maps and lists.
 const (
@@ -23,10 +26,10 @@ const (
 func footprint(r *Reservation) int64 {
 	n := recordBytes + len(r.ID) + len(r.Consumer) + len(r.Pool) +
 		len(r.Key) + len(r.Digest) + len(r.Message) + len(r.Provider) +
-		len(r.Assignment) + len(r.Acceptance) + len(r.End) + len(r.Reclaim) + len(r.Via) + len(r.Why) + amounts(r.Size) +
+		len(r.Assignment) + len(r.Acceptance) + len(r.End) + len(r.Reclaim) + len(r.Via) + len(r.Why) + listBytes(r.Size) +
 		texts(r.Group) + texts(r.Next) + len(r.Past)*amountBytes + len(r.Plans)*2*saleBytes
 	if r.Assignment == "" && !r.State.Over() {
-		n += documentBytes + 2*amounts(r.Size)
+		n += documentBytes + 2*listBytes(r.Size)
 	}
 	for _, t := range r.Tried {
 		n += triedBytes + len(t.Provider) + len(t.Message)
@@ -35,19 +38,19 @@ func footprint(r *Reservation) int64 {
 		n += asked(r.Request)
 	}
 	if c := r.Change; c != nil {
-		n += changeBytes + len(c.Assignment) + len(c.Acceptance) + len(c.Message) + amounts(c.Size)
+		n += changeBytes + len(c.Assignment) + len(c.Acceptance) + len(c.Message) + listBytes(c.Size)
 	}
 	if r.Shrunk != nil {
-		n += amounts(r.Shrunk.By)
+		n += listBytes(r.Shrunk.By)
 	}
 	return int64(n)
 }
 
 // footprint returns about how many bytes of memory an account of an advertisement takes.
 func (a *MeasuredAccount) footprint() int {
-	n := accountBytes + amounts(a.Used)
+	n := accountBytes + listBytes(a.Used)
 	for id, size := range a.Commitments {
-		n += listedBytes + len(id) + amounts(size)
+		n += listedBytes + len(id) + listBytes(size)
 	}
 	for id, u := range a.Sold {
 		n += soldBytes + len(id) + len(u.Of.Offer) + len(u.Of.Plan)
@@ -80,7 +83,7 @@ func texts(all []string) (n int) {
 	return n
 }
 
-func amounts(all Amounts) (n int) {
+func listBytes(all amounts.List) (n int) {
 	for _, a := range all {
 		n += amountBytes + len(a.Resource)
 	}

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // Admit records, at a gate, that it accepts an assignment. Signature, keys and policy were checked
@@ -14,7 +15,7 @@ import (
 // one.
 type Admit struct {
 	Assignment api.Assignment
-	Size       Amounts
+	Size       amounts.List
 	// Document is the assignment's JWS, Acceptance the gate's answer, which binds until BindsUntil.
 	Document, Acceptance string
 	BindsUntil           Time

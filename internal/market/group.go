@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // HoldTogether places the parts of one request on as many providers, or none of them. Each part is a
@@ -16,7 +17,7 @@ func (c HoldTogether) decide(s *State, now Time) (Outcome, error) {
 	if out, err, done := s.answerHold(first, now); done {
 		return out, err
 	}
-	total := Amounts{}
+	total := amounts.List{}
 	ids := make([]string, len(c.Parts))
 	for i, part := range c.Parts {
 		if ids[i] = part.ID; s.reservations[part.ID] != nil || slices.Contains(ids[:i], part.ID) {

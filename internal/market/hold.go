@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // Hold places a request on the first candidate that still has the capacity. Without candidates, or
@@ -18,7 +19,7 @@ type Hold struct {
 	Request         *api.Request
 	// Pool, Size and Duration are those of the request, with defaults.
 	Pool     string
-	Size     Amounts
+	Size     amounts.List
 	Duration time.Duration
 	// Candidates are providers, best first.
 	Candidates []string

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -47,7 +48,7 @@ func TestHoldErrors(t *testing.T) {
 		"with a broken key":     {change(func(h *market.Hold) { h.Key = "a\xff" }), api.CodeInvalid},
 		"too large":             {change(func(h *market.Hold) { h.Size = cpu(9) }), api.CodeInsufficient},
 		"of what nobody has": {change(func(h *market.Hold) {
-			h.Size = market.Amounts{{Resource: "example.com/fpga",
+			h.Size = amounts.List{{Resource: "example.com/fpga",
 				Value: 1}}
 		}), api.CodeInsufficient},
 		"of an unknown pool":    {change(func(h *market.Hold) { h.Pool = "gpu" }), api.CodeInsufficient},

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // Measured is an advertisement with amounts in the market's terms. It is immutable.
@@ -22,23 +23,23 @@ type Measured struct {
 
 // MeasuredPool is a pool in an advertisement.
 type MeasuredPool struct {
-	Capacity, Allocatable, Allocated, Shared Amounts
+	Capacity, Allocatable, Allocated, Shared amounts.List
 	// Offered is min(shared, allocatable - allocated), for the shared resources.
-	Offered Amounts
+	Offered amounts.List
 	// Accounts that do not change are shared between measurements.
 	Accounts map[string]*MeasuredAccount
 	// Shapes are the free amounts of its nodes. Empty: unknown.
 	Shapes []Shape `json:",omitempty"`
 	// Sources are, in the gate of a hub, the parts of Allocatable by the provider behind them.
-	Sources map[string]Amounts `json:",omitempty"`
+	Sources map[string]amounts.List `json:",omitempty"`
 	// Unverified is, in the gate of a hub, the part of Allocatable that nobody signed for.
-	Unverified Amounts `json:",omitempty"`
+	Unverified amounts.List `json:",omitempty"`
 }
 
 // MeasuredAccount is a consumer's account in an advertisement.
 type MeasuredAccount struct {
-	Commitments map[string]Amounts
-	Used        Amounts
+	Commitments map[string]amounts.List
+	Used        amounts.List
 	// Sold are the units of the commitments that are purchases, by ID.
 	Sold map[string]Units
 }
@@ -93,18 +94,18 @@ func measurePool(field string, p api.Pool) (MeasuredPool, error) {
 	for consumer, a := range p.Accounts {
 		accounts[consumer] = &a
 	}
-	var sources map[string]Amounts
+	var sources map[string]amounts.List
 	for source, gives := range p.Sources {
-		amounts, err := ParseCapacity(field+".sources", gives)
+		list, err := amounts.ParseCapacity(field+".sources", gives)
 		if err != nil {
 			return MeasuredPool{}, err
 		}
 		if sources == nil {
-			sources = map[string]Amounts{}
+			sources = map[string]amounts.List{}
 		}
-		sources[source] = amounts
+		sources[source] = list
 	}
-	unverified, err := ParseCapacity(field+".unverified", p.Unverified)
+	unverified, err := amounts.ParseCapacity(field+".unverified", p.Unverified)
 	if err != nil {
 		return MeasuredPool{}, err
 	}
@@ -123,7 +124,7 @@ func measureElsewhere(field string, e api.Elsewhere) (*MeasuredAccount, error) {
 	if err != nil {
 		return nil, err
 	}
-	reserved, err := ParseCapacity(field+".reserved", e.Reserved)
+	reserved, err := amounts.ParseCapacity(field+".reserved", e.Reserved)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +136,7 @@ func measureElsewhere(field string, e api.Elsewhere) (*MeasuredAccount, error) {
 		if err := out.sell(field+".sold", id, s); err != nil {
 			return nil, err
 		}
-		out.Commitments[id] = Amounts{}
+		out.Commitments[id] = amounts.List{}
 	}
 	return out, nil
 }
@@ -159,7 +160,7 @@ func (a *MeasuredAccount) sell(field, id string, s api.SoldUnits) error {
 
 func measureAccount(field string, a api.AccountUse) (out *MeasuredAccount, err error) {
 	out = &MeasuredAccount{}
-	if out.Used, err = ParseCapacity(field+".used", a.Used); err != nil {
+	if out.Used, err = amounts.ParseCapacity(field+".used", a.Used); err != nil {
 		return out, err
 	}
 	if len(a.Sold) > len(a.Commitments) {
@@ -170,12 +171,12 @@ func measureAccount(field string, a api.AccountUse) (out *MeasuredAccount, err e
 			return out, err
 		}
 	}
-	out.Commitments = make(map[string]Amounts, len(a.Commitments))
+	out.Commitments = make(map[string]amounts.List, len(a.Commitments))
 	for _, id := range slices.Sorted(maps.Keys(a.Commitments)) {
 		if err := validName(field+".commitments", id); err != nil {
 			return out, err
 		}
-		if out.Commitments[id], err = ParseCapacity(field+".commitments."+id, a.Commitments[id]); err != nil {
+		if out.Commitments[id], err = amounts.ParseCapacity(field+".commitments."+id, a.Commitments[id]); err != nil {
 			return out, err
 		}
 	}
@@ -226,10 +227,11 @@ func (m *Measured) Size() (n int) {
 
 // bounded refuses accounts whose sum could overflow later.
 func (p MeasuredPool) bounded(field string) error {
-	var sum Amounts
-	add := func(a Amounts) (ok bool) {
+	var sum amounts.List
+	add := func(a amounts.List) (ok bool) {
 		sum = sum.Plus(a)
-		return len(sum) <= maxResources && !slices.ContainsFunc(sum, func(x Amount) bool { return x.Value > MaxAmount })
+		tooLarge := func(x amounts.Amount) bool { return x.Value > amounts.Max }
+		return len(sum) <= amounts.MaxResources && !slices.ContainsFunc(sum, tooLarge)
 	}
 	for _, a := range p.Accounts {
 		ok := add(a.Used)
@@ -237,7 +239,8 @@ func (p MeasuredPool) bounded(field string) error {
 			ok = ok && add(size)
 		}
 		if !ok {
-			return api.Invalid(field, "they add up to more than any cluster has, or name more than %d resources", maxResources).
+			return api.Invalid(field, "they add up to more than any cluster has, or name more than %d resources",
+				amounts.MaxResources).
 				Fix("advertise the measured amounts")
 		}
 	}

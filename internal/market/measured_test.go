@@ -18,6 +18,27 @@ func measurement(pools map[string]api.Pool) api.Measurement {
 	return api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: 1}, Terms: &api.Terms{}, Pools: pools}
 }
 
+// invalid checks that an error names the field and the remedy, on one short line.
+func invalid(t *testing.T, err error, field string) {
+	t.Helper()
+	e, ok := err.(*api.Error)
+	if !ok || e.Code != api.CodeInvalid || !strings.HasPrefix(e.Field, field) {
+		t.Fatalf("got %v, want Invalid at %s", err, field)
+	}
+	if line := e.Error(); len(line) > 600 || strings.ContainsAny(line, "\n\x00") {
+		t.Errorf("not one short line: %q", line)
+	}
+}
+
+// The disks of a thousand nodes are advertised.
+func TestDisksOfALargeCluster(t *testing.T) {
+	disks := resources("ephemeral-storage", "4Pi")
+	if _, err := market.Measure(measurement(map[string]api.Pool{"general": {Capacity: disks, Allocatable: disks,
+		Shared: disks}})); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestOffered(t *testing.T) {
 	for _, c := range []struct{ allocatable, allocated, shared, offered string }{
 		{"10", "2", "8", "8"},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/money"
 	"github.com/bourse-dev/bourse/internal/payload"
 )
@@ -38,7 +39,7 @@ type Plan struct {
 	Pool  string
 	Price money.Price
 	// Size is that of one unit.
-	Size Amounts
+	Size amounts.List
 	// Min, Max and Step bound the units of one contract.
 	Min, Max, Step int64
 }
@@ -57,13 +58,13 @@ func (o *Offer) Plan(name string) *Plan {
 }
 
 // Of returns the size of that many units. Errors: Invalid at units if the plan does not sell that number.
-func (p *Plan) Of(units int64) (Amounts, error) {
+func (p *Plan) Of(units int64) (amounts.List, error) {
 	if units < p.Min || units > p.Max || (units-p.Min)%p.Step != 0 {
 		return nil, api.Invalid("units", "plan %s does not sell %d units", p.Name, units).Fix("%s", p.sells())
 	}
 	size := slices.Clone(p.Size)
 	for i := range size {
-		if size[i].Value > maxRequest/units {
+		if size[i].Value > amounts.MaxRequest/units {
 			return nil, api.Invalid("units", "%d units of %s are more than any cluster has", units, size[i].Resource).
 				Fix("buy fewer")
 		}
@@ -75,7 +76,7 @@ func (p *Plan) Of(units int64) (Amounts, error) {
 // Fulfils returns the sale, the plan and the size of a purchase from this offer, which the caller looked
 // up. The request must agree to the price, by the digest or by a highest price. Errors: Invalid, NotFound
 // and Conflict with the field of the request.
-func (o *Offer) Fulfils(r api.Request, from time.Time, d time.Duration) (*api.Sale, *Plan, Amounts, error) {
+func (o *Offer) Fulfils(r api.Request, from time.Time, d time.Duration) (*api.Sale, *Plan, amounts.List, error) {
 	b := *r.Purchase
 	switch {
 	case b.Seller != o.Signed.Seller || b.Offer != o.Signed.Name:
@@ -111,7 +112,7 @@ func (o *Offer) Fulfils(r api.Request, from time.Time, d time.Duration) (*api.Sa
 
 // Covers reports why this offer does not sell the content of an assignment, or nil. The size must be exactly
 // that of the units.
-func (o *Offer) Covers(sale api.Sale, pool string, size Amounts) error {
+func (o *Offer) Covers(sale api.Sale, pool string, size amounts.List) error {
 	p := o.Plan(sale.Plan)
 	if p == nil || sale.Offer != o.Digest {
 		return api.Errorf(api.CodeBadSignature, "the assignment is from a plan that offer %s does not have", o.Key())
@@ -178,7 +179,7 @@ func CheckOffer(signed *api.SignedOffer) error {
 	}
 	for i := range signed.Offer.Plans {
 		p := &signed.Offer.Plans[i]
-		if err := CheckWhole("plans."+p.Name+".resources", p.Resources); err != nil {
+		if err := amounts.CheckWhole("plans."+p.Name+".resources", p.Resources); err != nil {
 			return err
 		}
 	}
@@ -238,7 +239,7 @@ func readPlan(p *api.Plan) (Plan, error) {
 		return Plan{}, err
 	}
 	var err error
-	if out.Size, err = ParseRequest(at+".resources", p.Resources); err != nil {
+	if out.Size, err = amounts.ParseRequest(at+".resources", p.Resources); err != nil {
 		return Plan{}, err
 	}
 	if out.Price, err = money.Parse(at+".price", p.Price); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/btree"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // Parties returns the consumer and, once the consumer has signed an assignment for it, the provider.
@@ -66,7 +67,7 @@ type party struct {
 	count, bytes [lists]int64
 	// pending is how many of borrowed wait for capacity, size what all of borrowed take.
 	pending int64
-	size    Amounts
+	size    amounts.List
 }
 
 const indexDegree = 16

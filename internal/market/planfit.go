@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
 // Serves returns the smallest number of units that have a size for a duration; 0: the plan does not
 // sell that. Only a buyer that names it gets a plan with notice, or a dedicated one.
-func (p *Plan) Serves(pool string, size Amounts, d time.Duration) int64 {
+func (p *Plan) Serves(pool string, size amounts.List, d time.Duration) int64 {
 	if p.Pool != pool || p.Notice != nil || p.Dedicated || p.Lasts(d) != nil {
 		return 0
 	}
@@ -57,9 +58,9 @@ func (p *Plan) checkPrice(most *api.Price, units int64, from time.Time, d time.D
 
 // ForRequest returns the sale with which a plan of this offer serves a request that has a highest price and
 // no purchase. Errors: Conflict if the plan does not sell the request, or costs more.
-func (o *Offer) ForRequest(r api.Request, plan string, from time.Time, d time.Duration) (*api.Sale, *Plan, Amounts,
+func (o *Offer) ForRequest(r api.Request, plan string, from time.Time, d time.Duration) (*api.Sale, *Plan, amounts.List,
 	error) {
-	asked, err := ParseRequest("resources", r.Resources)
+	asked, err := amounts.ParseRequest("resources", r.Resources)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -90,7 +91,7 @@ func (s *State) atProvider(provider string, r *Reservation, now Time) *Reservati
 	var err error
 	sale, sells := r.Plans[provider]
 	if !sells {
-		next.Size, err = ParseRequest("resources", r.Request.Resources)
+		next.Size, err = amounts.ParseRequest("resources", r.Request.Resources)
 	} else {
 		o := s.offers[sale.Offer]
 		if o == nil || o.Plan(sale.Plan) == nil || now > r.Created.plus(DecideTime) {
@@ -106,7 +107,7 @@ func (s *State) atProvider(provider string, r *Reservation, now Time) *Reservati
 }
 
 // largestSize returns the largest amount of each resource that a hold can take, over all candidates.
-func (c *Hold) largestSize(s *State) Amounts {
+func (c *Hold) largestSize(s *State) amounts.List {
 	most := c.Size
 	if len(c.Plans) == 0 {
 		return most

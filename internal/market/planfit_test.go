@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -126,13 +127,13 @@ func TestServesIsTheFewestUnits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := api.Units{Min: rapid.Int64Range(1, 5).Draw(t, "min"), Step: rapid.Int64Range(1, 4).Draw(t, "step")}
 		u.Max = u.Min + rapid.Int64Range(0, 12).Draw(t, "more")
-		one := market.Amounts{{Resource: "cpu", Value: rapid.Int64Range(1, 4).Draw(t, "cpu")},
+		one := amounts.List{{Resource: "cpu", Value: rapid.Int64Range(1, 4).Draw(t, "cpu")},
 			{Resource: "memory", Value: rapid.Int64Range(1, 4).Draw(t, "memory")}}
 		p := offered(t, "rome", "web", 1,
 			api.OfferSpec{Plans: []api.Plan{{Name: "a", Resources: one.Resources(), Units: &u}}}).Plan("a")
-		size := market.Amounts{{Resource: "memory", Value: rapid.Int64Range(1, 40).Draw(t, "asked")}}
+		size := amounts.List{{Resource: "memory", Value: rapid.Int64Range(1, 40).Draw(t, "asked")}}
 		if rapid.Bool().Draw(t, "both") {
-			size = market.Amounts{{Resource: "cpu", Value: rapid.Int64Range(1, 40).Draw(t, "asked cpu")}, size[0]}
+			size = amounts.List{{Resource: "cpu", Value: rapid.Int64Range(1, 40).Draw(t, "asked cpu")}, size[0]}
 		}
 		want := int64(0)
 		for units := u.Min; units <= u.Max && want == 0; units++ {

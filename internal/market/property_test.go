@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -47,9 +48,9 @@ func (f *federation) timePasses(t *rapid.T) {
 }
 
 func (f *federation) hold(t *rapid.T) {
-	size := market.Amounts{{Resource: "cpu", Value: rapid.Int64Range(1, 5).Draw(t, "cpu") * 1000}}
+	size := amounts.List{{Resource: "cpu", Value: rapid.Int64Range(1, 5).Draw(t, "cpu") * 1000}}
 	if rapid.Bool().Draw(t, "with gpu") {
-		size = append(size, market.Amount{Resource: "nvidia.com/gpu", Value: rapid.Int64Range(1, 3).Draw(t, "gpu")})
+		size = append(size, amounts.Amount{Resource: "nvidia.com/gpu", Value: rapid.Int64Range(1, 3).Draw(t, "gpu")})
 	}
 	id := f.next("r")
 	if f.rarely("known") {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // provider is the state of a cluster as a provider: its newest measurement, its pools, offers and sales.
@@ -55,7 +56,7 @@ func (s *State) measure(p *provider, m *Measured) {
 		p.pool(name)
 	}
 	for name, b := range p.pools {
-		b.observe(m.Pools[name], func(consumer, id string) Amounts { return s.held(id, consumer, p.cluster, name) })
+		b.observe(m.Pools[name], func(consumer, id string) amounts.List { return s.held(id, consumer, p.cluster, name) })
 		p.drop(name)
 	}
 	if s.Self == "" { // a gate knows its own sales
@@ -89,22 +90,23 @@ func (p *provider) drop(pool string) {
 }
 
 // observe stores the measurement of a pool. held returns the size of a reservation in our own records.
-func (b *poolState) observe(m MeasuredPool, held func(consumer, id string) Amounts) {
+func (b *poolState) observe(m MeasuredPool, held func(consumer, id string) amounts.List) {
 	was := b.measured
 	b.measured = m
 	for consumer := range was.Accounts {
 		if m.Accounts[consumer] == nil {
 			b.change(consumer, func(a *account) {
-				a.list(nil, func(id string) Amounts { return held(consumer, id) })
+				a.list(nil, func(id string) amounts.List { return held(consumer, id) })
 				a.used = nil
 			})
 		}
 	}
-	sameNames := slices.EqualFunc(was.Offered, m.Offered, func(a, b Amount) bool { return a.Resource == b.Resource })
+	sameNames := slices.EqualFunc(was.Offered, m.Offered,
+		func(a, b amounts.Amount) bool { return a.Resource == b.Resource })
 	for consumer, listed := range m.Accounts {
 		if listed != was.Accounts[consumer] || !sameNames {
 			b.change(consumer, func(a *account) {
-				a.list(listed.Commitments, func(id string) Amounts { return held(consumer, id) })
+				a.list(listed.Commitments, func(id string) amounts.List { return held(consumer, id) })
 				a.used = listed.Used.Only(m.Offered) // use of resources that are not offered does not count
 			})
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // Bounds of a request that waits.
@@ -42,7 +43,7 @@ func (r *Reservation) move(begin Time) { r.Created, r.Until = begin, r.Until+beg
 // enqueue puts r into the queue, or back to its place there. No plan is chosen for it any more.
 func (r *Reservation) enqueue(message string) {
 	if r.Plans != nil {
-		if size, err := ParseRequest("resources", r.Request.Resources); err == nil {
+		if size, err := amounts.ParseRequest("resources", r.Request.Resources); err == nil {
 			r.Size = size
 		}
 		r.Plans, r.Sale, r.Offer = nil, nil, nil

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // Time is in milliseconds since 1970 UTC.
@@ -99,10 +100,10 @@ type Token struct {
 
 // Reservation is the record of a reservation. Records are immutable: a change is a new record.
 type Reservation struct {
-	ID       string  `json:"id"`
-	Consumer string  `json:"consumer"`
-	Pool     string  `json:"pool"`
-	Size     Amounts `json:"size"`
+	ID       string       `json:"id"`
+	Consumer string       `json:"consumer"`
+	Pool     string       `json:"pool"`
+	Size     amounts.List `json:"size"`
 	// Key is the idempotency key of its request, Digest the hash of the request.
 	Key    string `json:"key,omitempty"`
 	Digest string `json:"digest,omitempty"`

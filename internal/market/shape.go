@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // Shape says that a number of nodes each have at least an amount free. A provider groups its nodes into few
 // shapes.
 type Shape struct {
 	Nodes int64
-	Free  Amounts
+	Free  amounts.List
 }
 
 const (
@@ -30,7 +31,7 @@ func measureShapes(field string, shapes []api.Shape) ([]Shape, error) {
 		if s.Nodes < 1 || s.Nodes > maxNodes {
 			return nil, api.Invalid(at+".nodes", "%d nodes", s.Nodes).Fix("give 1 to %d", maxNodes)
 		}
-		free, err := ParseCapacity(at+".free", s.Free)
+		free, err := amounts.ParseCapacity(at+".free", s.Free)
 		if err != nil {
 			return nil, err
 		}
@@ -50,15 +51,15 @@ func ShapesOf(shapes []Shape) []api.Shape {
 
 // Hosts reports whether a pod fits on some node, wherever the unfilled amounts (reserved, not used yet) are
 // placed. In the worst case they leave each node just too little.
-func Hosts(shapes []Shape, unfilled, pod Amounts) bool {
+func Hosts(shapes []Shape, unfilled, pod amounts.List) bool {
 	fitting := slices.DeleteFunc(slices.Clone(shapes), func(s Shape) bool { return !s.Free.Fits(pod) })
-	return len(fitting) > 0 && !slices.ContainsFunc(pod, func(need Amount) bool {
+	return len(fitting) > 0 && !slices.ContainsFunc(pod, func(need amounts.Amount) bool {
 		return leavesTooLittle(fitting, unfilled.Of(need.Resource), need)
 	})
 }
 
 // leavesTooLittle reports whether unfilled amounts of a resource can leave each node less than needed.
-func leavesTooLittle(fitting []Shape, unfilled int64, need Amount) bool {
+func leavesTooLittle(fitting []Shape, unfilled int64, need amounts.Amount) bool {
 	for _, s := range fitting {
 		each := s.Free.Of(need.Resource) - need.Value + 1
 		if s.Nodes > unfilled/each {
@@ -82,7 +83,7 @@ func (s *State) checkPodShape(provider, pool string, r *Reservation) error {
 	if r.Request == nil || len(r.Request.PodShape) == 0 {
 		return nil
 	}
-	pod, err := ParseRequest("podShape", r.Request.PodShape)
+	pod, err := amounts.ParseRequest("podShape", r.Request.PodShape)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -13,7 +14,7 @@ import (
 // everywhere. With one resource the reverse holds too.
 func TestHostsWhateverIsPutWhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		cpu := func(v int64) market.Amounts { return market.Amounts{{Resource: "cpu", Value: v}} }
+		cpu := func(v int64) amounts.List { return amounts.List{{Resource: "cpu", Value: v}} }
 		var shapes []market.Shape
 		var nodes []int64
 		for range rapid.IntRange(0, 3).Draw(t, "shapes") {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/btree"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // Times of the market.
@@ -265,7 +266,7 @@ func (s *State) counting(id, provider string) *Reservation {
 }
 
 // held returns what a reservation takes of an account by our own records; nil: nothing.
-func (s *State) held(id, consumer, provider, pool string) Amounts {
+func (s *State) held(id, consumer, provider, pool string) amounts.List {
 	r := s.counting(id, provider)
 	if r == nil || r.Consumer != consumer || r.Pool != pool {
 		return nil

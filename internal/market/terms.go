@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // Terms are a provider's terms, with amounts in the market's terms.
 type Terms struct {
 	api.Terms
-	MaxPerReservation, MaxPerConsumer Amounts
+	MaxPerReservation, MaxPerConsumer amounts.List
 }
 
 // TrustsLegacy reports whether the cluster with this card accepts a broker's signatures in the name of legacy
@@ -31,11 +32,11 @@ func MeasureTerms(t *api.Terms) (*Terms, error) {
 		return nil, api.Invalid("terms.trust", "%.40q is not a trust level", string(t.Trust)).
 			Fix("use tofu, pinned or legacy")
 	}
-	perReservation, err := ParseCapacity("terms.maxPerReservation", t.MaxPerReservation)
+	perReservation, err := amounts.ParseCapacity("terms.maxPerReservation", t.MaxPerReservation)
 	if err != nil {
 		return nil, err
 	}
-	perConsumer, err := ParseCapacity("terms.maxPerConsumer", t.MaxPerConsumer)
+	perConsumer, err := amounts.ParseCapacity("terms.maxPerConsumer", t.MaxPerConsumer)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func MeasureTerms(t *api.Terms) (*Terms, error) {
 
 // Refuses returns, in words, why the terms refuse a reservation of this size to a consumer that already has
 // that much. It is empty if they do not.
-func (t *Terms) Refuses(size, already Amounts) string {
+func (t *Terms) Refuses(size, already amounts.List) string {
 	for _, limit := range t.MaxPerReservation {
 		if v := size.Of(limit.Resource); v > limit.Value {
 			return exceeds(limit, "reservation")
@@ -58,7 +59,7 @@ func (t *Terms) Refuses(size, already Amounts) string {
 	return ""
 }
 
-func exceeds(limit Amount, who string) string {
+func exceeds(limit amounts.Amount, who string) string {
 	most := limit.Quantity()
 	return fmt.Sprintf("more %s than one %s may take here: %s", limit.Resource, who, most.String())
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -94,7 +95,7 @@ func request(id string, cores int64) *market.Hold {
 	}
 }
 
-func cpu(cores int64) market.Amounts { return market.Amounts{{Resource: "cpu", Value: cores * 1000}} }
+func cpu(cores int64) amounts.List { return amounts.List{{Resource: "cpu", Value: cores * 1000}} }
 
 // held is a new hold of paris on rome.
 func (d *testBroker) held(id string, cores int64) *market.Reservation {

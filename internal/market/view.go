@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // Listing is the published state of one cluster at one revision: the input of decisions. It is immutable.
@@ -38,16 +39,16 @@ type Listing struct {
 // PoolListing is the published state of a pool.
 type PoolListing struct {
 	Name                string
-	Reserved, Available Amounts
+	Reserved, Available amounts.List
 	// Unfilled is what is reserved and not used yet. Only a pool with shapes has it.
-	Unfilled Amounts
+	Unfilled amounts.List
 	// Owner is the consumer to whom the pool is dedicated. Tenants is how many consumers have
 	// something of it, Tenant the only one.
 	Owner   string
 	Tenants int
 	Tenant  string
 	// Accounts are the totals of members. Nil: the terms have no limit per consumer.
-	Accounts map[string]Amounts
+	Accounts map[string]amounts.List
 }
 
 // Pool returns the listing of a pool, or nil.
@@ -142,8 +143,8 @@ func (s *State) Publish(last *View) *View {
 }
 
 // sumAccounts returns the account totals of members. It walks members or accounts, whichever are fewer.
-func (s *State) sumAccounts(b *poolState) map[string]Amounts {
-	out := make(map[string]Amounts, min(len(b.accounts), len(s.members)))
+func (s *State) sumAccounts(b *poolState) map[string]amounts.List {
+	out := make(map[string]amounts.List, min(len(b.accounts), len(s.members)))
 	if len(s.members) < len(b.accounts) {
 		for consumer := range s.members {
 			if a := b.accounts[consumer]; a != nil {

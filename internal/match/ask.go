@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -31,10 +32,10 @@ type Ask struct {
 	Consumer string
 	// Request has its defaults filled in.
 	Request  api.Request
-	Size     market.Amounts
+	Size     amounts.List
 	Duration time.Duration
 	// Pod is the pod shape that some node must have free. Empty: none.
-	Pod market.Amounts
+	Pod amounts.List
 
 	// Kept is a cluster whose capacity is kept for another, waiting request. Refused are the clusters that
 	// refused this request. Both may be empty.
@@ -57,10 +58,10 @@ func (e *Engine) Ask(consumer string, r api.Request) (Ask, error) {
 		return Ask{}, err
 	}
 	var err error
-	if a.Size, err = market.ParseRequest("resources", r.Resources); err != nil {
+	if a.Size, err = amounts.ParseRequest("resources", r.Resources); err != nil {
 		return Ask{}, err
 	}
-	if err := market.CheckWhole("resources", r.Resources); err != nil {
+	if err := amounts.CheckWhole("resources", r.Resources); err != nil {
 		return Ask{}, err
 	}
 	if a.Duration, err = durationOf(r); err != nil {
@@ -139,8 +140,8 @@ func checkWait(r api.Request) error {
 }
 
 // podOf returns the requested pod shape, which must be a part of size.
-func podOf(r api.Request, size market.Amounts) (market.Amounts, error) {
-	pod, err := market.ParseRequest("podShape", r.PodShape)
+func podOf(r api.Request, size amounts.List) (amounts.List, error) {
+	pod, err := amounts.ParseRequest("podShape", r.PodShape)
 	if err != nil {
 		return nil, err
 	}

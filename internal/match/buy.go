@@ -2,6 +2,7 @@ package match
 
 import (
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -50,7 +51,7 @@ func (e *Engine) Buy(v *market.View, consumer string, r api.Request, now market.
 			Fix("leave target and pool out")
 	}
 	if r.Resources != nil {
-		if asked, err := market.ParseRequest("resources", r.Resources); err != nil || !asked.Equal(size) {
+		if asked, err := amounts.ParseRequest("resources", r.Resources); err != nil || !asked.Equal(size) {
 			return Ask{}, nil, api.Invalid("resources", "they are not those of %d units of plan %s", sale.Units, plan.Name).
 				Fix("leave resources out")
 		}

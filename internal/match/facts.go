@@ -8,6 +8,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -121,9 +122,9 @@ func texts(list []string) ref.Val {
 }
 
 // quantities returns amounts as a CEL map: cores of "cpu", units of every other resource.
-func quantities(amounts market.Amounts) ref.Val {
-	values := make(map[string]float64, len(amounts))
-	for _, a := range amounts {
+func quantities(list amounts.List) ref.Val {
+	values := make(map[string]float64, len(list))
+	for _, a := range list {
 		values[a.Resource] = float64(a.Value)
 		if a.Resource == "cpu" {
 			values[a.Resource] /= 1000

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -16,7 +17,7 @@ const (
 // Fits returns how much of an ask each cluster can serve by itself: the sum over all clusters that pass every
 // other filter, and the best ones, at most most. A cluster counts with the amount that is available and that
 // its terms allow, at most with the whole ask, and at least with a pod of the ask. pods are shapes to count.
-func (e *Engine) Fits(v *market.View, a Ask, pods []market.Amounts, most int, now market.Time) *api.Fits {
+func (e *Engine) Fits(v *market.View, a Ask, pods []amounts.List, most int, now market.Time) *api.Fits {
 	q := e.question(v, a, now)
 	q.Size = slices.Clone(a.Size)
 	sum, permissions := slices.Clone(a.Size), q.permissions
@@ -60,7 +61,7 @@ func (e *Engine) Fits(v *market.View, a Ask, pods []market.Amounts, most int, no
 
 // shrink sets the question's size to what a cluster may serve of the whole. served is false if that
 // is nothing of some resource, or less than one pod of the ask; all is true if it is the whole.
-func (q *question) shrink(c *candidate, whole market.Amounts) (served, all bool) {
+func (q *question) shrink(c *candidate, whole amounts.List) (served, all bool) {
 	if c.pool == nil || c.Measured == nil {
 		return false, false
 	}
@@ -93,8 +94,8 @@ func (q *question) shrink(c *candidate, whole market.Amounts) (served, all bool)
 
 // podsOf returns how many pods of a shape fit on nodes of these shapes, within a size. Fewer fit if capacity
 // that is reserved and not used yet takes their places.
-func podsOf(shapes []market.Shape, size, pod market.Amounts) (n int64) {
-	room := func(free market.Amounts) int64 {
+func podsOf(shapes []market.Shape, size, pod amounts.List) (n int64) {
+	room := func(free amounts.List) int64 {
 		least := int64(-1)
 		for _, need := range pod {
 			if each := free.Of(need.Resource) / need.Value; least < 0 || each < least {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 )
@@ -31,7 +32,7 @@ func TestFits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pods := []market.Amounts{parse(t, "cpu", "2", "memory", "2Gi"), parse(t, "cpu", "1", "memory", "1Gi")}
+	pods := []amounts.List{parse(t, "cpu", "2", "memory", "2Gi"), parse(t, "cpu", "1", "memory", "1Gi")}
 	got := engine.Fits(view, a, pods, match.MaxFits, now)
 	if got.Qualified != 2 || fmt.Sprint(text(got.Sum)) != "cpu=14 memory=32Gi" {
 		t.Errorf("%d clusters serve %s", got.Qualified, text(got.Sum))
@@ -63,7 +64,7 @@ func TestFitsAtAHub(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := engine.Fits(s.Publish(nil), a, []market.Amounts{parse(t, "cpu", "3")}, match.MaxFits, now)
+	got := engine.Fits(s.Publish(nil), a, []amounts.List{parse(t, "cpu", "3")}, match.MaxFits, now)
 	if len(got.Clusters) != 1 || !slices.Equal(got.Clusters[0].Pods, []int64{2}) {
 		t.Errorf("%+v", got.Clusters)
 	}
@@ -142,9 +143,9 @@ func text(r api.Resources) string {
 	return strings.Join(parts, " ")
 }
 
-func parse(t *testing.T, pairs ...string) market.Amounts {
+func parse(t *testing.T, pairs ...string) amounts.List {
 	t.Helper()
-	a, err := market.ParseRequest("pods", of(pairs...))
+	a, err := amounts.ParseRequest("pods", of(pairs...))
 	if err != nil {
 		t.Fatal(err)
 	}

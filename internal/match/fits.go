@@ -6,7 +6,7 @@ import (
 	"math/bits"
 	"strings"
 
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // million is one, in the unit of scores and shortfalls.
@@ -65,7 +65,7 @@ func shortfall(q *question, c *candidate) int64 {
 
 // missing returns how much of the scarcest amount is missing, in parts per million of it. has
 // returns how much there is of the i-th amount.
-func missing(needs market.Amounts, has func(i int) int64) int64 {
+func missing(needs amounts.List, has func(i int) int64) int64 {
 	worst := fraction{0, 1}
 	for i, need := range needs {
 		if short := (fraction{need.Value - has(i), need.Value}); short.part > 0 && worst.less(short) {
@@ -89,7 +89,7 @@ func explainFits(q *question, c *candidate, _ reason) string {
 
 // quantity returns an amount for messages.
 func quantity(resource string, value int64) string {
-	return market.Amount{Resource: resource, Value: value}.Text()
+	return amounts.Amount{Resource: resource, Value: value}.Text()
 }
 
 // fraction is part / whole. Part is at least 0, whole at least 1. Products of amounts need more than 64 bits.

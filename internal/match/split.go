@@ -2,6 +2,7 @@ package match
 
 import (
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -11,7 +12,7 @@ const MaxSplit = maxRanked
 // Split divides an ask into the fewest equal parts with as many providers, and ranks the providers of a part.
 // One part is the whole ask. No parts: there are not enough providers, and the ranking explains the smallest
 // part.
-func (e *Engine) Split(v *market.View, a Ask, now market.Time) (parts []market.Amounts, r Ranking) {
+func (e *Engine) Split(v *market.View, a Ask, now market.Time) (parts []amounts.List, r Ranking) {
 	for n := int64(1); n <= int64(max(a.Request.Split, 1)); n++ {
 		parts := divided(a.Size, n)
 		if parts == nil {
@@ -35,14 +36,14 @@ func (e *Engine) Split(v *market.View, a Ask, now market.Time) (parts []market.A
 
 // divided returns an amount in n parts, the largest first. They differ by at most one of the smallest unit.
 // Nil: there is not enough for n parts.
-func divided(size market.Amounts, n int64) []market.Amounts {
-	parts := make([]market.Amounts, n)
+func divided(size amounts.List, n int64) []amounts.List {
+	parts := make([]amounts.List, n)
 	for _, a := range size {
 		if a.Value < n {
 			return nil
 		}
 		for i := range parts {
-			part := market.Amount{Resource: a.Resource, Value: a.Value / n}
+			part := amounts.Amount{Resource: a.Resource, Value: a.Value / n}
 			if int64(i) < a.Value%n {
 				part.Value++
 			}

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 )
@@ -52,7 +53,7 @@ func TestNearest(t *testing.T) {
 	}
 	take := func(id, provider string, cores int64) {
 		s.Apply(market.Event{Time: now, Reservation: &market.ReservationEvent{Reservation: &market.Reservation{
-			ID: id, State: api.Reserved, Consumer: "lyon", Provider: provider, Pool: api.GeneralPool, Size: market.Amounts{{Resource: "cpu", Value: cores * 1000}}}}})
+			ID: id, State: api.Reserved, Consumer: "lyon", Provider: provider, Pool: api.GeneralPool, Size: amounts.List{{Resource: "cpu", Value: cores * 1000}}}}})
 	}
 	engine := match.New()
 	v := s.Publish(nil)

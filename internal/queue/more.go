@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -36,6 +37,6 @@ func more(old, l *market.Listing, now market.Time) bool {
 }
 
 // grew reports whether any amount grew.
-func grew(was, is market.Amounts) bool {
-	return slices.ContainsFunc(is, func(a market.Amount) bool { return a.Value > was.Of(a.Resource) })
+func grew(was, is amounts.List) bool {
+	return slices.ContainsFunc(is, func(a amounts.Amount) bool { return a.Value > was.Of(a.Resource) })
 }

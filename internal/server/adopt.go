@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
@@ -59,7 +60,7 @@ func (s *Server) agreement(ctx context.Context, id, caller string, in api.Agreem
 	if err := s.adoptable(a); err != nil {
 		return market.Adopt{}, err
 	}
-	size, err := market.ParseRequest("assignment.resources", a.Resources)
+	size, err := amounts.ParseRequest("assignment.resources", a.Resources)
 	if err != nil {
 		return market.Adopt{}, err
 	}

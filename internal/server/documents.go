@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
@@ -56,7 +57,7 @@ func (s *Server) confirm(ctx context.Context, in *signedCall) (*tagged[api.Reser
 // reassign returns the command for an assignment whose signature and parties are verified.
 func (s *Server) reassign(in *signedCall, caller string, provider *market.Listing, r *market.Reservation,
 	a api.Assignment) (market.Command, error) {
-	size, err := market.ParseRequest("document.resources", a.Resources)
+	size, err := amounts.ParseRequest("document.resources", a.Resources)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 )
@@ -28,9 +29,9 @@ func (s *Server) evaluate(ctx context.Context,
 	}
 	view, now := s.Exchange.View(), s.Exchange.Now()
 	if in.Body.Fits > 0 {
-		pods := make([]market.Amounts, len(in.Body.Pods))
+		pods := make([]amounts.List, len(in.Body.Pods))
 		for i, pod := range in.Body.Pods {
-			if pods[i], err = market.ParseRequest(fmt.Sprintf("pods[%d]", i), pod); err != nil {
+			if pods[i], err = amounts.ParseRequest(fmt.Sprintf("pods[%d]", i), pod); err != nil {
 				return nil, wrap(err)
 			}
 		}
@@ -38,7 +39,7 @@ func (s *Server) evaluate(ctx context.Context,
 		e.Fits = s.Engine.Fits(view, ask, pods, int(in.Body.Fits), now)
 		return &body[api.Evaluation]{e}, nil
 	}
-	var parts []market.Amounts
+	var parts []amounts.List
 	if ask.Request.Split > 1 {
 		if parts, _ = s.Engine.Split(view, ask, now); len(parts) > 1 {
 			ask.Size, ask.Request.Resources = parts[0], parts[0].Resources()

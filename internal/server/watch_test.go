@@ -10,6 +10,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -121,7 +122,7 @@ func TestASuspendedReaderGetsNoRest(t *testing.T) {
 	rome, milan := f.Join("rome"), f.Join("milan")
 	milan.Advertise("2000")
 	need := transporttest.Request("1")
-	size, err := market.ParseRequest("resources", need.Resources)
+	size, err := amounts.ParseRequest("resources", need.Resources)
 	if err != nil {
 		t.Fatal(err)
 	}

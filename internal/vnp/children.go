@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/payload"
 )
 
@@ -20,12 +20,12 @@ const (
 )
 
 // ReadWish returns the wish of a request, nil if it has none.
-func ReadWish(r *api.ResourceRequest) market.Amounts {
+func ReadWish(r *api.ResourceRequest) amounts.List {
 	var size api.Resources
 	if payload.Unmarshal([]byte(r.Annotations[WishAnnotation]), &size) != nil {
 		return nil
 	}
-	wish, err := market.ParseRequest(WishAnnotation, size)
+	wish, err := amounts.ParseRequest(WishAnnotation, size)
 	if err != nil {
 		return nil
 	}
@@ -33,7 +33,7 @@ func ReadWish(r *api.ResourceRequest) market.Amounts {
 }
 
 // WriteWish returns the value of WishAnnotation for a size, empty for nil.
-func WriteWish(size market.Amounts) string {
+func WriteWish(size amounts.List) string {
 	if size == nil {
 		return ""
 	}

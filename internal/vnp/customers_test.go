@@ -17,14 +17,14 @@ func TestCustomersMoveFirst(t *testing.T) {
 	hub := &api.VirtualNodePoolSpec{Demand: api.DemandFixed, Min: resources(8, 8), Max: resources(8, 8),
 		Providers: api.PoolProviders{Only: []string{"oslo", "bern"}}}
 	used := func(p Provider) Provider {
-		p.Used = amounts(3, 3)
+		p.Used = amountsOf(3, 3)
 		return p
 	}
 	p := planner(t, hub)
 	at := seen(nil, used(ready("milan", 8)))
 	at.Answer = answers(fit("oslo", 8, 8))
 	check(t, p.Plan(at), []string{"Create oslo 8"}, WaitsForReservations)
-	at = seen(nil, used(ready("milan", 8)), Provider{Name: "oslo", State: Asked, Since: noon, Reserved: amounts(8, 8)})
+	at = seen(nil, used(ready("milan", 8)), Provider{Name: "oslo", State: Asked, Since: noon, Reserved: amountsOf(8, 8)})
 	check(t, p.Plan(at), nil, WaitsForReservations)
 	at = seen(nil, used(ready("milan", 8)), ready("oslo", 8))
 	plan := p.Plan(at)
@@ -50,7 +50,7 @@ func TestCustomersMoveFirst(t *testing.T) {
 func TestCustomersBoundShrinking(t *testing.T) {
 	p := planner(t, &api.VirtualNodePoolSpec{Demand: api.DemandFixed, Min: resources(2, 2), Max: resources(8, 8)})
 	milan := ready("milan", 8)
-	milan.Used = amounts(5, 5)
+	milan.Used = amountsOf(5, 5)
 	at := seen(nil, milan)
 	check(t, p.Plan(at), nil, "")
 	at.Now = noon.Add(10 * time.Minute)

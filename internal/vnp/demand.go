@@ -18,8 +18,8 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
-	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // Reasons for which a Pending pod does not count.
@@ -37,18 +37,18 @@ const (
 
 // Shape is what pods request, and how many of them there are.
 type Shape struct {
-	Requests market.Amounts
+	Requests amounts.List
 	Count    int64
 }
 
 // pod is a Pending pod that may count.
 type pod struct {
 	*corev1.Pod
-	requests market.Amounts
+	requests amounts.List
 	shape    string // the same for pods that request the same
 }
 
-func (r *round) newPod(one *corev1.Pod, requests market.Amounts) pod {
+func (r *round) newPod(one *corev1.Pod, requests amounts.List) pod {
 	return pod{one, requests, fmt.Sprint(requests)}
 }
 
@@ -64,8 +64,8 @@ func (r *round) countPods() {
 			r.Used[provider.Node] = provider.Used.Only(r.max)
 		}
 	}
-	seen := map[string]market.Amounts{} // by node, of the pool's namespaces
-	failed := map[types.UID]mark{}      // of the pods that are still there
+	seen := map[string]amounts.List{} // by node, of the pool's namespaces
+	failed := map[types.UID]mark{}    // of the pods that are still there
 	for _, one := range r.o.Pods {
 		if one.DeletionTimestamp != nil || kubeobject.HasEnded(one.Status.Phase) {
 			continue
@@ -119,26 +119,26 @@ func (p *Planner) sortBySize(pods []pod) {
 }
 
 // requests returns what a pod requests of the resources of max, and its place if max names pods.
-func (p *Planner) requests(one *corev1.Pod) market.Amounts {
+func (p *Planner) requests(one *corev1.Pod) amounts.List {
 	list := resourcehelper.PodRequests(one, resourcehelper.PodResourcesOptions{})
-	list[corev1.ResourcePods] = market.Amount{Resource: "pods", Value: 1}.Quantity()
-	all, err := market.ParseRequest("resources", list)
+	list[corev1.ResourcePods] = amounts.Amount{Resource: "pods", Value: 1}.Quantity()
+	all, err := amounts.ParseRequest("resources", list)
 	if err != nil { // an amount that no provider has: it stays too large
 		return p.max.Plus(p.max)
 	}
 	requested := all.Only(p.max)
-	if slices.ContainsFunc(requested, func(a market.Amount) bool { return a.Value > 0 && a.Resource != "pods" }) {
+	if slices.ContainsFunc(requested, func(a amounts.Amount) bool { return a.Value > 0 && a.Resource != "pods" }) {
 		return requested
 	}
 	return requested.Plus(slot.Only(p.max))
 }
 
 // slot is what a pod without requests counts as: with so much, Kubernetes' scheduler scores its nodes.
-var slot = market.Amounts{{Resource: "cpu", Value: 100}, {Resource: "memory", Value: 200 << 20}}
+var slot = amounts.List{{Resource: "cpu", Value: 100}, {Resource: "memory", Value: 200 << 20}}
 
 // compareSize compares amounts by their largest part of max.
-func (p *Planner) compareSize(a, b market.Amounts) int {
-	part := func(of market.Amounts) (most float64) {
+func (p *Planner) compareSize(a, b amounts.List) int {
+	part := func(of amounts.List) (most float64) {
 		for _, m := range p.max {
 			most = max(most, float64(of.Of(m.Resource))/float64(max(m.Value, 1)))
 		}
@@ -208,13 +208,13 @@ func (r *round) check(one *corev1.Pod, since time.Time) (reason, message string)
 	return "", ""
 }
 
-func resourcesOf(one *corev1.Pod) market.Amounts {
-	all, _ := market.ParseRequest("resources", resourcehelper.PodRequests(one, resourcehelper.PodResourcesOptions{}))
+func resourcesOf(one *corev1.Pod) amounts.List {
+	all, _ := amounts.ParseRequest("resources", resourcehelper.PodRequests(one, resourcehelper.PodResourcesOptions{}))
 	return all
 }
 
-func has(of market.Amounts, resource string) bool {
-	return slices.ContainsFunc(of, func(a market.Amount) bool { return a.Resource == resource })
+func has(of amounts.List, resource string) bool {
+	return slices.ContainsFunc(of, func(a amounts.Amount) bool { return a.Resource == resource })
 }
 
 // architectures are those that a new provider may have.

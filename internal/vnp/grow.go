@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // Reasons for which demand is not met.
@@ -27,7 +27,7 @@ const (
 func (r *round) place(pods []pod, use func(*Provider) bool) (rest []pod) {
 	type room struct {
 		at   *Provider
-		free market.Amounts
+		free amounts.List
 	}
 	var rooms []room
 	for i := range r.providers {
@@ -47,7 +47,7 @@ func (r *round) place(pods []pod, use func(*Provider) bool) (rest []pod) {
 }
 
 // size is what pods may use of a provider.
-func (p *Provider) size() market.Amounts {
+func (p *Provider) size() amounts.List {
 	if p.Wish != nil {
 		return p.Wish
 	}
@@ -154,10 +154,10 @@ func (r *round) budgetLeft(without *Provider) int64 {
 }
 
 // positive keeps what is more than 0.
-func positive(a market.Amounts) market.Amounts { return a.Beyond(nil) }
+func positive(a amounts.List) amounts.List { return a.Beyond(nil) }
 
 // smallest returns what the smallest pod requests; pods are sorted.
-func smallest(pods []pod) market.Amounts {
+func smallest(pods []pod) amounts.List {
 	if len(pods) == 0 {
 		return nil
 	}

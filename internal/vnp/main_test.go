@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 var (
@@ -27,8 +27,8 @@ func resources(cpu, memory int64) api.Resources {
 	}
 }
 
-func amounts(cpu, memory int64) market.Amounts {
-	a, err := market.ParseCapacity("", resources(cpu, memory))
+func amountsOf(cpu, memory int64) amounts.List {
+	a, err := amounts.ParseCapacity("", resources(cpu, memory))
 	if err != nil {
 		panic(err)
 	}
@@ -83,7 +83,7 @@ func several(n int, cpu int64, change ...func(*corev1.Pod)) (pods []*corev1.Pod)
 
 func ready(name string, cpu int64) Provider {
 	return Provider{Name: name, Node: "node-" + name, State: Ready, Since: noon.Add(-time.Hour),
-		Reserved: amounts(cpu, cpu), Created: noon.Add(-time.Hour), Until: noon.Add(23 * time.Hour), Labels: labels}
+		Reserved: amountsOf(cpu, cpu), Created: noon.Add(-time.Hour), Until: noon.Add(23 * time.Hour), Labels: labels}
 }
 
 func seen(pods []*corev1.Pod, providers ...Provider) Observation {

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // State is what a planner knows of a provider of the pool.
@@ -29,7 +29,7 @@ type Provider struct {
 	Since time.Time
 	// Reserved is the size of the reservation, Wish the lower one to which it is about to shrink;
 	// nil: it does not shrink.
-	Reserved, Wish market.Amounts
+	Reserved, Wish amounts.List
 	// Changing says that a change of the reservation, or another reservation beside it, waits for its answer.
 	Changing bool
 	// Ends says that the reservation cannot be extended: its contract does not allow it, or it was refused.
@@ -44,7 +44,7 @@ type Provider struct {
 	Lowered bool
 	// Used is what all pods on the virtual node request, also those of namespaces that are not the pool's:
 	// a hub's customers run there. Nil: only the pool's namespaces have pods there.
-	Used market.Amounts
+	Used amounts.List
 	// Claims are the bound claims whose volumes are there.
 	Claims []string
 	// Drifted says that the template was edited since. Unmet says that the broker found that the provider
@@ -103,7 +103,7 @@ const (
 type Step struct {
 	Verb     Verb
 	Provider string
-	Size     market.Amounts
+	Size     amounts.List
 	Until    time.Time
 	// MaxPrice is the most that the reservation may cost. Nil: it must be free.
 	MaxPrice *api.Price
@@ -113,7 +113,7 @@ type Step struct {
 
 // Ask is what to ask the broker: how much of a size fits where.
 type Ask struct {
-	Size market.Amounts
+	Size amounts.List
 	Pods []Shape // at most 8
 	// MaxPrice is the most that all of it may cost. Nil: it must be free.
 	MaxPrice *api.Price
@@ -144,8 +144,8 @@ type Plan struct {
 	// Asks are what the broker was asked for this plan, in order.
 	Asks []Ask
 	// Demand is what the pods that count request, and min. Used is what pods request by node.
-	Demand, Reserved market.Amounts
-	Used             map[string]market.Amounts
+	Demand, Reserved amounts.List
+	Used             map[string]amounts.List
 	// Providers are those of the observation, by name, with the states Dead and Leaving.
 	Providers []Provider
 	// Counted is the number of Pending pods that count, Not are the others. A pod that is bound, and that its

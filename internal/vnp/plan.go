@@ -12,13 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
 // Planner plans for one pool. It remembers since when things are as they are.
 type Planner struct {
-	min, max          market.Amounts
+	min, max          amounts.List
 	price             money.Price
 	budget            int64 // for an hour, in billionths of the currency's unit
 	pendingFor, after time.Duration
@@ -41,7 +41,7 @@ type Planner struct {
 // roomSince is since when a node has had at least some room.
 type roomSince struct {
 	at   time.Time
-	free market.Amounts
+	free amounts.List
 }
 
 const (
@@ -65,13 +65,13 @@ func New(spec *api.VirtualNodePoolSpec) (*Planner, error) {
 func (p *Planner) Update(spec *api.VirtualNodePoolSpec) (err error) {
 	next := *p
 	next.spec = spec
-	if next.max, err = market.ParseRequest("max", spec.Max); err != nil {
+	if next.max, err = amounts.ParseRequest("max", spec.Max); err != nil {
 		return err
 	}
-	if next.min, err = market.ParseCapacity("min", spec.Min); err != nil {
+	if next.min, err = amounts.ParseCapacity("min", spec.Min); err != nil {
 		return err
 	}
-	if err := cmp.Or(market.CheckWhole("max", spec.Max), market.CheckWhole("min", spec.Min)); err != nil {
+	if err := cmp.Or(amounts.CheckWhole("max", spec.Max), amounts.CheckWhole("min", spec.Min)); err != nil {
 		return err
 	}
 	for _, least := range next.min {
@@ -101,8 +101,8 @@ func durationOr(d *metav1.Duration, otherwise time.Duration) time.Duration {
 
 // Plan returns the next steps. It changes nothing but what the planner remembers.
 func (p *Planner) Plan(o Observation) *Plan {
-	r := &round{Planner: p, o: &o, Plan: &Plan{Used: map[string]market.Amounts{}}, on: map[string][]pod{},
-		daemons: map[string]market.Amounts{}}
+	r := &round{Planner: p, o: &o, Plan: &Plan{Used: map[string]amounts.List{}}, on: map[string][]pod{},
+		daemons: map[string]amounts.List{}}
 	r.markLeaving()
 	r.Plan.Providers = r.providers
 	r.countPods()
@@ -141,10 +141,10 @@ type round struct {
 	providers []Provider       // by name, with those that must be replaced marked so
 	count     []pod            // Pending pods that count, largest first
 	waiting   []pod            // pods for which no virtual node has room, also none that was asked for
-	placed    market.Amounts   // what those of count request that are not among waiting
+	placed    amounts.List     // what those of count request that are not among waiting
 	on        map[string][]pod // pods by node, without those of DaemonSets
 	// daemons are what pods of DaemonSets request, by node. Their provider counts them as any other pod.
-	daemons map[string]market.Amounts
+	daemons map[string]amounts.List
 	late    []Provider // that are not Ready in time, and kept
 	answer  Answer     // the broker's last one
 	silent  bool       // the broker does not answer
@@ -160,7 +160,7 @@ func (r *round) limit(reason, format string, args ...any) {
 // do adds a step.
 func (r *round) do(s Step) { r.Steps = append(r.Steps, s) }
 
-func sum(pods []pod) (all market.Amounts) {
+func sum(pods []pod) (all amounts.List) {
 	for _, one := range pods {
 		all = all.Plus(one.requests)
 	}
@@ -168,7 +168,7 @@ func sum(pods []pod) (all market.Amounts) {
 }
 
 // usedWithout returns what runs on the virtual nodes, without what would end with one of them: its DaemonSets' pods.
-func (r *round) usedWithout(node string) (used market.Amounts) {
+func (r *round) usedWithout(node string) (used amounts.List) {
 	for _, one := range r.providers {
 		if used = used.Plus(r.Used[one.Node]); one.Node == node {
 			used = used.Minus(r.daemons[node])
@@ -184,7 +184,7 @@ func (r *round) usedWithout(node string) (used market.Amounts) {
 
 // neededWithout returns what must be reserved once a node is gone: empty if none goes. Pods for which no node
 // has room do not keep what is reserved: it does not help them.
-func (r *round) neededWithout(node string) market.Amounts {
+func (r *round) neededWithout(node string) amounts.List {
 	if r.spec.Demand == api.DemandFixed {
 		return r.min
 	}
@@ -192,7 +192,7 @@ func (r *round) neededWithout(node string) market.Amounts {
 }
 
 // sumPlaced returns what the Pending pods request that have room.
-func (r *round) sumPlaced() (all market.Amounts) {
+func (r *round) sumPlaced() (all amounts.List) {
 	waits := idsOf(r.waiting)
 	for _, one := range r.count {
 		if !waits[one.UID] {
@@ -351,7 +351,7 @@ func (p *Planner) priceOf(nanos int64) *api.Price {
 }
 
 // part returns the part a/b of amounts, rounded down.
-func part(of market.Amounts, a, b int64) market.Amounts {
+func part(of amounts.List, a, b int64) amounts.List {
 	out := slices.Clone(of)
 	for i := range out {
 		out[i].Value = out[i].Value/b*a + out[i].Value%b*a/b

@@ -66,7 +66,7 @@ func TestGrows(t *testing.T) {
 			seen: seen(several(8, 1), ready("milan", 4)), fits: []api.Fit{fit("milan", 50, 50, 1)},
 		},
 		"one reservation at a time": {
-			seen:    seen(several(8, 1), Provider{Name: "oslo", State: Asked, Since: noon, Reserved: amounts(2, 2)}),
+			seen:    seen(several(8, 1), Provider{Name: "oslo", State: Asked, Since: noon, Reserved: amountsOf(2, 2)}),
 			limited: WaitsForReservations,
 		},
 		"pods without requests need a slot": {
@@ -74,7 +74,7 @@ func TestGrows(t *testing.T) {
 			want: []string{"Create milan 2"},
 		},
 		"what is asked for is enough": {
-			seen: seen(several(8, 1), Provider{Name: "oslo", State: Asked, Since: noon, Reserved: amounts(8, 8)}),
+			seen: seen(several(8, 1), Provider{Name: "oslo", State: Asked, Since: noon, Reserved: amountsOf(8, 8)}),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestGrowthThatDidNotHelp(t *testing.T) {
 	if plan := p.Plan(o); plan.Counted != 0 || plan.Not[0].Reason != DidNotHelp {
 		t.Fatalf("after a minute: %+v", plan)
 	}
-	o.Providers[0].Reserved = amounts(1, 1) // it shrank: the pod still does not count
+	o.Providers[0].Reserved = amountsOf(1, 1) // it shrank: the pod still does not count
 	if plan := p.Plan(o); plan.Counted != 0 || len(plan.Asks) > 0 {
 		t.Fatalf("after it shrank: %+v", plan)
 	}
@@ -215,7 +215,7 @@ func TestShrinks(t *testing.T) {
 // bound to more room would be evicted.
 func TestAShrinkingProviderIsNotRestored(t *testing.T) {
 	p, milan := planner(t, spec(100)), ready("milan", 10)
-	milan.Wish, milan.Lowered, milan.Changing = amounts(2, 8), true, true
+	milan.Wish, milan.Lowered, milan.Changing = amountsOf(2, 8), true, true
 	o := seen([]*corev1.Pod{pending("a", 2, on("node-milan")), pending("waits", 1)}, milan)
 	check(t, p.Plan(o), nil, WaitsForReservations)
 	o.Providers[0].Changing = false // it was refused
@@ -258,7 +258,7 @@ func TestLasts(t *testing.T) {
 		t.Errorf("the broker is back: %+v", plan)
 	}
 	o.Now = o.Now.Add(6 * time.Minute)
-	if plan := p.Plan(o); len(plan.Asks) == 0 || !plan.Asks[0].Size.Equal(amounts(4, 4)) {
+	if plan := p.Plan(o); len(plan.Asks) == 0 || !plan.Asks[0].Size.Equal(amountsOf(4, 4)) {
 		t.Errorf("it is not extended: %+v", plan)
 	}
 }
@@ -334,7 +334,7 @@ func TestReplaces(t *testing.T) {
 	if got := steps(plan); !slices.Equal(got, []string{"Create rome 6"}) {
 		t.Fatalf("%q, %s: %s", got, plan.Limited, plan.Message)
 	}
-	asked := Provider{Name: "rome", State: Asked, Since: noon, Reserved: amounts(6, 6)}
+	asked := Provider{Name: "rome", State: Asked, Since: noon, Reserved: amountsOf(6, 6)}
 	o.Answer, o.Providers = nil, append(o.Providers, asked)
 	check(t, p.Plan(o), nil, WaitsForReservations)
 	o.Providers[3] = ready("rome", 6)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 const (
@@ -23,15 +23,15 @@ type growth struct {
 	*round
 	steps            []Step
 	pods             []pod // that have no room yet
-	least, left      market.Amounts
+	least, left      amounts.List
 	limited, message string
 }
 
 // search asks the broker for room for pods, and for what is missing of min, until an answer helps. It asks for all
 // of them first. If that gives nothing, it asks for one pod of a shape, and shape by shape leaves out those that get
 // nothing alone: a pod that cannot be served changes nothing for others.
-func (r *round) search(pods []pod, least, left market.Amounts) {
-	try := func(pods []pod, size, least market.Amounts) *growth {
+func (r *round) search(pods []pod, least, left amounts.List) {
+	try := func(pods []pod, size, least amounts.List) *growth {
 		return r.try(pods, size.Min(left), least, left)
 	}
 	all := sum(pods).Max(least)
@@ -55,7 +55,7 @@ func (r *round) search(pods []pod, least, left market.Amounts) {
 }
 
 // searchAlone finds a shape of which one pod gets room, and then asks for as many pods as get room together.
-func (r *round) searchAlone(pods []pod, try func(pods []pod, size, least market.Amounts) *growth) *growth {
+func (r *round) searchAlone(pods []pod, try func(pods []pod, size, least amounts.List) *growth) *growth {
 	shapes := r.inTurn(groupByShape(pods))
 	none := map[string]bool{} // shapes that get nothing
 	for i, shape := range shapes {
@@ -120,7 +120,7 @@ func (r *round) inTurn(shapes [][]pod) [][]pod {
 }
 
 // try asks the broker for a size, and plans what the answer gives to pods and least.
-func (r *round) try(pods []pod, size, least, left market.Amounts) (g *growth) {
+func (r *round) try(pods []pod, size, least, left amounts.List) (g *growth) {
 	ask := Ask{Size: positive(size), MaxPrice: r.priceOf(r.budgetLeft(nil))}
 	shapes := groupByShape(pods)
 	for _, shape := range shapes[:min(len(shapes), maxShapes)] {
@@ -191,7 +191,7 @@ func (r *round) noProvider() string {
 // growAt plans more at one provider: what pods take that have no room yet, or what is missing of min.
 func (g *growth) growAt(fit *api.Fit, shapes [][]pod, architecture string) {
 	has := g.find(fit.Cluster)
-	could, err := market.ParseCapacity("fits", fit.Resources)
+	could, err := amounts.ParseCapacity("fits", fit.Resources)
 	if err != nil || len(g.pods) == 0 && len(g.least) == 0 {
 		return
 	}
@@ -204,7 +204,7 @@ func (g *growth) growAt(fit *api.Fit, shapes [][]pod, architecture string) {
 		return // one at a time
 	}
 	head := could.Min(g.left)
-	var reserved market.Amounts
+	var reserved amounts.List
 	if has != nil {
 		reserved = has.Reserved
 	}
@@ -235,7 +235,7 @@ func (g *growth) growAt(fit *api.Fit, shapes [][]pod, architecture string) {
 
 // take returns what pods take of head at a provider, and the pods that are left.
 func (g *growth) take(fit *api.Fit, shapes [][]pod, at *Provider,
-	head market.Amounts) (size market.Amounts, rest []pod) {
+	head amounts.List) (size amounts.List, rest []pod) {
 	room := map[string]int64{}
 	for i, n := range fit.Pods[:min(len(fit.Pods), len(shapes))] {
 		room[shapes[i][0].shape] = n

@@ -21,7 +21,7 @@ func TestShrinksBesideAPodWithoutRoom(t *testing.T) {
 		plan := w.step(time.Minute)
 		all = append(all, steps(plan)...)
 	}
-	if !w.provider("milan").Reserved.Equal(amounts(2, 2)) {
+	if !w.provider("milan").Reserved.Equal(amountsOf(2, 2)) {
 		t.Errorf("milan has %v: %q", w.provider("milan").Reserved, all)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
-	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // replace ends providers that leave or are dead, once what runs there has room on virtual nodes that
@@ -67,7 +67,7 @@ func (r *round) hasLeft(late []Provider) bool {
 // customersWait reports whether a hub's customers run at a provider, and the virtual nodes that are Ready
 // have not all that the hub keeps.
 func (r *round) customersWait(leaving *Provider) bool {
-	var ready market.Amounts
+	var ready amounts.List
 	for _, one := range r.providers {
 		if one.State == Ready {
 			ready = ready.Plus(one.Reserved)
@@ -185,7 +185,7 @@ func (r *round) releaseIdle() bool {
 // at least a tenth of each.
 func (r *round) lowerOne() {
 	var best Step
-	var most market.Amounts
+	var most amounts.List
 	over := r.Reserved.Beyond(r.neededWithout(""))
 	for _, one := range r.providers {
 		if one.State != Ready || one.Paused {
@@ -194,7 +194,7 @@ func (r *round) lowerOne() {
 		least := r.Used[one.Node].Only(one.Reserved).Max(part(one.Reserved, 1, 10))
 		size := one.Reserved.Minus(over).Only(one.Reserved).Max(least)
 		gain := positive(one.Reserved.Minus(size))
-		if !slices.ContainsFunc(gain, func(g market.Amount) bool { return g.Value >= one.Reserved.Of(g.Resource)/10 }) {
+		if !slices.ContainsFunc(gain, func(g amounts.Amount) bool { return g.Value >= one.Reserved.Of(g.Resource)/10 }) {
 			continue
 		}
 		if best.Verb == "" || r.compareSize(gain, most) > 0 {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 const (
@@ -25,7 +25,7 @@ const unhelped = "it stays Unschedulable beside a virtual node that has room for
 type mark struct {
 	is    bool // false: it counts again
 	node  string
-	size  market.Amounts // of the node, when the pod was marked
+	size  amounts.List // of the node, when the pod was marked
 	until time.Time
 	next  time.Duration
 }
@@ -108,7 +108,7 @@ func (r *round) mayHelp(known mark) bool {
 }
 
 // sizeOf returns the size of a virtual node that is Ready, nil if there is none.
-func (r *round) sizeOf(node string) market.Amounts {
+func (r *round) sizeOf(node string) amounts.List {
 	for i := range r.providers {
 		if one := &r.providers[i]; one.Node == node && one.State == Ready {
 			return one.size()

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
-	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
@@ -101,7 +101,7 @@ func (w *world) settle() (plan *Plan) {
 // schedule puts each Pending pod on the first Ready node with room. It binds no pod that is larger than each node of
 // the provider: Kubernetes' scheduler does, and the pod then takes what others need (docs/burst.md).
 func (w *world) schedule() {
-	used := map[string]market.Amounts{}
+	used := map[string]amounts.List{}
 	for i := range w.Providers {
 		w.startDaemon(&w.Providers[i])
 	}
@@ -264,7 +264,7 @@ func (w *world) part(p *corev1.Pod) bool { return part(w.max, 1, w.spread).Fits(
 
 // checkBounds checks that no more is reserved, or spent, than the spec allows: what leaves does not count.
 func (w *world) checkBounds() {
-	var sum market.Amounts
+	var sum amounts.List
 	cost, counted := int64(0), 0
 	for _, p := range w.Providers {
 		if p.State != Ready && p.State != Asked || !w.admits(p.Name) || p.Until.Sub(w.Now) < w.duration/4 {

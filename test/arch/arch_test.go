@@ -22,8 +22,8 @@ const module = "github.com/bourse-dev/bourse/"
 // layers are the parts from the ground up: a part imports only parts of earlier lines.
 var layers = [][]string{
 	{"api", "config"},
-	{"internal/money", "internal/decoded", "internal/payload", "internal/kubeobject", "internal/debounce",
-		"internal/turns", "internal/fairshare"},
+	{"internal/money", "internal/amounts", "internal/decoded", "internal/payload", "internal/kubeobject",
+		"internal/debounce", "internal/turns", "internal/fairshare"},
 	{"internal/market", "internal/identity", "internal/journal", "internal/health", "client"},
 	{"internal/match", "internal/exchange"},
 	{"internal/trust", "internal/transport", "internal/inventory",

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/broker"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
@@ -194,7 +195,7 @@ func (b *books) reserved() ([]market.Event, error) {
 		return nil, nil
 	}
 	h := newHolder(nil)
-	size, err := market.ParseRequest("resources", h.request.Resources)
+	size, err := amounts.ParseRequest("resources", h.request.Resources)
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,8 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/broker"
-	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 )
 
@@ -26,7 +26,7 @@ func fits(_ context.Context, b *bench) ([]Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	pods := []market.Amounts{{{Resource: "cpu", Value: 500}}, {{Resource: "cpu", Value: 2000}}}
+	pods := []amounts.List{{{Resource: "cpu", Value: 500}}, {{Resource: "cpu", Value: 2000}}}
 	same, err := perCore(b.lasts(3*time.Second), func() (func() int, error) {
 		return func() int {
 			for range 10 {

@@ -22,6 +22,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	agentledger "github.com/bourse-dev/bourse/internal/agent/ledger"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/journal/kube"
@@ -181,7 +182,7 @@ func (l *lender) next() (market.Admit, error) {
 			corev1.ResourceMemory: *resource.NewQuantity(int64(64+l.n%1000)<<20, resource.BinarySI)},
 		Issued: metav1.NewTime(now), Until: market.At(now.Add(time.Duration(8+l.n%500) * time.Hour)).Meta(), Expires: market.At(now.Add(time.Minute)).Meta(),
 	}
-	size, err := market.ParseRequest("resources", a.Resources)
+	size, err := amounts.ParseRequest("resources", a.Resources)
 	if err != nil {
 		return market.Admit{}, err
 	}

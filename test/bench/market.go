@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/broker"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal/memorytest"
@@ -75,7 +76,7 @@ type holder struct {
 	providers [100]string
 	consumers [consumers]string
 	request   api.Request
-	size      market.Amounts
+	size      amounts.List
 	decision  api.Decision
 	n         atomic.Int64
 }
@@ -100,7 +101,7 @@ func newHolder(x *exchange.Exchange) *holder {
 
 // found makes the members, and lets the providers advertise more than will be asked.
 func (h *holder) found(ctx context.Context) (err error) {
-	if h.size, err = market.ParseRequest("resources", h.request.Resources); err != nil {
+	if h.size, err = amounts.ParseRequest("resources", h.request.Resources); err != nil {
 		return err
 	}
 	has := resources("cpu", "100000000", "memory", "1000Ti")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	agentledger "github.com/bourse-dev/bourse/internal/agent/ledger"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal/kube"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -85,7 +86,7 @@ func TestAgentThatWasAwayEndsWhatEnded(t *testing.T) {
 	const many = 1500
 	x, stop := open(0)
 	until := market.At(time.Now().Add(time.Hour))
-	size, err := market.ParseRequest("resources", cpu("10m"))
+	size, err := amounts.ParseRequest("resources", cpu("10m"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/test/lab"
 	"github.com/bourse-dev/bourse/test/robustness/member"
 )
@@ -268,7 +268,7 @@ func eventually(t *testing.T, what string, ok func(ctx context.Context) bool) {
 
 // cpu makes resources of so many thousandths of a CPU.
 func cpu(milli int64) api.Resources {
-	return market.Amounts{{Resource: "cpu", Value: milli}}.Resources()
+	return amounts.List{{Resource: "cpu", Value: milli}}.Resources()
 }
 
 func millis(r api.Resources) int64 { return r.Cpu().MilliValue() }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -45,7 +46,7 @@ func TestMessagesAfterARotation(t *testing.T) {
 	if m.Receive(ctx, message(milan, rome)); received > 0 {
 		t.Error("a message of a cluster without a reservation is received")
 	}
-	size, _ := market.ParseRequest("", transporttest.CPU("2"))
+	size, _ := amounts.ParseRequest("", transporttest.CPU("2"))
 	note := market.Note{Reservation: &market.Reservation{ID: "r-1",
 		State: api.Reserved, Consumer: "rome", Provider: "milan", Pool: api.GeneralPool, Size: size,
 		Until: market.At(deal.Shown().Payload.Until.Time)}}

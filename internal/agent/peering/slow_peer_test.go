@@ -22,6 +22,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/federation/peers"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
@@ -201,7 +202,7 @@ func borrowedBy(t *testing.T, ledger *exchange.Exchange, consumer string) *marke
 	}
 	now := ledger.Now().Go()
 	out, err := ledger.Do(t.Context(), market.Admit{
-		Adopt: true, Document: "assignment", Acceptance: "acceptance", Size: market.Amounts{{Resource: "cpu",
+		Adopt: true, Document: "assignment", Acceptance: "acceptance", Size: amounts.List{{Resource: "cpu",
 			Value: 1000}}, BindsUntil: market.At(now.Add(time.Minute)),
 		Assignment: api.Assignment{
 			Reservation: "of-" +

@@ -12,6 +12,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/federation/peers"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
@@ -81,7 +82,7 @@ func TestAPeeringThatTheCacheStillHas(t *testing.T) {
 	d := transporttest.NewDeal(rome, milan, "r-1", "1", time.Now())
 	d.Signed()
 	a := rome.Assignment(*d.Shown())
-	size, err := market.ParseRequest("resources", a.Resources)
+	size, err := amounts.ParseRequest("resources", a.Resources)
 	if err != nil {
 		t.Fatal(err)
 	}

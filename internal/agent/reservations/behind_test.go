@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
@@ -17,7 +18,7 @@ func TestTheLedgersWatchEnds(t *testing.T) {
 		defer close(ended)
 		b.followLedger(t.Context())
 	}()
-	size, err := market.ParseRequest("", transporttest.CPU("2"))
+	size, err := amounts.ParseRequest("", transporttest.CPU("2"))
 	if err != nil {
 		t.Fatal(err)
 	}

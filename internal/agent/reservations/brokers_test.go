@@ -12,6 +12,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/consumer/requests"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/agent/provider/gate"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -205,7 +206,7 @@ func TestABrokerBesideTheOwnConnector(t *testing.T) {
 // notes makes rome's Ledger know what it asked oslo for: r-1, of 2 CPUs, which is held.
 func (b *brokersOf) notes(shown *transport.Reservation) {
 	b.t.Helper()
-	size, err := market.ParseRequest("", transporttest.CPU("2"))
+	size, err := amounts.ParseRequest("", transporttest.CPU("2"))
 	if err != nil {
 		b.t.Fatal(err)
 	}

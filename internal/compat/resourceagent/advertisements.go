@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/compat"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server"
@@ -163,7 +164,7 @@ func (a *advertisementDTO) measurement(counted api.Resources) (api.Measurement, 
 		if *part.to, err = part.from.amounts("resources."+part.name, part.negative); err != nil {
 			return api.Measurement{}, err
 		}
-		if _, err = market.ParseCapacity("resources."+part.name, *part.to); err != nil {
+		if _, err = amounts.ParseCapacity("resources."+part.name, *part.to); err != nil {
 			return api.Measurement{}, err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/atomicfile"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
@@ -221,7 +222,7 @@ func (d *deputy) each(ctx context.Context, l *market.Listing,
 // counted is what a provider's agent has already taken from what it calls available: what it was
 // instructed so long ago that it has advertised since. What it may not have taken yet is not in it:
 // that errs low.
-func (d *deputy) counted(ctx context.Context, cluster string) (sum market.Amounts, err error) {
+func (d *deputy) counted(ctx context.Context, cluster string) (sum amounts.List, err error) {
 	all, err := d.mine(ctx, cluster)
 	for _, r := range all {
 		if r.Provider == cluster && r.Bound() && d.exchange.Now().Go().Sub(r.Changed.Go()) >= market.Lease {

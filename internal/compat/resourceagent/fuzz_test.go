@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -25,7 +26,7 @@ func FuzzMeasurement(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := market.ParseCapacity("counted", had); err != nil {
+		if _, err := amounts.ParseCapacity("counted", had); err != nil {
 			return
 		}
 		m, err := in.measurement(had)
@@ -47,7 +48,7 @@ func FuzzMeasurement(f *testing.F) {
 		for _, shared := range pool.Shared {
 			most := available[corev1.ResourceName(shared.Resource)]
 			most.Add(had[corev1.ResourceName(shared.Resource)])
-			whole, err := market.ParseCapacity("most", api.Resources{corev1.ResourceName(shared.Resource): most})
+			whole, err := amounts.ParseCapacity("most", api.Resources{corev1.ResourceName(shared.Resource): most})
 			if err == nil && shared.Value > whole.Of(shared.Resource) || shared.Value > pool.Allocatable.Of(shared.Resource) {
 				t.Fatalf("%d %s are shared, of %d allocatable; it says %s",
 					shared.Value, shared.Resource, pool.Allocatable.Of(shared.Resource), most.String())

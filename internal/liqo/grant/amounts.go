@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // grantOf returns the owed resources, 0 of each resource granted before, and a number of pods, because
@@ -80,17 +80,17 @@ type Graces struct {
 // Covers returns what the pods of an account may use: what it is owed, and what ends within its
 // graces. It adds the pods that are granted where no reservation names a number of pods. It is nil
 // if there is neither.
-func Covers(owed, ending market.Amounts) (market.Amounts, error) {
+func Covers(owed, ending amounts.List) (amounts.List, error) {
 	both := owed.Plus(ending)
 	if len(both) == 0 {
 		return nil, nil
 	}
-	most, err := market.ParseCapacity("granted", Grant(both.Resources()))
+	most, err := amounts.ParseCapacity("granted", Grant(both.Resources()))
 	if err != nil || len(owed) == 0 || len(ending) == 0 {
 		return most, err
 	}
 	// what ends may name fewer pods than are granted now
-	granted, err := market.ParseCapacity("granted", Grant(owed.Resources()))
+	granted, err := amounts.ParseCapacity("granted", Grant(owed.Resources()))
 	return most.Max(granted), err
 }
 

@@ -32,7 +32,7 @@ type work struct {
 func (w work) objects() []client.Object {
 	labels := map[string]string{"liqo.io/creator-user": w.user, "liqo.io/managed-by": "shadowpod"}
 	requests := func(cpu string) corev1.Container {
-		return corev1.Container{Resources: corev1.ResourceRequirements{Requests: amounts("cpu", cpu)}}
+		return corev1.Container{Resources: corev1.ResourceRequirements{Requests: quantities("cpu", cpu)}}
 	}
 	spec := corev1.PodSpec{Containers: []corev1.Container{requests("300m"), requests("100m")}}
 	for _, cpu := range w.init {
@@ -104,7 +104,7 @@ func lyonAsks(name, cpu string) (*corev1.Namespace, *authv1beta1.ResourceSlice, 
 	namespace := liqo.NewTenantNamespace("lyon")
 	slice := &authv1beta1.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: name, Labels: map[string]string{"liqo.io/replicated": "true"}},
-		Spec:       authv1beta1.ResourceSliceSpec{Class: liqo.Class, Resources: amounts("cpu", cpu)},
+		Spec:       authv1beta1.ResourceSliceSpec{Class: liqo.Class, Resources: quantities("cpu", cpu)},
 		Status: authv1beta1.ResourceSliceStatus{Conditions: []authv1beta1.ResourceSliceCondition{{
 			Type: authv1beta1.ResourceSliceConditionTypeAuthentication, Status: authv1beta1.ResourceSliceConditionAccepted}}},
 	}
@@ -144,13 +144,13 @@ func TestAGrantCoversWhatEnded(t *testing.T) {
 	} {
 		owed.Resources, owed.Reservations, suspended = nil, nil, step.suspended
 		if step.reserved != "" {
-			owed.Resources, owed.Reservations = amounts("cpu", step.reserved), []string{"r-1"}
+			owed.Resources, owed.Reservations = quantities("cpu", step.reserved), []string{"r-1"}
 		}
 		var now authv1beta1.ResourceSlice
 		if err := k.Get(t.Context(), client.ObjectKeyFromObject(slice), &now); err != nil {
 			t.Fatal(err)
 		}
-		if now.Spec.Resources = amounts("cpu", "1"); step.keeps {
+		if now.Spec.Resources = quantities("cpu", "1"); step.keeps {
 			now.Spec.Resources = Wish(api.Resources(now.Spec.Resources))
 		}
 		if k.Update(t.Context(), &now) != nil {
@@ -185,7 +185,7 @@ func TestAConsumerThatIsResumed(t *testing.T) {
 	g := &Granter{Client: k, Reader: k, Cluster: "milan", Properties: func() api.Properties { return api.Properties{} },
 		Pool: func(string) *api.PoolPolicy { return nil },
 		Owed: func(context.Context, string, string) (Owed, bool, error) {
-			return Owed{Pool: api.GeneralPool, Resources: amounts("cpu", "1"), Reservations: []string{"r-1"}}, true, nil
+			return Owed{Pool: api.GeneralPool, Resources: quantities("cpu", "1"), Reservations: []string{"r-1"}}, true, nil
 		},
 		Suspended: func(context.Context, string) (string, error) { return suspended, nil }}
 	for _, step := range []struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-func amounts(pairs ...string) map[corev1.ResourceName]resource.Quantity {
+func quantities(pairs ...string) map[corev1.ResourceName]resource.Quantity {
 	out := map[corev1.ResourceName]resource.Quantity{}
 	for i := 0; i < len(pairs); i += 2 {
 		out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
@@ -21,16 +21,16 @@ func amounts(pairs ...string) map[corev1.ResourceName]resource.Quantity {
 
 // While nothing more may be granted, what is granted falls, and never rises.
 func TestLesser(t *testing.T) {
-	before := amounts("cpu", "4", "memory", "8Gi", "pods", "110")
+	before := quantities("cpu", "4", "memory", "8Gi", "pods", "110")
 	for name, c := range map[string]struct {
 		grant, want map[corev1.ResourceName]resource.Quantity
 	}{
-		"less of one": {amounts("cpu", "2", "memory", "8Gi", "pods", "110"),
-			amounts("cpu", "2", "memory", "8Gi", "pods", "110")},
-		"more of one": {amounts("cpu", "6", "memory", "1Gi", "pods", "200"),
-			amounts("cpu", "4", "memory", "1Gi", "pods", "110")},
-		"another one":     {amounts("cpu", "4", "memory", "8Gi", "pods", "110", "nvidia.com/gpu", "1"), before},
-		"nothing is left": {amounts("cpu", "0", "memory", "0", "pods", "0"), amounts("cpu", "0", "memory", "0", "pods", "0")},
+		"less of one": {quantities("cpu", "2", "memory", "8Gi", "pods", "110"),
+			quantities("cpu", "2", "memory", "8Gi", "pods", "110")},
+		"more of one": {quantities("cpu", "6", "memory", "1Gi", "pods", "200"),
+			quantities("cpu", "4", "memory", "1Gi", "pods", "110")},
+		"another one":     {quantities("cpu", "4", "memory", "8Gi", "pods", "110", "nvidia.com/gpu", "1"), before},
+		"nothing is left": {quantities("cpu", "0", "memory", "0", "pods", "0"), quantities("cpu", "0", "memory", "0", "pods", "0")},
 	} {
 		if got := lesser(c.grant, before); !equality.Semantic.DeepEqual(map[corev1.ResourceName]resource.Quantity(got),
 			c.want) {
@@ -61,16 +61,16 @@ func TestGrants(t *testing.T) {
 	for name, c := range map[string]struct {
 		owed, before, want map[corev1.ResourceName]resource.Quantity
 	}{
-		"the first":          {amounts("cpu", "4"), nil, amounts("cpu", "4", "pods", "110")},
-		"a large one":        {amounts("cpu", "64"), nil, amounts("cpu", "64", "pods", "1024")},
-		"pods were reserved": {amounts("cpu", "4", "pods", "7"), nil, amounts("cpu", "4", "pods", "7")},
-		"less than before":   {amounts("cpu", "2"), amounts("cpu", "6", "pods", "110"), amounts("cpu", "2", "pods", "110")},
-		"a resource less": {amounts("cpu", "2"), amounts("cpu", "2", "nvidia.com/gpu", "1"),
-			amounts("cpu", "2", "nvidia.com/gpu", "0", "pods", "110")},
-		"nothing is left": {nil, amounts("cpu", "2", "memory", "1Gi", "pods", "110"),
-			amounts("cpu", "0", "memory", "0", "pods", "0")},
-		"nothing there ever":   {nil, nil, amounts("pods", "0")},
-		"what a consumer made": {amounts("cpu", "1"), amounts("cpu", "1000"), amounts("cpu", "1", "pods", "110")},
+		"the first":          {quantities("cpu", "4"), nil, quantities("cpu", "4", "pods", "110")},
+		"a large one":        {quantities("cpu", "64"), nil, quantities("cpu", "64", "pods", "1024")},
+		"pods were reserved": {quantities("cpu", "4", "pods", "7"), nil, quantities("cpu", "4", "pods", "7")},
+		"less than before":   {quantities("cpu", "2"), quantities("cpu", "6", "pods", "110"), quantities("cpu", "2", "pods", "110")},
+		"a resource less": {quantities("cpu", "2"), quantities("cpu", "2", "nvidia.com/gpu", "1"),
+			quantities("cpu", "2", "nvidia.com/gpu", "0", "pods", "110")},
+		"nothing is left": {nil, quantities("cpu", "2", "memory", "1Gi", "pods", "110"),
+			quantities("cpu", "0", "memory", "0", "pods", "0")},
+		"nothing there ever":   {nil, nil, quantities("pods", "0")},
+		"what a consumer made": {quantities("cpu", "1"), quantities("cpu", "1000"), quantities("cpu", "1", "pods", "110")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := grantOf(api.Resources(c.owed), c.before)

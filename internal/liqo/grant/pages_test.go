@@ -63,7 +63,7 @@ func TestPodsAreReadInPages(t *testing.T) {
 	if got := sum["cpu"]; err != nil || got.String() != "40" {
 		t.Errorf("ended pods take %v, %v", sum, err)
 	}
-	n, err := Excess{User: "rome", Keep: amounts("cpu", "8")}.TakeBack(t.Context(), c, c, time.Now())
+	n, err := Excess{User: "rome", Keep: quantities("cpu", "8")}.TakeBack(t.Context(), c, c, time.Now())
 	if err != nil || n != 80 {
 		t.Errorf("%d pods are taken back, %v", n, err)
 	}

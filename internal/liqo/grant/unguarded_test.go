@@ -39,7 +39,7 @@ func TestUnguarded(t *testing.T) {
 		{"2", true, authv1beta1.ResourceSliceConditionAccepted, ReasonUnguarded, "2"},
 		{"6", false, authv1beta1.ResourceSliceConditionAccepted, "Reserved", "6"},
 	} {
-		owed.Resources, owed.Unguarded = amounts("cpu", step.most), step.unguarded
+		owed.Resources, owed.Unguarded = quantities("cpu", step.most), step.unguarded
 		again, err := g.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(slice)})
 		if err != nil || (again.RequeueAfter > 0) != step.unguarded {
 			t.Errorf("%+v: again in %s, %v", step, again.RequeueAfter, err)

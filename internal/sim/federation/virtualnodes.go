@@ -12,8 +12,8 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
-	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/vnp"
 )
 
@@ -58,7 +58,7 @@ func (m *Member) simulate(ctx context.Context) {
 
 // makeVirtualNodes gives each reservation of a VirtualNodePool its virtual node. It returns what other requests have of
 // each.
-func (m *Member) makeVirtualNodes(ctx context.Context) (others map[string]market.Amounts, err error) {
+func (m *Member) makeVirtualNodes(ctx context.Context) (others map[string]amounts.List, err error) {
 	var requests api.ResourceRequestList
 	var instructions api.ReservationInstructionList
 	var nodes corev1.NodeList
@@ -68,7 +68,7 @@ func (m *Member) makeVirtualNodes(ctx context.Context) (others map[string]market
 		}
 	}
 	ofPools := map[*api.ReservationInstruction]*api.ResourceRequest{}
-	others = map[string]market.Amounts{}
+	others = map[string]amounts.List{}
 	for i := range instructions.Items {
 		one := &instructions.Items[i]
 		r := slices.IndexFunc(requests.Items, func(r api.ResourceRequest) bool { return metav1.IsControlledBy(one, &r) })
@@ -99,7 +99,7 @@ func (m *Member) makeVirtualNodes(ctx context.Context) (others map[string]market
 
 // makeVirtualNode makes one, and cordons and sizes it as the request says, with what other requests have of it.
 func (m *Member) makeVirtualNode(ctx context.Context, request *api.ResourceRequest, of *api.ReservationInstruction,
-	others market.Amounts, nodes []corev1.Node) error {
+	others amounts.List, nodes []corev1.Node) error {
 	size, drains := of.Spec.Resources, request.Annotations[vnp.DrainAnnotation] != ""
 	if wish := vnp.ReadWish(request); wish != nil {
 		size = wish.Resources()
@@ -121,20 +121,20 @@ func (m *Member) makeVirtualNode(ctx context.Context, request *api.ResourceReque
 			return err
 		}
 	}
-	if has, err := market.ParseCapacity("", n.Status.Allocatable); err != nil || !has.Equal(amountsOf(size)) {
+	if has, err := amounts.ParseCapacity("", n.Status.Allocatable); err != nil || !has.Equal(amountsOf(size)) {
 		n.Status.Capacity, n.Status.Allocatable = size, size
 		return m.Objects.Status().Update(ctx, n)
 	}
 	return nil
 }
 
-func amountsOf(r api.Resources) market.Amounts {
-	out, _ := market.ParseCapacity("", r) // what is reserved was parsed before
+func amountsOf(r api.Resources) amounts.List {
+	out, _ := amounts.ParseCapacity("", r) // what is reserved was parsed before
 	return out
 }
 
 // schedule makes the pods of the work, and binds each to a node that has room beside what others have.
-func (m *Member) schedule(ctx context.Context, others map[string]market.Amounts) error {
+func (m *Member) schedule(ctx context.Context, others map[string]amounts.List) error {
 	var nodes corev1.NodeList
 	var pods corev1.PodList
 	for _, list := range []kube.ObjectList{&nodes, &pods} {
@@ -145,7 +145,7 @@ func (m *Member) schedule(ctx context.Context, others map[string]market.Amounts)
 	slices.SortStableFunc(nodes.Items, func(a, b corev1.Node) int { // the cluster's own first
 		return len(a.Labels[api.VirtualNodePoolLabel]) - len(b.Labels[api.VirtualNodePoolLabel])
 	})
-	free := map[string]market.Amounts{}
+	free := map[string]amounts.List{}
 	for i := range nodes.Items {
 		if n := &nodes.Items[i]; !n.Spec.Unschedulable {
 			free[n.Name] = amountsOf(n.Status.Allocatable).Minus(others[n.Name])
@@ -213,7 +213,7 @@ func (m *Member) makePod(ctx context.Context) (*corev1.Pod, error) {
 }
 
 // bind binds a pod to the first node that has room, or says that there is none.
-func (m *Member) bind(ctx context.Context, p *corev1.Pod, nodes []corev1.Node, free map[string]market.Amounts) error {
+func (m *Member) bind(ctx context.Context, p *corev1.Pod, nodes []corev1.Node, free map[string]amounts.List) error {
 	requests := amountsOf(p.Spec.Containers[0].Resources.Requests)
 	for i := range nodes {
 		name := nodes[i].Name

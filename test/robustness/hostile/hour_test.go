@@ -23,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/broker"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal/sqlite"
@@ -285,7 +286,7 @@ func (x *foe) bind(books *exchange.Exchange, n int) {
 // hold is the command that the server makes of the largest request.
 func (x *foe) hold(of int64) *market.Hold {
 	asked := x.largest(of)
-	size, err := market.ParseRequest("resources", asked.Resources)
+	size, err := amounts.ParseRequest("resources", asked.Resources)
 	if err != nil {
 		x.t.Error(err)
 	}

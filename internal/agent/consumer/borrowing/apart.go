@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
-	"github.com/bourse-dev/bourse/internal/market"
 )
 
 const (
@@ -33,7 +33,7 @@ type closing struct {
 	open bool // it may use the node again, since a time
 	over bool // it uses too much
 	// used and claimed are what it used, and what its requests had, when it no longer used too much.
-	used, claimed market.Amounts
+	used, claimed amounts.List
 	since, began  time.Time // began is when it used too much first
 	pause         time.Duration
 }
@@ -41,7 +41,7 @@ type closing struct {
 // follow returns what to remember of a namespace at the next look; nil: nothing. It is open again when some of its
 // pods have ended, when more is reserved for it, and after a pause. If it used too much as soon as it was open, it waits
 // a minute first when pods end: who ends pods again and again would otherwise open and close the node as often.
-func (c *closing) follow(over bool, used, claimed market.Amounts, now time.Time) *closing {
+func (c *closing) follow(over bool, used, claimed amounts.List, now time.Time) *closing {
 	switch {
 	case c == nil && !over:
 		return nil
@@ -183,12 +183,12 @@ func apart(claims []claim, namespaces []string) bool {
 // judge returns what to remember of the namespaces at a virtual node, and who uses too much there.
 func (b *Borrowing) judge(node string, claims []claim, own []string,
 	before map[string]*closing) (map[string]*closing, []overuse) {
-	used, others := map[string]market.Amounts{}, market.Amounts(nil)
+	used, others := map[string]amounts.List{}, amounts.List(nil)
 	for name, use := range b.options.Inventory.UsedByNamespace("", node) {
-		if amounts := market.ClampAmounts(use); slices.Contains(own, name) {
-			used[name] = amounts
+		if list := amounts.Clamp(use); slices.Contains(own, name) {
+			used[name] = list
 		} else {
-			others = others.Plus(amounts)
+			others = others.Plus(list)
 		}
 	}
 	claims = slices.Clone(claims)
@@ -201,7 +201,7 @@ func (b *Borrowing) judge(node string, claims []claim, own []string,
 	next := map[string]*closing{}
 	for _, name := range own {
 		over := slices.ContainsFunc(found, func(o overuse) bool { return o.namespace == name })
-		var claimed market.Amounts
+		var claimed amounts.List
 		for _, c := range claims {
 			if c.admits(name) {
 				claimed = claimed.Plus(c.size)
@@ -227,7 +227,7 @@ func (b *Borrowing) takeBack(ctx context.Context, provider, node string, o overu
 	}
 	c := b.state(provider).apart[node][o.namespace]
 	late := c != nil && b.clock.Now().Sub(c.began) > b.options.Graces.Shrink+b.options.Graces.Excess
-	keep := market.Amounts{{Resource: o.resource, Value: o.covered}}.Resources()
+	keep := amounts.List{{Resource: o.resource, Value: o.covered}}.Resources()
 	return b.evictor.FitNamespace(ctx, node, keep, o.namespace, late)
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/liqo"
@@ -32,9 +33,9 @@ import (
 type pods map[string]api.Resources
 
 func (p pods) UsedOn(string) api.Resources {
-	var sum market.Amounts
+	var sum amounts.List
 	for _, used := range p {
-		sum = sum.Plus(market.ClampAmounts(used))
+		sum = sum.Plus(amounts.Clamp(used))
 	}
 	return sum.Resources()
 }
@@ -80,7 +81,7 @@ func TestServeTwoProvidersAtOnce(t *testing.T) {
 		request.Spec.Offload = &api.Offload{Namespaces: []string{"work", "closed"}}
 		create(request)
 		create(&api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "work", Name: "at-" + provider}})
-		size, err := market.ParseRequest("", transporttest.CPU("1"))
+		size, err := amounts.ParseRequest("", transporttest.CPU("1"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/vnp"
@@ -123,12 +124,12 @@ func drains(loans []bound) bool {
 
 // wishOf returns the size that a slice asks for: the sum of loans. A VirtualNodePool wishes for less while it
 // shrinks, and while one of its loans succeeds another: else pods would fill what ends.
-func wishOf(loans []bound) (wish market.Amounts) {
+func wishOf(loans []bound) (wish amounts.List) {
 	first := firstOfPool(loans)
 	if first < 0 {
 		return sizeOf(loans)
 	}
-	var ofPool market.Amounts
+	var ofPool amounts.List
 	for _, l := range loans {
 		switch {
 		case l.pool == nil && l.request == nil && l.Object != nil && l.Object.Namespace == loans[first].Object.Namespace:
@@ -152,7 +153,7 @@ func firstOfPool(loans []bound) int {
 }
 
 // sizeOf returns the sum of loans.
-func sizeOf(loans []bound) (sum market.Amounts) {
+func sizeOf(loans []bound) (sum amounts.List) {
 	for _, l := range loans {
 		sum = sum.Plus(l.Size)
 	}

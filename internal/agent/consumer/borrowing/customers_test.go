@@ -15,6 +15,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/liqo"
@@ -91,7 +92,7 @@ func TestOffloadsForCustomers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := ledger.Do(ctx, market.Admit{
-			Adopt: true, Document: customer, Acceptance: "acceptance", Size: market.Amounts{{Resource: "cpu", Value: 1000}},
+			Adopt: true, Document: customer, Acceptance: "acceptance", Size: amounts.List{{Resource: "cpu", Value: 1000}},
 			BindsUntil: market.At(ledger.Now().Go().Add(time.Minute)),
 			Assignment: api.Assignment{Reservation: "of-" + customer, Consumer: customer, Provider: "hub", Pool: "general",
 				Generation: 1, Until: transporttest.Seconds(ledger.Now().Go().Add(time.Hour))},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
@@ -52,7 +53,7 @@ func TestOffloadsForAVirtualNodePool(t *testing.T) {
 			t.Errorf("without a provider: %v", err)
 		}
 	}
-	size, _ := market.ParseRequest("", transporttest.CPU("4"))
+	size, _ := amounts.ParseRequest("", transporttest.CPU("4"))
 	for provider, namespace := range map[string]string{"milan": "bourse", "oslo": "team"} {
 		request := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "burst-" + provider,
 			Labels: map[string]string{api.VirtualNodePoolLabel: "burst"}}}
@@ -78,7 +79,7 @@ func TestOffloadsForAVirtualNodePool(t *testing.T) {
 	}
 	i := slices.IndexFunc(all, func(l bound) bool { return l.Provider == "milan" })
 	milan := []bound{all[i]}
-	half, _ := market.ParseRequest("", transporttest.CPU("2"))
+	half, _ := amounts.ParseRequest("", transporttest.CPU("2"))
 	milan[0].request.Annotations = map[string]string{vnp.WishAnnotation: vnp.WriteWish(half)}
 	if wish := wishOf(milan); !wish.Equal(half) || drains(milan) {
 		t.Errorf("it wishes for %v, and drains: %v", wish, drains(milan))
@@ -98,7 +99,7 @@ func TestOffloadsForAVirtualNodePool(t *testing.T) {
 	users := bound{Reservation: gone.Reservation, request: milan[0].request}
 	for what, c := range map[string]struct {
 		loans []bound
-		want  market.Amounts
+		want  amounts.List
 	}{
 		"two of a pool": {both, size}, "the first one ends": {[]bound{gone, milan[0]}, size},
 		"a user's beside it": {[]bound{milan[0], users}, size.Plus(size)}, "two of users": {[]bound{users, users}, size.Plus(size)},

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
-	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/turns"
 )
 
@@ -20,7 +20,7 @@ func served(loans []bound, s offload.Standing) map[string]bool {
 	if !s.Ready && (s.Serves == nil || firstOfPool(loans) >= 0) {
 		return has
 	}
-	rest := market.ClampAmounts(s.Serves)
+	rest := amounts.Clamp(s.Serves)
 	for _, l := range inTurns(loans) {
 		fits := s.Ready || rest.Fits(l.Size)
 		if fits {

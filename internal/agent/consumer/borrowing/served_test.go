@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -122,11 +123,11 @@ func TestSmallReservationsKeepNoLargeOneWaiting(t *testing.T) {
 // While the provider holds its grant back, nothing more comes for a loan that waits: the others take what there is.
 func TestWhoKeepsRoom(t *testing.T) {
 	loan := func(id string, state api.State, cpu int64) bound {
-		return bound{Reservation: &market.Reservation{ID: id, State: state, Size: market.Amounts{{Resource: "cpu", Value: cpu}}}}
+		return bound{Reservation: &market.Reservation{ID: id, State: state, Size: amounts.List{{Resource: "cpu", Value: cpu}}}}
 	}
 	loans := []bound{loan("large", api.Reserved, 5), loan("small", api.Reserved, 1), loan("active", api.Active, 3),
 		loan("shrunk", api.Active, 9)}
-	serves := market.Amounts{{Resource: "cpu", Value: 7}}.Resources()
+	serves := amounts.List{{Resource: "cpu", Value: 7}}.Resources()
 	for _, c := range []struct {
 		standing offload.Standing
 		want     string

@@ -8,13 +8,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // claim is an amount of a virtual node that some namespaces may use together.
 type claim struct {
 	namespaces []string // nil: any
-	size       market.Amounts
+	size       amounts.List
 }
 
 func (c claim) admits(namespace string) bool {
@@ -31,7 +31,7 @@ type overuse struct {
 // claims that several admit, each has as much as any other that needs as much, beside what only it may use: who uses
 // more cannot take from who uses less. A resource that no claim names has no bound, nor has the number of pods: the
 // provider grants it to the node as a whole.
-func findOveruse(claims []claim, used map[string]market.Amounts) (found []overuse) {
+func findOveruse(claims []claim, used map[string]amounts.List) (found []overuse) {
 	for _, resource := range resourcesOf(claims) {
 		if resource == string(corev1.ResourcePods) {
 			continue
@@ -48,13 +48,13 @@ func findOveruse(claims []claim, used map[string]market.Amounts) (found []overus
 
 // coveredUse returns how much of the use each claim covers. A use that several claims admit counts for the first of
 // them, if that leaves no other use without a claim.
-func coveredUse(claims []claim, used map[string]market.Amounts) []market.Amounts {
-	out := make([]market.Amounts, len(claims))
+func coveredUse(claims []claim, used map[string]amounts.List) []amounts.List {
+	out := make([]amounts.List, len(claims))
 	for _, name := range resourcesOf(claims) {
 		f := newFlow(claims, used, name)
 		f.coverUpTo(math.MaxInt64)
 		for c, covers := range f.covers {
-			sum := market.Amount{Resource: name}
+			sum := amounts.Amount{Resource: name}
 			for _, n := range covers {
 				sum.Value += n
 			}
@@ -89,7 +89,7 @@ type flow struct {
 }
 
 // newFlow returns the namespaces and claims, with nothing covered.
-func newFlow(claims []claim, used map[string]market.Amounts, resource string) *flow {
+func newFlow(claims []claim, used map[string]amounts.List, resource string) *flow {
 	f := &flow{namespaces: slices.Sorted(maps.Keys(used))}
 	count := len(f.namespaces)
 	f.left, f.own, f.next = make([]int64, count), make([]int64, count), make([]int, count)
@@ -114,7 +114,7 @@ func newFlow(claims []claim, used map[string]market.Amounts, resource string) *f
 
 // shareFairly covers as much of the use of a resource as possible, first so much that each namespace has what only it
 // may use, and up to a level of what it shares. The level is the highest that all can have.
-func shareFairly(claims []claim, used map[string]market.Amounts, resource string) *flow {
+func shareFairly(claims []claim, used map[string]amounts.List, resource string) *flow {
 	all, highest := newFlow(claims, used, resource), int64(0)
 	if all.coverUpTo(math.MaxInt64) {
 		return all

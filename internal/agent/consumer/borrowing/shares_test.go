@@ -7,10 +7,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
-func cpu(n int64) market.Amounts { return market.Amounts{{Resource: "cpu", Value: n}} }
+func cpu(n int64) amounts.List { return amounts.List{{Resource: "cpu", Value: n}} }
 
 func TestFindOveruse(t *testing.T) {
 	of := func(n int64, namespaces ...string) claim { return claim{namespaces, cpu(n)} }
@@ -35,12 +35,12 @@ func TestFindOveruse(t *testing.T) {
 		{"for any namespace", []claim{of(4, "a"), {nil, cpu(2)}}, map[string]int64{"a": 5, "b": 1}, "[]"},
 		{"each beyond its own", []claim{of(1, "a"), of(1, "b")}, map[string]int64{"a": 2, "b": 3},
 			"[{a cpu 1} {b cpu 1}]"},
-		{"another resource", []claim{of(4, "a"), {[]string{"b"}, market.Amounts{{Resource: "memory", Value: 1}}}},
+		{"another resource", []claim{of(4, "a"), {[]string{"b"}, amounts.List{{Resource: "memory", Value: 1}}}},
 			map[string]int64{"b": 1}, "[{b cpu 0}]"},
 	} {
-		used := map[string]market.Amounts{}
+		used := map[string]amounts.List{}
 		for name, n := range c.used {
-			used[name] = append(cpu(n), market.Amount{Resource: "pods", Value: 1})
+			used[name] = append(cpu(n), amounts.Amount{Resource: "pods", Value: 1})
 		}
 		if got := fmt.Sprint(findOveruse(c.claims, used)); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
@@ -60,10 +60,10 @@ func TestCoveredUse(t *testing.T) {
 		{[]claim{of(4, "a"), of(4, "a")}, map[string]int64{"a": 5}, "[[{cpu 4}] [{cpu 1}]]"},
 		{[]claim{of(4, "a", "b"), of(4, "a")}, map[string]int64{"a": 4, "b": 3}, "[[{cpu 4}] [{cpu 3}]]"},
 		{[]claim{of(4, "a"), {nil, cpu(4)}}, map[string]int64{"a": 5, "c": 1}, "[[{cpu 4}] [{cpu 2}]]"},
-		{[]claim{of(4, "a"), {[]string{"a"}, market.Amounts{{Resource: "memory", Value: 1}}}}, map[string]int64{"a": 1},
+		{[]claim{of(4, "a"), {[]string{"a"}, amounts.List{{Resource: "memory", Value: 1}}}}, map[string]int64{"a": 1},
 			"[[{cpu 1} {memory 0}] [{cpu 0} {memory 0}]]"},
 	} {
-		used := map[string]market.Amounts{}
+		used := map[string]amounts.List{}
 		for name, n := range c.used {
 			used[name] = cpu(n)
 		}
@@ -86,7 +86,7 @@ func TestOveruseIsTheLeast(t *testing.T) {
 			}
 			claims = append(claims, c)
 		}
-		used := map[string]market.Amounts{}
+		used := map[string]amounts.List{}
 		for _, name := range all {
 			used[name] = cpu(rapid.Int64Range(0, 8).Draw(t, name))
 		}

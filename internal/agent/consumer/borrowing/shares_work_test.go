@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 // Four times as many claims cost about four times as much, whether they admit one namespace or many sets of some.
@@ -23,7 +23,7 @@ func TestWorkOfManyClaims(t *testing.T) {
 	} {
 		cost := func(count int) (bytes uint64) {
 			var claims []claim
-			used := map[string]market.Amounts{"a": cpu(int64(count))}
+			used := map[string]amounts.List{"a": cpu(int64(count))}
 			for i := range count {
 				claims = append(claims, claim{namespaces(i), cpu(1)})
 				used[fmt.Sprint("n", i%12)] = cpu(int64(count) / 12)

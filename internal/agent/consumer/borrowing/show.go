@@ -8,9 +8,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/instruction"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
-	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
@@ -142,14 +142,14 @@ func countNaming(loans []bound) map[string]int {
 // reservation.
 func (b *Borrowing) split(ctx context.Context, loans []bound, sum instruction.Use) (granted,
 	used map[string]api.Resources) {
-	var sizes []market.Amounts
+	var sizes []amounts.List
 	var claims []claim
 	for _, l := range loans {
 		sizes, claims = append(sizes, l.Size), append(claims, b.claimOf(ctx, l))
 	}
-	uses := map[string]market.Amounts{}
+	uses := map[string]amounts.List{}
 	for name, use := range sum.Namespaces {
-		uses[name] = market.ClampAmounts(use)
+		uses[name] = amounts.Clamp(use)
 	}
 	granted, used = map[string]api.Resources{}, map[string]api.Resources{}
 	parts, covered := instruction.Split(sum.Account.Granted, sizes), coveredUse(claims, uses)

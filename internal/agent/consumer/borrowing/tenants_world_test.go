@@ -21,6 +21,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/liqo"
@@ -131,7 +132,7 @@ func (w *tenants) reserve(request *api.ResourceRequest, id, cpu string) {
 	w.Helper()
 	w.create(request)
 	w.create(&api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: id}})
-	size, err := market.ParseRequest("", transporttest.CPU(cpu))
+	size, err := amounts.ParseRequest("", transporttest.CPU(cpu))
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
@@ -40,7 +41,7 @@ func TestUnoffloads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	size, err := market.ParseRequest("", transporttest.CPU("1"))
+	size, err := amounts.ParseRequest("", transporttest.CPU("1"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
@@ -79,10 +80,10 @@ func wantedChange(w Wish, ours *market.Reservation) (market.Change, error) {
 	return market.Change{Size: size, Units: units, Until: market.At(until)}, nil
 }
 
-func wantedSize(w Wish, ours *market.Reservation) (size market.Amounts, units int64, err error) {
+func wantedSize(w Wish, ours *market.Reservation) (size amounts.List, units int64, err error) {
 	if ours.Sale == nil {
-		size, err = market.ParseRequest("resources", w.Request.Resources)
-		return size, 0, cmp.Or(err, market.CheckWhole("resources", w.Request.Resources))
+		size, err = amounts.ParseRequest("resources", w.Request.Resources)
+		return size, 0, cmp.Or(err, amounts.CheckWhole("resources", w.Request.Resources))
 	}
 	units = ours.Sale.Units
 	if w.Request.Purchase == nil && w.Request.MaxPrice != nil && ours.Offer != nil {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -239,7 +240,7 @@ func checkHold(t api.Reservation, r api.Request, cluster string, now time.Time) 
 
 // nonZero returns the amounts that are not 0: the broker holds no others.
 func nonZero(r api.Resources) api.Resources {
-	size, err := market.ParseRequest("resources", r)
+	size, err := amounts.ParseRequest("resources", r)
 	if err != nil {
 		return r
 	}

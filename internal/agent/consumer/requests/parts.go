@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
@@ -67,7 +68,7 @@ func checkPartCount(count int, r api.Request) error {
 
 // checkParts returns why parts are no valid answer to a request that may be split, nil if they are.
 func checkParts(parts []*transport.Reservation, ids []string, r api.Request) error {
-	var sum market.Amounts
+	var sum amounts.List
 	on := map[string]bool{}
 	for i, p := range parts {
 		t := p.Payload
@@ -78,13 +79,13 @@ func checkParts(parts []*transport.Reservation, ids []string, r api.Request) err
 			return wrongParts("on one provider")
 		}
 		on[t.Provider] = true
-		size, err := market.ParseRequest("resources", t.Resources)
+		size, err := amounts.ParseRequest("resources", t.Resources)
 		if err != nil {
 			return err
 		}
 		sum = sum.Plus(size)
 	}
-	if asked, err := market.ParseRequest("resources", r.Resources); err != nil || !sum.Equal(asked) {
+	if asked, err := amounts.ParseRequest("resources", r.Resources); err != nil || !sum.Equal(asked) {
 		return wrongParts("that are not, together, what was asked")
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/trust"
@@ -39,7 +40,7 @@ func (b *Borrower) checkPurchase(
 	}
 	var sale *api.Sale
 	var plan *market.Plan
-	var size market.Amounts
+	var size amounts.List
 	if named {
 		sale, plan, size, err = offer.Fulfils(asked, t.Created.Time, api.DurationOf(asked.Duration))
 	} else {

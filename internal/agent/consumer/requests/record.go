@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -18,7 +19,7 @@ import (
 // signHold checks it.
 func newRecord(theirs *transport.Reservation) (*market.Reservation, error) {
 	t := theirs.Payload
-	size, err := market.ParseRequest("resources", t.Resources)
+	size, err := amounts.ParseRequest("resources", t.Resources)
 	from := market.Time(0)
 	if t.Sale != nil {
 		from = market.At(t.Created.Truncate(time.Second))
@@ -84,7 +85,7 @@ func (b *Borrower) readSignedBy(
 	if err != nil || a.Reservation != theirs.ID || a.Consumer != b.Cluster || a.Provider != theirs.Payload.Provider {
 		return nil, api.Errorf(api.CodeBadSignature, "the broker answers with a reservation that this cluster did not sign")
 	}
-	size, err := market.ParseRequest("resources", a.Resources)
+	size, err := amounts.ParseRequest("resources", a.Resources)
 	return &market.Reservation{
 		ID: a.Reservation, State: api.Held, Consumer: a.Consumer, Provider: a.Provider, Pool: a.Pool, Size: size,
 		Generation: a.Generation, Assignment: theirs.Payload.Assignment, Sale: a.Sale, From: beginOf(a),

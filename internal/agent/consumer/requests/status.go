@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/trust"
@@ -112,7 +113,7 @@ func showAwaitsApproval(object *api.ResourceRequest, status *api.ResourceRequest
 }
 
 // sizeInForce returns the sum of the parts that both clusters signed and that are not over.
-func sizeInForce(parts []*market.Reservation) (sum market.Amounts) {
+func sizeInForce(parts []*market.Reservation) (sum amounts.List) {
 	for _, part := range parts {
 		if part.Bound() || part.State == api.Releasing && part.Acceptance != "" {
 			sum = sum.Plus(part.Size)
@@ -246,10 +247,10 @@ func hasChanged(before, now api.ResourceRequestStatus) bool {
 
 // describeSize returns the size and the end of a bound reservation: "cpu=8 memory=16Gi until 2026-12-24T18:00:00Z".
 func describeSize(s api.ResourceRequestStatus) string {
-	var amounts []string
+	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(s.Resources)) {
 		amount := s.Resources[name]
-		amounts = append(amounts, string(name)+"="+amount.String())
+		texts = append(texts, string(name)+"="+amount.String())
 	}
-	return strings.Join(amounts, " ") + " until " + s.Until.UTC().Format(time.RFC3339)
+	return strings.Join(texts, " ") + " until " + s.Until.UTC().Format(time.RFC3339)
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/vnp"
 )
@@ -19,7 +20,7 @@ func TestShrinksAfterRefusedGrowth(t *testing.T) {
 	pool := d.pool("burst")
 	d.pods(1, "1")
 	first := d.child(pool, "milan", "8")
-	more, _ := market.ParseRequest("", resources("12"))
+	more, _ := amounts.ParseRequest("", resources("12"))
 	node := d.bound(first, func(r *market.Reservation) {
 		r.Change = &market.Change{Generation: 2, Size: more, Until: r.Until, Reason: api.ReasonNoAnswer}
 		r.Changed = d.began

@@ -19,6 +19,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
@@ -238,7 +239,7 @@ func (d *desk) requests() []api.ResourceRequest {
 // bound makes the reservation of a request Active, and its virtual node Ready.
 func (d *desk) bound(r *api.ResourceRequest, change func(*market.Reservation)) string {
 	d.t.Helper()
-	size, err := market.ParseRequest("", r.Spec.Resources)
+	size, err := amounts.ParseRequest("", r.Spec.Resources)
 	if err != nil {
 		d.t.Fatal(err)
 	}

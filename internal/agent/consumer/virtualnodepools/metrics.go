@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	amounts = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "bourse_vnp_resources",
+	sizes = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "bourse_vnp_resources",
 		Help: "What a VirtualNodePool needs, has reserved and uses, by resource."}, []string{"pool", "kind", "resource"})
 	inUse = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "bourse_vnp_providers",
 		Help: "Providers of a VirtualNodePool, by state."}, []string{"pool", "state"})
@@ -17,14 +17,14 @@ var (
 		[]string{"pool", "reason"})
 )
 
-func init() { ctrlmetrics.Registry.MustRegister(amounts, inUse, pending) }
+func init() { ctrlmetrics.Registry.MustRegister(sizes, inUse, pending) }
 
 // observed shows the status of a pool as metrics.
 func observed(pool string, s *api.VirtualNodePoolStatus) {
 	unobserve(pool)
 	for kind, of := range map[string]api.Resources{"demand": s.Demand, "reserved": s.Reserved, "used": s.Used} {
 		for name, q := range of {
-			amounts.WithLabelValues(pool, kind, string(name)).Set(q.AsApproximateFloat64())
+			sizes.WithLabelValues(pool, kind, string(name)).Set(q.AsApproximateFloat64())
 		}
 	}
 	for _, p := range s.Providers {
@@ -38,7 +38,7 @@ func observed(pool string, s *api.VirtualNodePoolStatus) {
 
 // unobserve removes the metrics of a pool.
 func unobserve(pool string) {
-	for _, v := range []*prometheus.GaugeVec{amounts, inUse, pending} {
+	for _, v := range []*prometheus.GaugeVec{sizes, inUse, pending} {
 		v.DeletePartialMatch(prometheus.Labels{"pool": pool})
 	}
 }

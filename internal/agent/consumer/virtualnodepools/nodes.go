@@ -8,9 +8,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
-	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/vnp"
 )
 
@@ -59,7 +59,7 @@ func (c *Controller) findNominated(ctx context.Context, node string, out *childr
 // readCustomers reads what a hub's customers use of a virtual node, and their pods there if it is not Ready.
 func (c *Controller) readCustomers(ctx context.Context,
 	p *vnp.Provider, namespaces []string, out *children) error {
-	if p.Used = market.ClampAmounts(c.options.Pods.UsedOn(p.Node)); p.State == vnp.Ready {
+	if p.Used = amounts.Clamp(c.options.Pods.UsedOn(p.Node)); p.State == vnp.Ready {
 		return nil
 	}
 	var list corev1.PodList

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/vnp"
@@ -42,7 +43,7 @@ type child struct {
 	node   *corev1.Node        // nil: none yet
 	// shares says that requests have something of the virtual node, others how much.
 	shares bool
-	others market.Amounts
+	others amounts.List
 	// disabled: this cluster chose other providers at the broker of the reservation.
 	disabled bool
 }
@@ -204,7 +205,7 @@ func (c *Controller) isOfGone(
 // provider returns what the planner needs to know of a request's provider.
 func (c *Controller) provider(ctx context.Context, one *child, pool *api.VirtualNodePool,
 	out *children) (vnp.Provider, error) {
-	asked, err := market.ParseRequest("resources", one.Spec.Resources)
+	asked, err := amounts.ParseRequest("resources", one.Spec.Resources)
 	p := vnp.Provider{
 		Name: one.Spec.Target, State: vnp.Asked, Reserved: asked, Since: one.CreationTimestamp.Time,
 		Created: one.CreationTimestamp.Time,
@@ -238,7 +239,7 @@ func (c *Controller) provider(ctx context.Context, one *child, pool *api.Virtual
 	if r.ReclaimAt != 0 && p.State == vnp.Ready && pool.Spec.Replace != api.ReplaceNever {
 		p.State = vnp.Leaving
 	}
-	has, _ := market.ParseCapacity("allocatable", node.Status.Allocatable)
+	has, _ := amounts.ParseCapacity("allocatable", node.Status.Allocatable)
 	p.Lowered = p.Wish != nil && p.Wish.Fits(has.Minus(one.others).Only(p.Wish))
 	p.Claims, out.words[p.Name] = offload.SortClaims(slices.DeleteFunc(slices.Clone(out.claims),
 		func(c offload.Claim) bool { return c.Node != p.Node }))
@@ -248,7 +249,7 @@ func (c *Controller) provider(ctx context.Context, one *child, pool *api.Virtual
 
 // readReservation notes what the Ledger says of a bound reservation. asked is the size that its request names, and until
 // the time to which the pool would extend it.
-func (one *child) readReservation(p *vnp.Provider, asked market.Amounts, all *children, until time.Time) {
+func (one *child) readReservation(p *vnp.Provider, asked amounts.List, all *children, until time.Time) {
 	r := one.record
 	p.Node, p.Created, p.Until = r.Slice(), r.Created.Go(), r.EndsAt().Go()
 	p.Cost, _ = r.Hourly()

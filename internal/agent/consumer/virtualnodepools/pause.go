@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/vnp"
 )
@@ -62,7 +63,7 @@ func refusedSize(one *child, now time.Time) bool {
 	if refusal == nil {
 		return false
 	}
-	asked, err := market.ParseRequest("resources", one.Spec.Resources)
+	asked, err := amounts.ParseRequest("resources", one.Spec.Resources)
 	return err == nil && !asked.Equal(one.record.Size) && asked.Equal(refusal.Size)
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/vnp"
 )
@@ -31,12 +32,12 @@ func TestWhatIsReplacedLasts(t *testing.T) {
 }
 
 // shrinks returns a pool with a request of 8 CPU at milan, whose virtual node is to have 2.
-func shrinks(t *testing.T) (*desk, *api.VirtualNodePool, *api.ResourceRequest, market.Amounts) {
+func shrinks(t *testing.T) (*desk, *api.VirtualNodePool, *api.ResourceRequest, amounts.List) {
 	t.Helper()
 	d := newDesk(t)
 	pool := d.pool("burst")
 	d.pods(1, "2")
-	small, _ := market.ParseRequest("", resources("2"))
+	small, _ := amounts.ParseRequest("", resources("2"))
 	first := d.child(pool, "milan", "8")
 	first.Annotations[vnp.WishAnnotation] = vnp.WriteWish(small)
 	if err := d.Update(t.Context(), first); err != nil {
@@ -53,7 +54,7 @@ func TestASmallerSizeThatIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	node := d.bound(first, func(r *market.Reservation) {
-		r.Size, _ = market.ParseRequest("", resources("8"))
+		r.Size, _ = amounts.ParseRequest("", resources("8"))
 		r.Change = &market.Change{Generation: 2, Size: small, Until: r.Until, Reason: api.ReasonPolicy}
 		r.Changed = d.began
 	})
@@ -97,7 +98,7 @@ func TestAnOldRefusal(t *testing.T) {
 	pool := d.pool("burst")
 	d.fits = []api.Fit{{Cluster: "milan", Resources: resources("8")}}
 	first := d.child(pool, "milan", "2")
-	more, _ := market.ParseRequest("", resources("6"))
+	more, _ := amounts.ParseRequest("", resources("6"))
 	d.pods(1, "4")
 	d.bound(first, func(r *market.Reservation) {
 		r.Change = &market.Change{Generation: 2, Size: more, Until: r.Until, Reason: api.ReasonNoAnswer}

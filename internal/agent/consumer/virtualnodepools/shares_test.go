@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/vnp"
@@ -104,7 +105,7 @@ func TestShrinksAndLeavesBesideARequest(t *testing.T) {
 // child makes a request of a pool, as the controller does.
 func (d *desk) child(pool *api.VirtualNodePool, provider, cpu string) *api.ResourceRequest {
 	d.t.Helper()
-	size, _ := market.ParseRequest("", resources(cpu))
+	size, _ := amounts.ParseRequest("", resources(cpu))
 	if err := d.Controller.create(d.t.Context(), pool, vnp.Step{Provider: provider, Size: size}, nil); err != nil {
 		d.t.Fatal(err)
 	}

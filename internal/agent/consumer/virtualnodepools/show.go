@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/vnp"
 )
 
@@ -67,7 +67,7 @@ func (c *Controller) showStep(pool *api.VirtualNodePool, provider, reason, text 
 }
 
 // sizeText returns amounts as users write them: "cpu=4 memory=16Gi".
-func sizeText(size market.Amounts) string {
+func sizeText(size amounts.List) string {
 	var texts []string
 	for _, one := range size {
 		q := one.Quantity()

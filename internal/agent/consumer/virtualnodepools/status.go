@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/money"
@@ -35,7 +36,7 @@ func (c *Controller) status(pool *api.VirtualNodePool, all *children, plan *vnp.
 		Pending:    api.PendingPods{Counted: int32(plan.Counted), Not: plan.Not[:min(len(plan.Not), 8)]},
 		Why:        plan.Message, InUse: int32(len(all.seen.Providers)),
 	}
-	var used market.Amounts
+	var used amounts.List
 	cost, reserved := int64(0), plan.Reserved
 	for _, one := range plan.Providers {
 		used, cost = used.Plus(plan.Used[one.Node]), cost+one.Cost
@@ -51,7 +52,7 @@ func (c *Controller) status(pool *api.VirtualNodePool, all *children, plan *vnp.
 	}
 	slices.SortFunc(s.Providers, func(a, b api.PoolProvider) int { return strings.Compare(a.Name, b.Name) })
 	s.Used, s.Reserved, s.Cost = used.Resources(), reserved.Resources(), costText(pool, cost)
-	most, _ := market.ParseCapacity("max", pool.Spec.Max)
+	most, _ := amounts.ParseCapacity("max", pool.Spec.Max)
 	s.CPU, s.Memory = shares("cpu", used, reserved, most), shares("memory", used, reserved, most)
 	set := func(kind string, is bool, yes, no, message string) {
 		condition := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: no,
@@ -117,7 +118,7 @@ func driftText(pool *api.VirtualNodePool, plan *vnp.Plan) string {
 }
 
 // shownProvider returns what a pool shows of a provider.
-func shownProvider(pool *api.VirtualNodePool, all *children, one *vnp.Provider, used market.Amounts) api.PoolProvider {
+func shownProvider(pool *api.VirtualNodePool, all *children, one *vnp.Provider, used amounts.List) api.PoolProvider {
 	request, price := all.requests[one.Name], ""
 	if bought := request.record.Bought(); bought != nil {
 		price = bought.Price.Text()
@@ -205,13 +206,13 @@ func (c *Controller) showDraining(ctx context.Context, pool *api.VirtualNodePool
 }
 
 // shares returns "used/reserved/max" of a resource, empty if max does not name it.
-func shares(resource string, of ...market.Amounts) string {
+func shares(resource string, of ...amounts.List) string {
 	if of[len(of)-1].Of(resource) == 0 {
 		return ""
 	}
 	var texts []string
 	for _, a := range of {
-		q := market.Amount{Resource: resource, Value: a.Of(resource)}.Quantity()
+		q := amounts.Amount{Resource: resource, Value: a.Of(resource)}.Quantity()
 		texts = append(texts, q.String())
 	}
 	return strings.Join(texts, "/")

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/vnp"
 )
@@ -24,9 +25,9 @@ func TestMetricsAndEvents(t *testing.T) {
 	d.bind(node)
 	d.look("burst")
 	for what, c := range map[string]struct{ is, want float64 }{
-		"used":     {testutil.ToFloat64(amounts.WithLabelValues("burst", "used", "cpu")), 4},
-		"reserved": {testutil.ToFloat64(amounts.WithLabelValues("burst", "reserved", "cpu")), 4},
-		"demand":   {testutil.ToFloat64(amounts.WithLabelValues("burst", "demand", "cpu")), 4},
+		"used":     {testutil.ToFloat64(sizes.WithLabelValues("burst", "used", "cpu")), 4},
+		"reserved": {testutil.ToFloat64(sizes.WithLabelValues("burst", "reserved", "cpu")), 4},
+		"demand":   {testutil.ToFloat64(sizes.WithLabelValues("burst", "demand", "cpu")), 4},
 		"Ready":    {testutil.ToFloat64(inUse.WithLabelValues("burst", "Ready")), 1},
 		"Counted":  {testutil.ToFloat64(pending.WithLabelValues("burst", "Counted")), 0},
 	} {
@@ -127,7 +128,7 @@ func TestCapReachedByGrowth(t *testing.T) {
 		}
 	}
 	asks(6)
-	size, _ := market.ParseRequest("", resources("6"))
+	size, _ := amounts.ParseRequest("", resources("6"))
 	bound(&market.Change{Generation: 2, Size: size, Until: market.At(d.clock.Now().Add(48 * time.Hour)),
 		Reason: api.ReasonCapReached, Message: "CapReached: rome has 10 CPUs"})
 	d.clock.SetTime(d.ledger.Now().Go())

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
-	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/vnp"
 )
 
@@ -229,7 +229,7 @@ func (c *Controller) create(ctx context.Context, pool *api.VirtualNodePool, step
 
 // resize asks for another size.
 func (c *Controller) resize(ctx context.Context, pool *api.VirtualNodePool, one *child, step vnp.Step) error {
-	had, err := market.ParseRequest("resources", one.Spec.Resources)
+	had, err := amounts.ParseRequest("resources", one.Spec.Resources)
 	if err != nil {
 		return err
 	}

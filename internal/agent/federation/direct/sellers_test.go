@@ -12,6 +12,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/federation/peeraddress"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -162,7 +163,7 @@ func TestSessionsWithSellers(t *testing.T) {
 	isOpen("after it was chosen", true)
 	b.clock.Step(keepChosen + time.Second)
 	isOpen("a minute later", false)
-	size, err := market.ParseRequest("", transporttest.CPU("2"))
+	size, err := amounts.ParseRequest("", transporttest.CPU("2"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/journal"
@@ -21,7 +22,7 @@ import (
 // A session follows the connector of a seller that moves, also while something that was made there counts.
 func TestAConnectorMoves(t *testing.T) {
 	b := newBuyer(t)
-	size, err := market.ParseRequest("", transporttest.CPU("2"))
+	size, err := amounts.ParseRequest("", transporttest.CPU("2"))
 	if err != nil {
 		t.Fatal(err)
 	}

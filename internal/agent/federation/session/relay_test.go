@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -167,7 +168,7 @@ func TestACustomerIsNamedWhereItReserved(t *testing.T) {
 	d := transporttest.NewDeal(rome, milan, "r-1", "1", time.Now())
 	d.Signed()
 	a := rome.Assignment(*d.Shown())
-	size, err := market.ParseRequest("resources", a.Resources)
+	size, err := amounts.ParseRequest("resources", a.Resources)
 	if err != nil {
 		t.Fatal(err)
 	}

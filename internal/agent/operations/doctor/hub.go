@@ -4,6 +4,7 @@ import (
 	"math/big"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -17,7 +18,7 @@ func findInHub(s *market.State, hub string) (found []api.Problem) {
 			"the ID has %d characters, and that of a hub at most %d", len(hub), liqo.MaxHubID))
 	}
 	paid, earned := map[string]*big.Rat{}, map[string]*big.Rat{} // in an hour, by currency
-	var bought, sold market.Amounts
+	var bought, sold amounts.List
 	add := func(to map[string]*big.Rat, r *market.Reservation) {
 		nanos, currency := r.Hourly()
 		if nanos > 0 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
@@ -34,7 +35,7 @@ func TestSoldBelowCost(t *testing.T) {
 				units = 6
 			}
 			r.State, r.Pool, r.Generation, r.Assignment = api.Reserved, api.GeneralPool, 1, "assignment"
-			r.Size, r.Sale = market.Amounts{{Resource: "cpu", Value: 1000 * units}}, &api.Sale{
+			r.Size, r.Sale = amounts.List{{Resource: "cpu", Value: 1000 * units}}, &api.Sale{
 				Offer: r.Offer.Digest, Plan: "small", Units: units}
 			s.Apply(market.Event{Time: 1, Offer: r.Offer})
 			s.Apply(market.Event{Time: 1, Reservation: &market.ReservationEvent{Reservation: r}})

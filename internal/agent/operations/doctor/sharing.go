@@ -14,6 +14,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/provider/sharing"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/journal"
@@ -120,7 +121,7 @@ func (c Offers) Find(ctx context.Context) (found []api.Problem, _ error) {
 }
 
 // belowZero returns the amounts below 0.
-func belowZero(a market.Amounts) string {
+func belowZero(a amounts.List) string {
 	var out []string
 	for name, amount := range a.Resources() {
 		if amount.Sign() < 0 {

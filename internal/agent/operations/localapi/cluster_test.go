@@ -14,6 +14,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/federation/catalog"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
@@ -106,7 +107,7 @@ func TestRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	size, err := market.ParseRequest("", transporttest.CPU("2"))
+	size, err := amounts.ParseRequest("", transporttest.CPU("2"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
@@ -22,7 +23,7 @@ func TestReservationsOfPools(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := c.o.Ledger.Now()
-	size, _ := market.ParseRequest("", transporttest.CPU("2"))
+	size, _ := amounts.ParseRequest("", transporttest.CPU("2"))
 	note := market.Note{Reservation: &market.Reservation{
 		ID: "r-1", State: api.Active, Consumer: "rome", Provider: "milan", Pool: api.GeneralPool, Size: size, Assignment: "a",
 		Created: now, Until: now + 3_600_000,

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/consumer/requests"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -205,8 +206,8 @@ func (c *Cluster) resize(object *api.ResourceRequest, change api.ReservationChan
 	if object.Spec.Purchase != nil {
 		return nil
 	}
-	_, err := market.ParseRequest("resources", object.Spec.Resources)
-	return cmp.Or(err, market.CheckWhole("resources", object.Spec.Resources))
+	_, err := amounts.ParseRequest("resources", object.Spec.Resources)
+	return cmp.Or(err, amounts.CheckWhole("resources", object.Spec.Resources))
 }
 
 // ReleaseReservation deletes the ResourceRequest that made a reservation. A reservation that the

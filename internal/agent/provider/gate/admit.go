@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -39,7 +40,7 @@ func (g *Gate) admit(
 	if err != nil {
 		return "", err
 	}
-	size, err := market.ParseRequest("resources", a.Resources)
+	size, err := amounts.ParseRequest("resources", a.Resources)
 	if err != nil {
 		return "", err
 	}

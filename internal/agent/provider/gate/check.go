@@ -9,6 +9,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
@@ -60,7 +61,7 @@ func (g *Gate) verifyAssignment(
 // or, if the Ledger lost it, as this cluster signed it. The size must be what the plan sells.
 // Whether any is left, the market checks. Errors: Conflict, BadSignature.
 func (g *Gate) findOffer(
-	ctx context.Context, theirs *transport.Reservation, a api.Assignment, size market.Amounts,
+	ctx context.Context, theirs *transport.Reservation, a api.Assignment, size amounts.List,
 ) (offer *market.Offer, err error) {
 	if a.Sale == nil {
 		return nil, nil

@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -13,15 +14,15 @@ import (
 type Account struct {
 	Consumer, Slice, Pool string
 	// Plain is the max of a plain consumer's slice, nil for other accounts.
-	Plain market.Amounts
+	Plain amounts.List
 	// Bound are the reservations that both sides are bound by, Ending those that are being released.
 	Bound, Ending []*market.Reservation
 
-	reserved market.Amounts // the sum of Bound
+	reserved amounts.List // the sum of Bound
 }
 
 // Owed returns the sum of what is bound, and the max of a plain consumer.
-func (a Account) Owed() market.Amounts { return a.Plain.Plus(a.reserved) }
+func (a Account) Owed() amounts.List { return a.Plain.Plus(a.reserved) }
 
 // givenUp returns the parts that reservations gave up by becoming smaller.
 func givenUp(all []*market.Reservation) (parts []*market.Reservation) {
@@ -99,7 +100,7 @@ func (u *Usage) Accounts(ctx context.Context, consumer string) (map[string]Accou
 		user := grant.User(c.Slice, c.Cluster)
 		a := all[user]
 		a.Consumer, a.Slice, a.Pool = c.Cluster, c.Slice, pool
-		if a.Plain, err = market.ParseCapacity("max", c.Max); err != nil {
+		if a.Plain, err = amounts.ParseCapacity("max", c.Max); err != nil {
 			return nil, err
 		}
 		all[user] = a

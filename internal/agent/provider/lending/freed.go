@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/instruction"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -47,13 +48,13 @@ func (u *Usage) Freed(ctx context.Context, ours *market.Reservation) (bool, erro
 
 // isGrantedAtMost reports whether the slice of a reservation that ends grants no more than the rest of the account.
 // Pods that have ended may take a part of the grant, which nothing runs by.
-func (u *Usage) isGrantedAtMost(ctx context.Context, ours *market.Reservation, rest market.Amounts) (bool, error) {
+func (u *Usage) isGrantedAtMost(ctx context.Context, ours *market.Reservation, rest amounts.List) (bool, error) {
 	shown, covers, err := grant.ReadGrant(ctx, u.options.Client, ours.Consumer, ours.Slice())
 	if err != nil {
 		return false, err
 	}
 	// What the consumer's pods request, and so the grant that covers them, may be more than any amount.
-	granted := market.ClampAmounts(shown).Only(ours.Size)
+	granted := amounts.Clamp(shown).Only(ours.Size)
 	if rest.Fits(granted) || !covers {
 		return rest.Fits(granted), nil
 	}
@@ -61,7 +62,7 @@ func (u *Usage) isGrantedAtMost(ctx context.Context, ours *market.Reservation, r
 	if err != nil {
 		return false, err
 	}
-	return rest.Plus(market.ClampAmounts(taken)).Fits(granted), nil
+	return rest.Plus(amounts.Clamp(taken)).Fits(granted), nil
 }
 
 // AwaitGivenUp returns what it waits for while pods of a consumer use what its reservations gave up
@@ -91,7 +92,7 @@ func (u *Usage) AwaitGivenUp(ctx context.Context, consumer string) (waits string
 
 // exceeds returns what pods use of the resources of an ending reservation if it does not fit into the rest of
 // the account, and else nil.
-func (u *Usage) exceeds(ends *market.Reservation, rest market.Amounts) market.Amounts {
+func (u *Usage) exceeds(ends *market.Reservation, rest amounts.List) amounts.List {
 	used := u.used(grant.User(ends.Slice(), ends.Consumer)).Only(ends.Size)
 	if rest.Fits(used) {
 		return nil
@@ -105,7 +106,7 @@ func (u *Usage) overdue(r *market.Reservation) bool {
 }
 
 // takeBack deletes the pods that exceed the rest of an account.
-func (u *Usage) takeBack(ctx context.Context, ours *market.Reservation, rest market.Amounts) error {
+func (u *Usage) takeBack(ctx context.Context, ours *market.Reservation, rest amounts.List) error {
 	keep := api.Resources{}
 	for name := range ours.Size.Resources() {
 		keep[name] = resource.Quantity{} // what no reservation has any more

@@ -7,9 +7,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/instruction"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
-	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // use is the part of an instruction that says what is granted and used.
@@ -60,7 +60,7 @@ func (u *Usage) Show(ctx context.Context, consumer string) error {
 // split returns what each bound reservation has of a grant, and uses. The use is nil where it is not known: only the
 // consumer knows whose the pods are.
 func (a Account) split(sum api.AccountSum) (granted, used []api.Resources) {
-	sizes := []market.Amounts{a.Plain}
+	sizes := []amounts.List{a.Plain}
 	for _, r := range a.Bound {
 		sizes = append(sizes, r.Size)
 	}

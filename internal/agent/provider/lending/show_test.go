@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
@@ -11,7 +12,7 @@ import (
 // Each reservation of an account has its part of the grant. What it uses is known if no other has pods in the account.
 func TestSplitAnAccount(t *testing.T) {
 	of := func(cpu int64) *market.Reservation {
-		return &market.Reservation{Size: market.Amounts{{Resource: "cpu", Value: 1000 * cpu}}}
+		return &market.Reservation{Size: amounts.List{{Resource: "cpu", Value: 1000 * cpu}}}
 	}
 	four, two := of(4), of(2)
 	type all = []*market.Reservation

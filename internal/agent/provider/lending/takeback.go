@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
-	"github.com/bourse-dev/bourse/internal/market"
 )
 
 const (
@@ -30,13 +30,13 @@ const (
 // unreachable. Until the use changes, the account is looked at only every lookEvery, because each
 // look lists pods.
 type attempt struct {
-	used market.Amounts
+	used amounts.List
 	at   time.Time
 }
 
 // steady is the max of a plain consumer, and since when it is that.
 type steady struct {
-	max   market.Amounts
+	max   amounts.List
 	since time.Time
 }
 
@@ -105,7 +105,7 @@ func (u *Usage) takeBackAll(ctx context.Context) (taken bool, err error) {
 // returns how many. They get no grace: the quota of each namespace admitted them only because quotas do not
 // count together. What a pod needs beyond its requests, such as the overhead of a runtime class, counts, too.
 func (u *Usage) fit(ctx context.Context, user string, a Account) (int, error) {
-	now, ending := u.options.Market.Now().Go(), market.Amounts(nil)
+	now, ending := u.options.Market.Now().Go(), amounts.List(nil)
 	for _, part := range slices.Concat(a.Ending, givenUp(a.Bound), givenUp(a.Ending)) {
 		if now.Sub(part.Changed.Go()) < u.options.Graces.Shrink+2*u.options.Graces.Excess {
 			ending = ending.Plus(part.Size)

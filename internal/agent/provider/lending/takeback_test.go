@@ -24,6 +24,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/inventory"
@@ -136,7 +137,7 @@ func TestOveruseIsTakenBackAtOnce(t *testing.T) {
 func TestPodsOfAnotherReservationStay(t *testing.T) {
 	ledger, stays := lends(t)
 	ends := *stays
-	ends.ID, ends.State, ends.Size = "r-2", api.Releasing, market.Amounts{{Resource: "cpu", Value: 1000},
+	ends.ID, ends.State, ends.Size = "r-2", api.Releasing, amounts.List{{Resource: "cpu", Value: 1000},
 		{Resource: "pods", Value: 2}}
 	user := grant.User(stays.Slice(), "rome")
 	meta := metav1.ObjectMeta{Namespace: "one", Labels: map[string]string{consts.CreatorLabelKey: user,
@@ -189,7 +190,7 @@ func TestPodsOfAnotherReservationStay(t *testing.T) {
 func lends(t *testing.T) (*exchange.Exchange, *market.Reservation) {
 	t.Helper()
 	ledger := exchangetest.Open(t, nil, exchange.Options{Self: "milan"})
-	size, err := market.ParseRequest("", transporttest.CPU("1"))
+	size, err := amounts.ParseRequest("", transporttest.CPU("1"))
 	if err != nil {
 		t.Fatal(err)
 	}

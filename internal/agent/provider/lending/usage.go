@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
-	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // TakenBack counts deletions of pods, by cause: overuse, overstay.
@@ -111,6 +111,6 @@ func (u *Usage) IsGuarded(consumer string) bool {
 }
 
 // used returns what the pods of an account request.
-func (u *Usage) used(user string) market.Amounts {
-	return market.ClampAmounts(u.options.Inventory.Used(user))
+func (u *Usage) used(user string) amounts.List {
+	return amounts.Clamp(u.options.Inventory.Used(user))
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/provider/sharing"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/inventory"
@@ -153,7 +154,7 @@ func (l *lender) accepts(id, cpu string) {
 	l.t.Helper()
 	theirs := transporttest.NewDeal(l.rome, l.milan, id, cpu, l.market.Now().Go()).Signed()
 	assignment := l.rome.Assignment(*theirs)
-	size, err := market.ParseRequest("resources", assignment.Resources)
+	size, err := amounts.ParseRequest("resources", assignment.Resources)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -306,7 +307,7 @@ func TestAHubSellsNoMoreThanWasSigned(t *testing.T) {
 	l := newLender(t)
 	borrowed := func(provider, id string, state api.State, relend bool, cpu int64) *market.Reservation {
 		r := &market.Reservation{ID: id, State: state, Consumer: "milan", Provider: provider, Pool: api.GeneralPool,
-			Relend: relend, Size: market.Amounts{{Resource: "cpu", Value: cpu * 1000}}, Assignment: "assignment",
+			Relend: relend, Size: amounts.List{{Resource: "cpu", Value: cpu * 1000}}, Assignment: "assignment",
 			Until: market.At(l.market.Now().Go().Add(time.Hour))}
 		l.do(market.Note{Reservation: r})
 		return r

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -51,22 +52,22 @@ func (a *Advertiser) measure(ctx context.Context) (m measured, err error) {
 // virtualNodes returns the virtual nodes that reservations made, with what both sides signed of each. This cluster
 // lends no more of a virtual node, even if its provider's Liqo grants more. One is nil if this cluster may not lend on
 // all of it.
-func (a *Advertiser) virtualNodes(ctx context.Context) (made map[string]market.Amounts, err error) {
+func (a *Advertiser) virtualNodes(ctx context.Context) (made map[string]amounts.List, err error) {
 	cluster := a.options.Card.Cluster
-	signed, kept := map[string]market.Amounts{}, map[string]bool{}
+	signed, kept := map[string]amounts.List{}, map[string]bool{}
 	err = a.options.Market.Read(ctx, func(s *market.State) {
 		for _, r := range s.Of(cluster, 0) {
 			if r.Consumer != cluster || r.State.Over() || r.Provider == "" {
 				continue
 			}
-			slice, size := r.Slice(), market.Amounts(nil)
+			slice, size := r.Slice(), amounts.List(nil)
 			if kept[slice] = kept[slice] || !r.Relend; r.Bound() {
 				size = r.Size
 			}
 			signed[slice] = signed[slice].Plus(size)
 		}
 	})
-	made = map[string]market.Amounts{}
+	made = map[string]amounts.List{}
 	for slice, size := range signed {
 		if made[slice] = nil; err == nil && !kept[slice] {
 			made[slice], err = grant.Covers(size, nil)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
@@ -189,8 +190,8 @@ func check(s *api.Sharing, engine *match.Engine) error {
 	if _, err := market.MeasureTerms(&s.Terms); err != nil {
 		return err
 	}
-	if err := cmp.Or(market.CheckWhole("maxPerReservation", s.MaxPerReservation),
-		market.CheckWhole("maxPerConsumer", s.MaxPerConsumer)); err != nil {
+	if err := cmp.Or(amounts.CheckWhole("maxPerReservation", s.MaxPerReservation),
+		amounts.CheckWhole("maxPerConsumer", s.MaxPerConsumer)); err != nil {
 		return err
 	}
 	if s.APIServerAccess == api.APIServerNetwork && s.Network != api.NetworkWireGuard {
@@ -208,8 +209,8 @@ func check(s *api.Sharing, engine *match.Engine) error {
 		if pool.Storage != nil {
 			lent[corev1.ResourceStorage] = *pool.Storage
 		}
-		for field, amounts := range map[string]api.Resources{"caps": pool.Caps, "headroom": pool.Headroom, "storage": lent} {
-			if err := checkLent("pools."+pool.Name+"."+field, amounts); err != nil {
+		for field, given := range map[string]api.Resources{"caps": pool.Caps, "headroom": pool.Headroom, "storage": lent} {
+			if err := checkLent("pools."+pool.Name+"."+field, given); err != nil {
 				return err
 			}
 		}
@@ -221,9 +222,9 @@ func check(s *api.Sharing, engine *match.Engine) error {
 }
 
 // checkLent checks amounts that bound what is lent: half a GPU would count as none. Errors: Invalid at field.
-func checkLent(field string, amounts api.Resources) error {
-	_, err := market.ParseCapacity(field, amounts)
-	return cmp.Or(err, market.CheckWhole(field, amounts))
+func checkLent(field string, given api.Resources) error {
+	_, err := amounts.ParseCapacity(field, given)
+	return cmp.Or(err, amounts.CheckWhole(field, given))
 }
 
 // checkPlain checks the slices of plain consumers. Each is named in one pool.

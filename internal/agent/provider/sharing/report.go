@@ -6,6 +6,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
@@ -44,14 +45,14 @@ func (m *measured) reportTo(o *transport.Outlet) api.Measurement {
 // lending is what a pool lends: to consumers by name, by reservations that an outlet knows, and the rest.
 type lending struct {
 	known map[string]api.AccountUse
-	rest  map[string]market.Amounts // by consumer
-	sold  []api.SoldUnits           // of the rest, sorted, each plan once
+	rest  map[string]amounts.List // by consumer
+	sold  []api.SoldUnits         // of the rest, sorted, each plan once
 }
 
 func (l *lending) add(r *market.Reservation, knows bool) {
 	if !knows {
 		if l.rest == nil {
-			l.rest = map[string]market.Amounts{}
+			l.rest = map[string]amounts.List{}
 		}
 		l.rest[r.Consumer] = l.rest[r.Consumer].Plus(r.Takes())
 		l.sell(r)
@@ -101,7 +102,7 @@ func unitsOf(r *market.Reservation) api.SoldUnits {
 // what is used. What a consumer uses counts for the rest first, so that the sums are those of the whole account.
 func (l *lending) report(pool api.Pool, all bool) api.Pool {
 	inUse, accounts, shared := pool.Accounts, map[string]api.AccountUse{}, parse(pool.Shared)
-	var reserved, used market.Amounts
+	var reserved, used amounts.List
 	for consumer, account := range inUse {
 		use := parse(account.Used)
 		if known, is := l.known[consumer]; !is && !all {
@@ -127,7 +128,7 @@ func (l *lending) report(pool api.Pool, all bool) api.Pool {
 }
 
 // parse returns amounts that the inventory measured, which are valid.
-func parse(r api.Resources) market.Amounts {
-	amounts, _ := market.ParseCapacity("", r)
-	return amounts
+func parse(r api.Resources) amounts.List {
+	list, _ := amounts.ParseCapacity("", r)
+	return list
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
@@ -125,7 +126,7 @@ func drawMeasured(t *rapid.T) *measured {
 	m := &measured{Measurement: api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: 1}, Terms: &api.Terms{},
 		Pools: map[string]api.Pool{api.GeneralPool: pool}}}
 	for i := range rapid.IntRange(0, 8).Draw(t, "reservations") {
-		size := must(market.ParseCapacity("", cpus(0, 6)))(t)
+		size := must(amounts.ParseCapacity("", cpus(0, 6)))(t)
 		r := &market.Reservation{ID: fmt.Sprintf("r-%d", i), Consumer: rapid.SampledFrom(consumers).Draw(t, "consumer"),
 			Provider: "milan", Pool: rapid.SampledFrom([]string{api.GeneralPool, "former"}).Draw(t, "pool"), Size: size,
 			State: api.Reserved, Via: rapid.SampledFrom([]string{"", "broker/north", "milan"}).Draw(t, "via")}
