@@ -210,6 +210,6 @@ func (r *Controller) warnOf(object *api.ResourceRequest, before api.ResourceRequ
 	was := meta.FindStatusCondition(before.Conditions, kind)
 	is := meta.FindStatusCondition(object.Status.Conditions, kind)
 	if is != nil && (was == nil || was.Reason != is.Reason) {
-		r.Events.Eventf(object, nil, corev1.EventTypeWarning, is.Type, action, "%.1000s", is.Message)
+		r.Events.Eventf(object, nil, corev1.EventTypeWarning, is.Type, action, "%s", is.Message)
 	}
 }

@@ -229,7 +229,7 @@ func (r *Controller) writeStatus(
 		reason, message = "Changed", "it is "+describeSize(status)+"; "+message
 	}
 	if changed || before.State != status.State || before.Message != status.Message {
-		r.Events.Eventf(object, nil, kind, reason, "Reserve", "%.1000s", message) // the API server takes 1024 bytes
+		r.Events.Eventf(object, nil, kind, reason, "Reserve", "%s", message)
 	}
 	r.warnOf(object, before, api.ConditionVolumesAtStake, "Release")
 	r.warnOf(object, before, api.ConditionLabelsDropped, "Reserve")

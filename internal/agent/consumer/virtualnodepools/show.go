@@ -45,7 +45,7 @@ func (c *Controller) showEvents(pool *api.VirtualNodePool, before []metav1.Condi
 		if wrong {
 			kind = corev1.EventTypeWarning
 		}
-		c.options.Events.Eventf(pool, nil, kind, is.Type, "Plan", "%s: %.900s", is.Reason, is.Message)
+		c.options.Events.Eventf(pool, nil, kind, is.Type, "Plan", "%s: %s", is.Reason, is.Message)
 	}
 	for _, was := range before {
 		if meta.FindStatusCondition(pool.Status.Conditions, was.Type) == nil {
@@ -63,7 +63,7 @@ func isWrong(is metav1.Condition) bool {
 
 // showStep emits an Event for a step that changes what is reserved at a provider.
 func (c *Controller) showStep(pool *api.VirtualNodePool, provider, reason, text string) {
-	c.options.Events.Eventf(pool, nil, corev1.EventTypeNormal, reason, "Reserve", "%s %.900s", provider, text)
+	c.options.Events.Eventf(pool, nil, corev1.EventTypeNormal, reason, "Reserve", "%s %s", provider, text)
 }
 
 // sizeText returns amounts as users write them: "cpu=4 memory=16Gi".

@@ -78,8 +78,7 @@ func (p *Peers) ShowMember(conditions *[]metav1.Condition, cluster, effect strin
 	meta.SetStatusCondition(conditions, c)
 	return func(about runtime.Object) {
 		if isNew {
-			// The API server accepts 1024 bytes.
-			p.options.Events.Eventf(about, nil, kind, "Member"+c.Reason, "Follow", "%.1000s", c.Message)
+			p.options.Events.Eventf(about, nil, kind, "Member"+c.Reason, "Follow", "%s", c.Message)
 		}
 	}
 }
@@ -148,7 +147,7 @@ func (p *Peers) ShowSuspension(conditions *[]metav1.Condition, now *metav1.Condi
 	meta.SetStatusCondition(conditions, c)
 	return func(about runtime.Object) {
 		if isNew {
-			p.options.Events.Eventf(about, nil, corev1.EventTypeWarning, c.Reason, "Suspend", "%.1000s", c.Message)
+			p.options.Events.Eventf(about, nil, corev1.EventTypeWarning, c.Reason, "Suspend", "%s", c.Message)
 		}
 	}
 }

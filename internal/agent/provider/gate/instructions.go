@@ -59,7 +59,7 @@ func (s *Instructions) Show(ctx context.Context, ours *market.Reservation) error
 	}
 	c := meta.FindStatusCondition(i.Status.Conditions, api.ConditionAwaitsApproval)
 	if waits := c != nil && c.Status == metav1.ConditionTrue; waits && !waited && s.Events != nil {
-		s.Events.Eventf(i, nil, corev1.EventTypeNormal, api.ConditionAwaitsApproval, "Approve", "%.1000s", c.Message)
+		s.Events.Eventf(i, nil, corev1.EventTypeNormal, api.ConditionAwaitsApproval, "Approve", "%s", c.Message)
 	}
 	return nil
 }

@@ -148,7 +148,7 @@ func (u *Usage) showOverstay(ctx context.Context, ours *market.Reservation, use 
 		return err
 	}
 	if begins {
-		u.options.Events.Eventf(&i, nil, corev1.EventTypeWarning, api.ConditionOverstaying, "Free", "%.1000s", c.Message)
+		u.options.Events.Eventf(&i, nil, corev1.EventTypeWarning, api.ConditionOverstaying, "Free", "%s", c.Message)
 	}
 	return nil
 }
