@@ -110,10 +110,12 @@ func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 	}
 	r.slots.Keep(at)
 	r.ends.Keep(at)
-	if wait := r.keepHold(ctx, at); wait > 0 && err == nil {
-		result.RequeueAfter = soonest(result.RequeueAfter, wait)
+	if err != nil { // it may be tried again much later
+		r.holds.Keep(at)
+		return result, err
 	}
-	return result, err
+	result.RequeueAfter = soonest(result.RequeueAfter, r.keepHold(ctx, at))
+	return result, nil
 }
 
 func (r *Controller) reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, error) {

@@ -72,9 +72,13 @@ func (r *Controller) takeSlot(
 		return true
 	}
 	at := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}
-	if asksFirst && !r.holds.Take(at.Namespace+"/"+via, at) {
-		r.slots.Keep(at)
-		return false
+	if asksFirst {
+		place := at.Namespace + "/" + via
+		r.holds.Keep(at, place) // the request may have named another broker before
+		if !r.holds.Take(place, at) {
+			r.slots.Keep(at)
+			return false
+		}
 	}
 	r.slots.Keep(at, via)
 	return r.slots.Take(via, at)
