@@ -5,7 +5,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,12 +49,9 @@ func (o *Objects) Show(ctx context.Context, namespace string, r *market.Reservat
 	if err != nil {
 		return err
 	}
-	before := object.Status.DeepCopy()
-	SetStatus(&object.Status, r, object.Generation)
-	if equality.Semantic.DeepEqual(*before, object.Status) {
-		return nil
-	}
-	return kubeobject.SoleStatus(o.Client).Apply(ctx, object)
+	next := object.Status.DeepCopy()
+	SetStatus(next, r, object.Generation)
+	return kubeobject.ShowStatus(ctx, o.Client, object, &object.Status, *next)
 }
 
 // signer returns the key, current or former, with which a cluster signed a document; empty if none.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,7 +81,7 @@ func (p Part) Write(ctx context.Context, c client.Client, object client.Object,
 	}
 	*status = next
 	status.Conditions = conditions
-	if equality.Semantic.DeepEqual(before, *status) {
+	if !kubeobject.Differs(before, status) {
 		return nil
 	}
 	return kubeobject.Status{Client: c, Manager: p.Manager}.Apply(ctx, object)

@@ -34,11 +34,25 @@ func SoleStatus(c client.Client) Status {
 func ShowStatus[S any](
 	ctx context.Context, c client.Client, o client.Object, status *S, next S,
 ) error {
-	if equality.Semantic.DeepEqual(*status, next) {
+	if !Differs(*status, &next) {
 		return nil
 	}
 	*status = next
 	return Error(SoleStatus(c).Apply(ctx, o))
+}
+
+// Differs reports whether a status is another one than the stored one, and cuts its texts as Apply does. A longer text
+// would differ from the stored one each time, and be written again.
+func Differs[S any](stored S, next *S) bool {
+	if equality.Semantic.DeepEqual(stored, *next) {
+		return false
+	}
+	var cut S
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(next)
+	if err == nil && runtime.DefaultUnstructuredConverter.FromUnstructured(cutTexts(fields).(map[string]any), &cut) == nil {
+		*next = cut
+	}
+	return !equality.Semantic.DeepEqual(stored, *next)
 }
 
 // Apply stores the status of o as all that this writer says of the object. It does nothing where the object

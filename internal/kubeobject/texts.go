@@ -18,7 +18,7 @@ const maxMessage, maxNote = 4 << 10, 1 << 10
 func cutTexts(value any) any {
 	switch in := value.(type) {
 	case string:
-		return CutText(in)
+		return api.CutText(in, maxMessage)
 	case map[string]any:
 		for name, field := range in {
 			in[name] = cutTexts(field)
@@ -30,10 +30,6 @@ func cutTexts(value any) any {
 	}
 	return value
 }
-
-// CutText cuts a text as the status does that shows it. A writer that compares a status with the stored one cuts texts
-// of others before, else it writes the same again.
-func CutText(text string) string { return api.CutText(text, maxMessage) }
 
 // CutNotes returns a recorder whose Events have notes that an API server takes.
 func CutNotes(r events.EventRecorder) events.EventRecorder { return noteCutter{r} }

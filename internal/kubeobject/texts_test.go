@@ -48,6 +48,25 @@ func TestMessagesFitTheAPIServer(t *testing.T) {
 	}
 }
 
+// A status with a text that is too long is the stored one once it was written: it is not written again and again.
+func TestALongTextIsWrittenOnce(t *testing.T) {
+	long := strings.Repeat("é", 64<<10)
+	status := func() *api.VirtualNodePoolStatus {
+		return &api.VirtualNodePoolStatus{Why: long, Conditions: []metav1.Condition{{Type: "Long", Message: long}}}
+	}
+	stored := status()
+	if !Differs(api.VirtualNodePoolStatus{}, stored) || len(stored.Why) > maxMessage {
+		t.Fatalf("it stores %d bytes", len(stored.Why))
+	}
+	if next := status(); Differs(*stored, next) {
+		t.Error("the same text is another one")
+	}
+	other := status()
+	if other.Why = "short"; !Differs(*stored, other) {
+		t.Error("another text is the same")
+	}
+}
+
 // The same holds for Events, whose notes an API server counts in bytes.
 func TestNotesFitTheAPIServer(t *testing.T) {
 	recorder := events.NewFakeRecorder(1)

@@ -3,7 +3,6 @@ package peering
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -41,7 +40,7 @@ func (p *Peerings) show(ctx context.Context, object *api.Peering, next api.Peeri
 		return err
 	}
 	announceSuspension := p.options.Peers.ShowSuspension(&next.Conditions, suspension, object.Generation)
-	if equality.Semantic.DeepEqual(object.Status, next) {
+	if !kubeobject.Differs(object.Status, &next) {
 		return nil
 	}
 	object.Status = next

@@ -3,7 +3,6 @@ package requests_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/consumer/requests"
@@ -29,19 +29,25 @@ type counter struct {
 	*requests.Controller
 	*borrower
 	client.Client
-	unwritten atomic.Bool // no status can be written
+	unwritten bool // no status can be written
 	asked     map[string]bool
 }
 
 func newCounter(t *testing.T) *counter {
 	t.Helper()
-	c, err := client.New(kubeapi.New(kubeapi.Options{Types: ourKinds()}).Config(), client.Options{Scheme: scheme.New()})
+	c, err := client.NewWithWatch(kubeapi.New(kubeapi.Options{Types: ourKinds()}).Config(), client.Options{Scheme: scheme.New()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := newBorrower(t)
 	desk := &counter{borrower: b, asked: map[string]bool{}}
-	desk.Client = unwritable{c, &desk.unwritten}
+	desk.Client = interceptor.NewClient(c, interceptor.Funcs{SubResourceApply: func(ctx context.Context,
+		to client.Client, of string, o runtime.ApplyConfiguration, options ...client.SubResourceApplyOption) error {
+		if desk.unwritten {
+			return errors.New("the API server takes no status")
+		}
+		return to.SubResource(of).Apply(ctx, o, options...)
+	}})
 	b.broker.OnReserve = func(key string, _ api.Request) (transport.Reservation, error) {
 		desk.asked[key] = true
 		return *transporttest.NewDeal(b.rome, b.milan, "r-"+key, "1", b.now()).Shown(), nil
@@ -58,29 +64,6 @@ func newCounter(t *testing.T) *counter {
 			return session.ViaBroker(s.Broker), b.broker, nil
 		})})
 	return desk
-}
-
-// unwritable is a client that writes no status while unwritten is set.
-type unwritable struct {
-	client.Client
-	unwritten *atomic.Bool
-}
-
-func (c unwritable) Status() client.SubResourceWriter {
-	return unwritableStatus{c.Client.Status(), c.unwritten}
-}
-
-type unwritableStatus struct {
-	client.SubResourceWriter
-	unwritten *atomic.Bool
-}
-
-func (s unwritableStatus) Apply(ctx context.Context, o runtime.ApplyConfiguration,
-	options ...client.SubResourceApplyOption) error {
-	if s.unwritten.Load() {
-		return errors.New("the API server takes no status")
-	}
-	return s.SubResourceWriter.Apply(ctx, o, options...)
 }
 
 // serve makes a request of namespace noisy at a broker, if there is none of that name, and reports whether the
@@ -102,7 +85,7 @@ func (c *counter) serve(name, broker string) bool {
 			c.t.Fatal(err)
 		}
 	}
-	if _, err := c.Reconcile(ctx, ctrl.Request{NamespacedName: key}); (err != nil) != c.unwritten.Load() {
+	if _, err := c.Reconcile(ctx, ctrl.Request{NamespacedName: key}); (err != nil) != c.unwritten {
 		c.t.Fatal(err)
 	}
 	return c.asked[string(o.UID)]
@@ -126,13 +109,13 @@ func (c *counter) fill(prefix, broker string) (names []string) {
 // A request that fails after its provider was asked is tried again much later. It keeps no other from its turn.
 func TestARequestThatFailsKeepsNoTurn(t *testing.T) {
 	c := newCounter(t)
-	c.unwritten.Store(true)
+	c.unwritten = true
 	for n := range requests.Unanswered {
 		if name := string(rune('a' + n)); !c.serve(name, "") {
 			t.Fatalf("%s is not asked for", name)
 		}
 	}
-	c.unwritten.Store(false)
+	c.unwritten = false
 	if !c.serve("next", "") {
 		t.Error("the next request still waits")
 	}

@@ -223,6 +223,7 @@ func (r *Controller) writeStatus(
 	if err := kubeobject.ShowStatus(ctx, r.Client, object, &object.Status, status); err != nil {
 		return err
 	}
+	status = object.Status
 	message := status.Message
 	changed := hasChanged(before, status)
 	if changed {

@@ -63,6 +63,24 @@ func TestARequestThatNoPodCanUse(t *testing.T) {
 	}
 }
 
+// A cause that is longer than a status shows is told once, and not at each look.
+func TestALongCauseIsToldOnce(t *testing.T) {
+	d, _ := reserved(t)
+	d.reconcile()
+	d.told("Held", "Normal Reserved")
+	d.instruction(func(i *api.ReservationInstruction) {
+		meta.SetStatusCondition(&i.Status.Conditions, metav1.Condition{Type: api.ConditionOffloaded,
+			Status: metav1.ConditionFalse, Reason: "Failed", Message: strings.Repeat("the namespace is closed ", 200)})
+	})
+	d.reconcile()
+	d.told("Warning Reserved")
+	o, _ := d.reconcile()
+	d.told()
+	if !strings.HasSuffix(o.Status.Message, "...") {
+		t.Errorf("the message has %d bytes", len(o.Status.Message))
+	}
+}
+
 // instruction changes what the instruction of the request says.
 func (d *desk) instruction(change func(*api.ReservationInstruction)) {
 	d.t.Helper()

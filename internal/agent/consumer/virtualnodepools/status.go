@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -60,7 +59,7 @@ func (c *Controller) status(pool *api.VirtualNodePool, all *children, plan *vnp.
 		if is {
 			condition.Status, condition.Reason = metav1.ConditionTrue, yes
 		}
-		condition.Message = kubeobject.CutText(cmp.Or(message, quiet[condition.Reason]))
+		condition.Message = cmp.Or(message, quiet[condition.Reason])
 		meta.SetStatusCondition(&s.Conditions, condition)
 	}
 	held, why := all.notOffloaded(), plan.Limited
@@ -68,7 +67,7 @@ func (c *Controller) status(pool *api.VirtualNodePool, all *children, plan *vnp.
 		why, s.Why = cmp.Or(why, "NotOffloaded"), strings.TrimPrefix(plan.Message+"; "+held, "; ")
 	}
 	suspended, faults := all.showFaults(&s.Conditions, s.Why, set)
-	s.Why = kubeobject.CutText(strings.TrimPrefix(strings.Join(append([]string{s.Why}, faults...), "; "), "; "))
+	s.Why = strings.TrimPrefix(strings.Join(append([]string{s.Why}, faults...), "; "), "; ")
 	why = cmp.Or(why, suspended)
 	if len(all.taken) > 0 {
 		why = cmp.Or(why, api.ConditionNamespaceTaken)
@@ -159,7 +158,7 @@ func (c *Controller) volumesText(pool *api.VirtualNodePool, all *children, keep 
 
 // write stores a status that changed, with its Events.
 func (c *Controller) write(ctx context.Context, pool *api.VirtualNodePool, s api.VirtualNodePoolStatus) error {
-	if equality.Semantic.DeepEqual(pool.Status, s) {
+	if !kubeobject.Differs(pool.Status, &s) {
 		return nil
 	}
 	before := pool.Status.Conditions

@@ -145,23 +145,21 @@ func (p *Policy) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, e
 	}
 	p.setBrokers(object.Spec.Brokers, unknown)
 	p.set(sharing)
-	conditions := &object.Status.Conditions
-	changed := meta.SetStatusCondition(conditions, condition)
-	changed = meta.RemoveStatusCondition(conditions, formerPluginCondition) || changed
-	changed = setWhere(conditions, api.ConditionIgnoredFields, ignoredCondition(&object)) || changed
-	changed = setWhere(conditions, api.ConditionUnknownBrokers, unknownCondition(&object, unknown)) || changed
-	if !changed {
-		return ctrl.Result{}, nil
-	}
-	return ctrl.Result{}, kubeobject.Error(kubeobject.SoleStatus(p.options.Client).Apply(ctx, &object))
+	next := object.Status.DeepCopy()
+	meta.SetStatusCondition(&next.Conditions, condition)
+	meta.RemoveStatusCondition(&next.Conditions, formerPluginCondition)
+	setWhere(&next.Conditions, api.ConditionIgnoredFields, ignoredCondition(&object))
+	setWhere(&next.Conditions, api.ConditionUnknownBrokers, unknownCondition(&object, unknown))
+	return ctrl.Result{}, kubeobject.ShowStatus(ctx, p.options.Client, &object, &object.Status, *next)
 }
 
-// setWhere sets a condition, or removes it if it is nil. It reports whether that changed anything.
-func setWhere(conditions *[]metav1.Condition, kind string, c *metav1.Condition) bool {
+// setWhere sets a condition, or removes it if it is nil.
+func setWhere(conditions *[]metav1.Condition, kind string, c *metav1.Condition) {
 	if c == nil {
-		return meta.RemoveStatusCondition(conditions, kind)
+		meta.RemoveStatusCondition(conditions, kind)
+		return
 	}
-	return meta.SetStatusCondition(conditions, *c)
+	meta.SetStatusCondition(conditions, *c)
 }
 
 // set puts a policy into force, nil for none.
