@@ -77,7 +77,11 @@ func wrap(err error) error {
 	if ours, ok := errors.AsType[*api.Error](err); ok {
 		return ours
 	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return api.Errorf(api.CodeUnavailable, "what this call needs did not answer in time, such as an API server that "+
+			"stands still").Fix("repeat the call; in a member cluster see: bourse doctor")
+	}
+	if errors.Is(err, context.Canceled) {
 		return api.Errorf(api.CodeUnavailable, "the call ended before its answer")
 	}
 	return api.Errorf(api.CodeInternal, "%s", err)

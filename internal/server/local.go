@@ -19,11 +19,19 @@ func Local(broker transport.Broker, cluster ClusterAPI, rate float64, log *slog.
 	mux := http.NewServeMux()
 	l := &local{broker, cluster}
 	a := newAPI(mux)
+	a.UseMiddleware(func(call huma.Context, next func(huma.Context)) {
+		ctx, cancel := context.WithTimeout(call.Context(), answersWithin)
+		defer cancel()
+		next(huma.WithContext(call, ctx))
+	})
 	l.routes(a)
 	describe(a, toAgent)
 	return &Server{Options: Options{Rate: rate, Log: log}, api: a, limits: limits{rate: rate, now: time.Now},
 		calls: callLimiter{bounds: Bounds{Large: wholeLists}.orDefault()}, handler: routed(mux)}
 }
+
+// answersWithin bounds a call of an agent's users. Their client waits for 30 s: it learns what is wrong before.
+const answersWithin = 25 * time.Second
 
 // LocalUser returns the caller of all calls to a server of [Local]: all users of a cluster are one caller.
 func LocalUser(*http.Request) (Caller, error) {

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -358,4 +361,26 @@ func TestWholeListsOfABroker(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// silent is a cluster whose API server stands still.
+type silent struct{ house }
+
+func (*silent) Requests(ctx context.Context) ([]client.RequestStatus, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A call of a user is answered before the client gives up, and says what is wrong.
+func TestAnAgentWhoseAPIServerStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, began := &silent{}, time.Now()
+		answer, call := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, api.Prefix+"/requests", nil)
+		server.Local(&h.Broker, h, 100, slog.New(slog.DiscardHandler)).For(server.LocalUser).
+			ServeHTTP(answer, call.WithContext(t.Context()))
+		if took := time.Since(began); took > 28*time.Second || answer.Code != http.StatusServiceUnavailable ||
+			!strings.Contains(answer.Body.String(), "did not answer in time") {
+			t.Errorf("after %s: %d %s", took, answer.Code, answer.Body)
+		}
+	})
 }

@@ -144,7 +144,7 @@ func (c *Cluster) Audit(ctx context.Context, cluster string) (*api.Audit, error)
 		return nil, err
 	}
 	audit.Reservations = map[string]api.Resources{}
-	err = c.o.Ledger.Read(ctx, func(s *market.State) {
+	err = readLedger(ctx, c.o.Ledger, func(s *market.State) {
 		for _, r := range s.Of(c.o.Cluster, 0) {
 			if r.Provider == c.o.Cluster && r.Consumer == cluster && r.State.Counts() {
 				audit.Reservations[r.ID] = r.Size.Resources()

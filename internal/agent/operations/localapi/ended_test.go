@@ -2,7 +2,10 @@ package localapi
 
 import (
 	"context"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"k8s.io/utils/clock"
 
@@ -39,6 +42,32 @@ func TestAnEndedDirectPurchase(t *testing.T) {
 	if one, err := b.Reservation(t.Context(), "r-brokered"); err == nil {
 		t.Errorf("what the broker does not show: %+v", one)
 	}
+}
+
+// A Ledger whose API server stands still holds up no user for long, who learns that.
+func TestALedgerThatStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger, open := exchangetest.Open(t, nil, exchange.Options{Self: "rome"}), &session.Sessions{}
+		empty := &transporttest.Broker{}
+		open.Add(session.New(session.Options{Cluster: "rome", Broker: noReservations{empty}}))
+		b := Brokers{Clock: clock.RealClock{}, Relay: session.Relay{Broker: empty, Sessions: open, Ledger: ledger}}
+		c := NewCluster(ClusterOptions{Ledger: ledger})
+		stands := make(chan struct{})
+		defer close(stands)
+		go func() { _ = ledger.Read(context.Background(), func(*market.State) { <-stands }) }()
+		synctest.Wait()
+		for of, call := range map[string]func() error{
+			"reservations": func() error { _, err := b.Reservations(t.Context()); return err },
+			"approvals":    func() error { _, err := c.Approvals(t.Context()); return err },
+			"release":      func() error { return c.ReleaseReservation(t.Context(), "r-1", api.Release{}) },
+		} {
+			began, err := time.Now(), call()
+			if took := time.Since(began); took > 10*time.Second || api.CodeOf(err) != api.CodeUnavailable ||
+				!strings.Contains(err.Error(), "Ledger") {
+				t.Errorf("%s: after %s: %v", of, took, err)
+			}
+		}
+	})
 }
 
 // noReservations is a broker that shows none.

@@ -84,7 +84,7 @@ func (c *Cluster) DeleteOffer(ctx context.Context, name string) error {
 
 // Approvals returns the reservations that wait for approval here, the longest waiting first.
 func (c *Cluster) Approvals(ctx context.Context) (out []api.Envelope[api.Approval], err error) {
-	err = c.o.Ledger.Read(ctx, func(s *market.State) {
+	err = readLedger(ctx, c.o.Ledger, func(s *market.State) {
 		for _, r := range s.Of(c.o.Cluster, 0) {
 			if r.Provider == c.o.Cluster && r.AwaitsApproval() {
 				out = append(out, approvalEnvelope(r))
@@ -127,7 +127,7 @@ func (c *Cluster) Deals(ctx context.Context) ([]api.Envelope[api.Deal], error) {
 		return nil, kubeobject.Error(err)
 	}
 	records := map[string]*market.Reservation{}
-	err := c.o.Ledger.Read(ctx, func(s *market.State) {
+	err := readLedger(ctx, c.o.Ledger, func(s *market.State) {
 		for _, r := range s.Of(c.o.Cluster, 0) {
 			records[r.ID] = r
 		}

@@ -65,7 +65,7 @@ func (c *Cluster) Proposals(ctx context.Context) (all []proposal, err error) {
 		theirs.Payload.Reason = trust.Text(theirs.Payload.Reason)
 		all = append(all, theirs)
 	}
-	err = c.o.Ledger.Read(ctx, func(s *market.State) {
+	err = readLedger(ctx, c.o.Ledger, func(s *market.State) {
 		for _, buyer := range s.Members() {
 			all = append(all, server.Proposals(buyer, c.o.Ledger.Now())...)
 		}
@@ -84,7 +84,7 @@ func (c *Cluster) AnswerProposal(ctx context.Context, id string, a api.ProposalA
 	var kept market.Proposal
 	var base *market.Offer
 	var asked api.Proposal
-	err := c.o.Ledger.Read(ctx, func(s *market.State) {
+	err := readLedger(ctx, c.o.Ledger, func(s *market.State) {
 		for _, m := range s.Members() {
 			if p := m.Proposal(id); p != nil && p.Expires > c.o.Ledger.Now() {
 				buyers, kept = append(buyers, m.Cluster), *p

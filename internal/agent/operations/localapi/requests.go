@@ -112,7 +112,7 @@ func (c *Cluster) ConfirmRequest(ctx context.Context, namespace, name string) (a
 func (c *Cluster) ChangeReservation(ctx context.Context, id string,
 	change api.ReservationChange) (none api.Envelope[api.RequestStatus], err error) {
 	var ours *market.Reservation
-	if err := c.o.Ledger.Read(ctx, func(s *market.State) { ours = s.Reservation(id) }); err != nil {
+	if err := readLedger(ctx, c.o.Ledger, func(s *market.State) { ours = s.Reservation(id) }); err != nil {
 		return none, err
 	}
 	switch {
@@ -215,7 +215,7 @@ func (c *Cluster) resize(object *api.ResourceRequest, change api.ReservationChan
 // would delete volumes that the user has not given up.
 func (c *Cluster) ReleaseReservation(ctx context.Context, id string, r api.Release) error {
 	var ours *market.Reservation
-	if err := c.o.Ledger.Read(ctx, func(s *market.State) { ours = s.Reservation(id) }); err != nil {
+	if err := readLedger(ctx, c.o.Ledger, func(s *market.State) { ours = s.Reservation(id) }); err != nil {
 		return err
 	}
 	if ours == nil || ours.Object == nil {

@@ -2,9 +2,13 @@ package localapi
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"time"
 
+	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
+	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/transport"
@@ -22,7 +26,7 @@ func (b Brokers) Reservations(ctx context.Context) ([]transport.Reservation, err
 		shown[one.ID] = true
 	}
 	var direct []*market.Reservation
-	err = b.Ledger.Read(ctx, func(s *market.State) {
+	err = readLedger(ctx, b.Ledger, func(s *market.State) {
 		direct = slices.DeleteFunc(s.Of(s.Self, 0), func(r *market.Reservation) bool { return shown[r.ID] || !isDirect(r) })
 	})
 	for _, r := range direct {
@@ -38,10 +42,26 @@ func (b Brokers) Reservation(ctx context.Context, id string) (transport.Reservat
 		return found, nil
 	}
 	var ours *market.Reservation
-	if b.Ledger.Read(ctx, func(s *market.State) { ours = s.Reservation(id) }) == nil && ours != nil && isDirect(ours) {
+	if readLedger(ctx, b.Ledger, func(s *market.State) { ours = s.Reservation(id) }) == nil && ours != nil && isDirect(ours) {
 		return fromLedger(ours), nil
 	}
 	return found, err
+}
+
+// ledgerWithin is how long users wait for the Ledger of their cluster.
+const ledgerWithin = 5 * time.Second
+
+// readLedger reads the Ledger, which answers nobody while the API server that keeps it stands still. Errors:
+// Unavailable.
+func readLedger(ctx context.Context, ledger *exchange.Exchange, look func(*market.State)) error {
+	ctx, cancel := context.WithTimeout(ctx, ledgerWithin)
+	defer cancel()
+	err := ledger.Read(ctx, look)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return api.Errorf(api.CodeUnavailable, "the Ledger of this cluster does not answer: its API server stands still, "+
+			"or takes no writes").Fix("repeat the command; see: bourse doctor")
+	}
+	return err
 }
 
 // isDirect reports whether a reservation was made at a seller's connector.
