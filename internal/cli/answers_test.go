@@ -151,6 +151,23 @@ func TestListsNameARequestThatIsNotReady(t *testing.T) {
 	}
 }
 
+// A command shows its own answer also where what it shows beside that cannot be read, and says so.
+func TestListsWithoutWhatIsBeside(t *testing.T) {
+	run := playAgent(t, map[string][]any{
+		"/status":       {api.AgentStatus{Cluster: "rome", Connected: true, Broker: "https://broker.example"}},
+		"/reservations": itemsOf(api.Envelope[api.Reservation]{ID: "r-1", Payload: api.Reservation{State: api.Active}}),
+		"/contracts":    itemsOf[api.Deal](),
+	})
+	for command, want := range map[string]string{"status": "broker.example", "reservations": "r-1", "contracts": ""} {
+		out, progress := run(command)
+		says(t, command, out, want)
+		says(t, command, progress, "the ResourceRequests could not be read: NotFound: ")
+		if command == "status" {
+			says(t, command, progress, "the clusters could not be read: NotFound: ")
+		}
+	}
+}
+
 // What is asked for and what is in force are told apart.
 func TestDescribesWhatIsInForce(t *testing.T) {
 	r := steady()

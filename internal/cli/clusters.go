@@ -156,6 +156,25 @@ func notePassedOver(out io.Writer, items []clusterItem) {
 	}
 }
 
+// besideWithin is how long a command waits for what it shows beside its own answer.
+const besideWithin = 5 * time.Second
+
+// warnOfPassedOver names, above what a command shows, the clusters that this one passes over for each new request.
+func (sh *shell) warnOfPassedOver(ctx context.Context, c *client.Client) {
+	ctx, cancel := context.WithTimeout(ctx, besideWithin)
+	defer cancel()
+	all, err := c.Clusters(ctx)
+	sh.noteUnread("clusters", err)
+	notePassedOver(sh.progress, all)
+}
+
+// noteUnread says what a command could not read that it shows beside its own answer, and why.
+func (sh *shell) noteUnread(what string, err error) {
+	if err != nil {
+		fmt.Fprintf(sh.progress, "the %s could not be read: %s\n", what, err)
+	}
+}
+
 // noteSilent names the clusters from which the broker has not heard for longer than agents are silent, and which still
 // count as Fresh.
 func noteSilent(out io.Writer, items []clusterItem) {
@@ -231,16 +250,12 @@ func (sh *shell) statusCommand() *cobra.Command {
 				}
 				c, s, err = sh.ownStatus(cmd.Context())
 			}
-			if err == nil {
-				err = sh.warnOfUnready(cmd.Context(), c)
-			}
-			if err == nil && s.Connected {
-				all, failed := c.Clusters(cmd.Context())
-				err = failed
-				notePassedOver(sh.progress, all)
-			}
 			if err != nil {
 				return err
+			}
+			sh.warnOfUnready(cmd.Context(), c)
+			if s.Connected {
+				sh.warnOfPassedOver(cmd.Context(), c)
 			}
 			alone := s.Broker == ""
 			var lost error

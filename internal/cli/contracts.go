@@ -31,12 +31,10 @@ func (sh *shell) contractsCommand() *cobra.Command {
 		Use: "contracts", GroupID: "use", Short: "List the contracts of your cluster, bought and sold", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, items, self, err := sh.listContracts(cmd)
-			if err == nil {
-				err = sh.warnOfUnready(cmd.Context(), c)
-			}
 			if err != nil {
 				return err
 			}
+			sh.warnOfUnready(cmd.Context(), c)
 			items = slices.DeleteFunc(items, func(d deal) bool {
 				t := d.Payload.Status.Terms
 				return !all && d.Payload.Status.State.Over() || bought && !sold && t.Buyer != self ||

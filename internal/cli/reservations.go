@@ -54,23 +54,23 @@ func (sh *shell) reservationsCommand() *cobra.Command {
 				items = named
 			}
 			self, err := c.Status(ctx)
-			if err == nil {
-				err = sh.warnOfUnready(ctx, c)
-			}
 			if err != nil {
 				return err
 			}
-			requests, _ := c.Requests(ctx)
-			return sh.showReservations(self.Cluster, items, requests)
+			return sh.showReservations(self.Cluster, items, sh.warnOfUnready(ctx, c))
 		}),
 	}
 	cmd.Flags().BoolVarP(&all, "all", "A", false, "also reservations that have ended")
 	return sh.watchable(cmd)
 }
 
-// warnOfUnready names, above a list, the bound reservations that new pods cannot use.
-func (sh *shell) warnOfUnready(ctx context.Context, c *client.Client) error {
+// warnOfUnready names, above a list, the bound reservations that new pods cannot use. It returns the ResourceRequests
+// that it could read.
+func (sh *shell) warnOfUnready(ctx context.Context, c *client.Client) []client.RequestStatus {
+	ctx, cancel := context.WithTimeout(ctx, besideWithin)
+	defer cancel()
 	items, err := c.Requests(ctx)
+	sh.noteUnread("ResourceRequests", err)
 	for _, r := range items {
 		s := r.Payload.Status
 		bound := s.State == api.Reserved || s.State == api.Active
@@ -78,7 +78,7 @@ func (sh *shell) warnOfUnready(ctx context.Context, c *client.Client) error {
 			fmt.Fprintf(sh.progress, "reservation %s (%s) on %s is NOT READY: %s\n", s.Reservation, r.ID, s.Provider, s.Message)
 		}
 	}
-	return err
+	return items
 }
 
 func noReservation(name string) error {
