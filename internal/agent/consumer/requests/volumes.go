@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -31,8 +32,7 @@ func (r *Controller) readVolumes(ctx context.Context, namespaces []string) (out 
 		for first := true; first || list.Continue != ""; first = false {
 			more := client.Continue(list.Continue)
 			if err := r.Volumes.List(ctx, &list, client.InNamespace(namespace), client.Limit(claimsAtOnce), more); err != nil {
-				return nil, api.Errorf(api.CodeUnavailable, "cannot see which volumes namespace %s has: %s", namespace, err).
-					Fix("apply config/liqo again, or set data: Move")
+				return nil, unreadVolumes(namespace, err)
 			}
 			for i := range list.Items {
 				c := &list.Items[i]
@@ -53,6 +53,15 @@ func (r *Controller) readVolumes(ctx context.Context, namespaces []string) (out 
 		}
 	}
 	return out, nil
+}
+
+// unreadVolumes returns why the claims of a namespace cannot be read, with what helps.
+func unreadVolumes(namespace string, cause error) error {
+	err := api.Errorf(api.CodeUnavailable, "cannot see which volumes namespace %s has: %s", namespace, cause)
+	if apierrors.IsForbidden(cause) {
+		return err.Fix("apply config/liqo again: it allows the agent to list claims; or set data: Move")
+	}
+	return err.Fix("they are read again soon; see whether the API server answers: bourse doctor")
 }
 
 // FindStickTo returns the providers to which a request must stick: those that it names, and those

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -16,6 +19,39 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/market"
 )
+
+// Why volumes cannot be read decides what helps: rights are missing only where the API server says so.
+func TestWhyVolumesAreNotRead(t *testing.T) {
+	resource := schema.GroupResource{Resource: "persistentvolumeclaims"}
+	for _, c := range []struct {
+		cause error
+		helps string
+	}{
+		{apierrors.NewForbidden(resource, "", errors.New("no")), "apply config/liqo again"},
+		{context.DeadlineExceeded, "bourse doctor"},
+		{apierrors.NewTimeoutError("too slow", 1), "bourse doctor"},
+		{apierrors.NewInternalError(errors.New("etcd is away")), "bourse doctor"},
+		{errors.New("connection refused"), "bourse doctor"},
+	} {
+		r := New(Options{Borrower: NewBorrower(BorrowerOptions{Cluster: "rome"}), Volumes: failing{c.cause}})
+		_, err := r.readVolumes(t.Context(), []string{"demo"})
+		ours, is := errors.AsType[*api.Error](err)
+		if !is || ours.Code != api.CodeUnavailable || !strings.Contains(ours.Detail, c.cause.Error()) ||
+			!strings.Contains(ours.Remedy, c.helps) || apierrors.IsForbidden(c.cause) !=
+			strings.Contains(ours.Remedy, "config/liqo") {
+			t.Errorf("%v: %v", c.cause, err)
+		}
+	}
+}
+
+// failing is an API server that answers with an error.
+type failing struct{ cause error }
+
+func (f failing) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return f.cause
+}
+
+func (f failing) List(context.Context, client.ObjectList, ...client.ListOption) error { return f.cause }
 
 // claims are the PersistentVolumeClaims of a cluster, by namespace. Those of a namespace that it
 // lacks cannot be read.
