@@ -33,6 +33,9 @@ const (
 	// answersWithin bounds all checks together, so that an API server that stands still keeps nobody from an answer:
 	// the client of the local API waits for 30 s.
 	answersWithin = 20 * time.Second
+	// endsWithin is how long a check may take to end after that. Nobody waits for one that takes longer, such as one
+	// that asks the API server for its kinds.
+	endsWithin = time.Second
 )
 
 // Check looks for problems of one kind.
@@ -95,24 +98,53 @@ func (d *Doctor) Last() []api.Problem {
 // Diagnose runs all checks at once and returns the problems, worst first. A check that fails, or has found nothing in
 // time, is a problem too.
 func (d *Doctor) Diagnose(ctx context.Context) (all []api.Problem) {
-	ctx, cancel := context.WithTimeout(ctx, answersWithin)
+	waits, leave := context.WithTimeout(ctx, answersWithin+endsWithin)
+	defer leave()
+	bounded, cancel := context.WithTimeout(waits, answersWithin)
 	defer cancel()
-	found, failed := make([][]api.Problem, len(d.Checks)), make([]error, len(d.Checks))
-	var running sync.WaitGroup
+	results := make([]chan result, len(d.Checks))
 	for i, c := range d.Checks {
-		running.Go(func() { found[i], failed[i] = c.Find(ctx) })
+		results[i] = make(chan result, 1)
+		go func() {
+			found, err := c.Find(bounded)
+			results[i] <- result{found, err}
+		}()
 	}
-	running.Wait()
 	for i, c := range d.Checks {
-		if all = append(all, found[i]...); failed[i] != nil {
-			all = append(all, health.NotChecked.Of(c.About, "", "%s", failed[i]))
+		r := await(waits, results[i])
+		if all = append(all, r.found...); r.err != nil {
+			all = append(all, health.NotChecked.Of(c.About, "", "%s", r.err))
 		}
 	}
 	health.Sort(all)
+	if ctx.Err() != nil { // its caller is gone, and so the checks found nothing
+		return all
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.last = all
 	return all
+}
+
+// result is what a check found.
+type result struct {
+	found []api.Problem
+	err   error
+}
+
+// await returns the result of a check, or why there is none in time.
+func await(ctx context.Context, one chan result) result {
+	select {
+	case r := <-one:
+		return r
+	case <-ctx.Done():
+	}
+	select {
+	case r := <-one:
+		return r
+	default:
+		return result{err: ctx.Err()}
+	}
 }
 
 // Audit returns what Liqo and Kubernetes let another cluster do here. Errors: NotFound.

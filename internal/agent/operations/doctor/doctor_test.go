@@ -89,6 +89,20 @@ func TestChecksRunAtOnce(t *testing.T) {
 	}
 }
 
+// A caller that leaves has the checks find nothing. That is not what the doctor found last.
+func TestACallerThatLeaves(t *testing.T) {
+	d := New(Options{Checks: []Check{{"peers", func(ctx context.Context) ([]api.Problem, error) {
+		return []api.Problem{health.GoesOn.Of("", "", "x")}, ctx.Err()
+	}}}})
+	want := d.Diagnose(t.Context())
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	d.Diagnose(gone)
+	if last := d.Last(); !slices.EqualFunc(last, want, func(a, b api.Problem) bool { return a.Code == b.Code }) {
+		t.Errorf("the last is %+v, want %+v", last, want)
+	}
+}
+
 // Problems of all checks are sorted, and a check that fails is one. Run shows them again soon where that
 // failed, and otherwise after ten minutes.
 func TestDoctor(t *testing.T) {
@@ -276,8 +290,14 @@ func TestAPartThatDoesNotAnswer(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
+		heedsNothing := make(chan struct{})
+		defer close(heedsNothing)
 		d := New(Options{Checks: []Check{
-			{About: "Liqo", Find: silent}, {About: "peerings", Find: silent},
+			{About: "Liqo", Find: silent},
+			{About: "peerings", Find: func(context.Context) ([]api.Problem, error) {
+				<-heedsNothing
+				return nil, nil
+			}},
 			{About: "the main broker", Find: func(context.Context) ([]api.Problem, error) {
 				return []api.Problem{health.BrokerUnreachable.Of("", "", "it is away")}, nil
 			}},
