@@ -79,7 +79,8 @@ func (s *State) enabling(m *Member, enabled *Enabled, now Time) Outcome {
 // Choice is which providers a cluster chose at one of its brokers, as its agent keeps it.
 type Choice struct {
 	// Via is the route to the broker.
-	Via       string   `json:"via"`
+	Via string `json:"via"`
+	// Providers are sorted.
 	Providers []string `json:"providers"`
 }
 
@@ -95,7 +96,8 @@ func (m *Member) Chose(provider string, counts func(via string) bool) bool {
 			if !counts(c.Via) {
 				continue
 			}
-			if chose = true; slices.Contains(c.Providers, provider) {
+			chose = true
+			if _, is := slices.BinarySearch(c.Providers, provider); is {
 				return true
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -140,5 +141,29 @@ func TestChoose(t *testing.T) {
 	}
 	if all := n.state.Member("rome").Choices; len(all) != 100 || all[0].Via != "broker/0" {
 		t.Errorf("%d choices are kept, first %+v", len(all), all[0])
+	}
+}
+
+// A long choice takes hardly longer to look at than a short one: a broker shows as many clusters as it likes.
+func TestALongChoiceIsQuick(t *testing.T) {
+	took := func(providers int) time.Duration {
+		m := &market.Member{Choices: []market.Choice{{}}}
+		for i := range providers {
+			m.Choices[0].Providers = append(m.Choices[0].Providers, fmt.Sprintf("c-%04d", i))
+		}
+		least := time.Hour
+		for range 5 {
+			began := time.Now()
+			for range 10_000 {
+				if m.Chose("d-0000", func(string) bool { return true }) {
+					t.Fatal("it permits a provider that it does not name")
+				}
+			}
+			least = min(least, time.Since(began))
+		}
+		return least
+	}
+	if short, long := took(10), took(1000); long > 10*short {
+		t.Errorf("1,000 providers take %s, and 10 take %s", long, short)
 	}
 }

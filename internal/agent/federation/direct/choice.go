@@ -54,10 +54,10 @@ func (s *Sellers) FindDisabled(ctx context.Context, providers []string) []string
 		enabled[one.Via] = true
 	}
 	counts := func(via string) bool { return enabled[via] }
-	disabled := providers
-	_ = s.Ledger.Read(ctx, func(m *market.State) {
-		chose := m.Member(s.Cluster)
-		disabled = slices.DeleteFunc(slices.Clone(providers), func(name string) bool { return chose.Chose(name, counts) })
-	})
-	return disabled
+	var chose *market.Member
+	if s.Ledger.Read(ctx, func(m *market.State) { chose = m.Member(s.Cluster) }) != nil {
+		return providers
+	}
+	// Not in Read, which must be quick: a broker shows as many clusters as it likes.
+	return slices.DeleteFunc(slices.Clone(providers), func(name string) bool { return chose.Chose(name, counts) })
 }
