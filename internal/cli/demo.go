@@ -239,9 +239,9 @@ As the admin of milan, or of another cluster in the same way:
 
 // market shows the market until ctx ends: each second on a terminal, else every 15 seconds.
 func (sh *shell) market(ctx context.Context) error {
-	every, clear := 15*time.Second, ""
-	if file, ok := sh.out.(*os.File); ok && terminal(file) {
-		every, clear = time.Second, "\x1b[H\x1b[2J"
+	every, clear := 15*time.Second, func() {}
+	if at, is := sh.out.(screen); is {
+		every, clear = time.Second, at.clear
 	}
 	for {
 		var page bytes.Buffer
@@ -249,8 +249,9 @@ func (sh *shell) market(ctx context.Context) error {
 		fmt.Fprintln(&page)
 		_ = asRome(ctx, &page, io.Discard, "reservations")
 		if ctx.Err() == nil {
-			fmt.Fprintf(sh.out, "%s\nthe market as rome sees it, %s (Ctrl-C ends the demo)\n\n%s",
-				clear, time.Now().Format(time.TimeOnly), page.String())
+			clear()
+			fmt.Fprintf(sh.out, "\nthe market as rome sees it, %s (Ctrl-C ends the demo)\n\n%s",
+				time.Now().Format(time.TimeOnly), page.String())
 		}
 		if pause(ctx, every) {
 			return nil

@@ -28,6 +28,7 @@ func Main(args []string, out, progress io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	out, progress = onScreen(out), onScreen(progress)
 	root := Root(out, progress)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
