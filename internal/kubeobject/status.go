@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // Status writes the status of objects by server-side apply. A kind may have several writers, each with a
@@ -48,8 +50,12 @@ func Differs[S any](stored S, next *S) bool {
 		return false
 	}
 	var cut S
+	var data []byte
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(next)
-	if err == nil && runtime.DefaultUnstructuredConverter.FromUnstructured(cutTexts(fields).(map[string]any), &cut) == nil {
+	if err == nil {
+		data, err = payload.Marshal(cutTexts(fields))
+	}
+	if err == nil && payload.Unmarshal(data, &cut) == nil {
 		*next = cut
 	}
 	return !equality.Semantic.DeepEqual(stored, *next)
