@@ -55,9 +55,9 @@ test-plain: ## ... those beside the code that the detector makes slow and cannot
 	@$(GOTEST) -timeout 20m $(OF_plain) & pure=$$!; \
 	$(GOTEST) -timeout 20m -run '^($(LEFT_OUT))$$' $(sort $(dir $(UNRACED))); others=$$?; \
 	wait $$pure && exit $$others
-test-clusters: ## ... those on real API servers, and with the real Liqo on two federations
-	@echo "== tests on real API servers, and with the real Liqo on two federations side by side" >&2
-	@$(GOTEST) -p 2 -parallel 2 -timeout 60m $(OF_clusters)
+test-clusters: ## ... those on real API servers, and with the real Liqo on three federations
+	@echo "== tests on real API servers, and with the real Liqo on three federations side by side" >&2
+	@$(GOTEST) -p 2 -parallel 3 -timeout 60m $(OF_clusters)
 test-network: ## ... those of packets, between clusters in an emulated machine
 	@echo "== packets between two clusters, by Liqo's real gateways" >&2
 	@$(GOTEST) -timeout 20m $(OF_network)

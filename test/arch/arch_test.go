@@ -22,8 +22,9 @@ const module = "github.com/bourse-dev/bourse/"
 // layers are the parts from the ground up: a part imports only parts of earlier lines.
 var layers = [][]string{
 	{"api", "config"},
-	{"internal/money", "internal/amounts", "internal/decoded", "internal/payload", "internal/kubeobject",
-		"internal/debounce", "internal/turns", "internal/fairshare"},
+	{"internal/money", "internal/amounts", "internal/decoded", "internal/payload", "internal/debounce", "internal/turns",
+		"internal/fairshare"},
+	{"internal/kubeobject"},
 	{"internal/market", "internal/identity", "internal/journal", "internal/health", "client"},
 	{"internal/match", "internal/exchange"},
 	{"internal/trust", "internal/transport", "internal/inventory",
