@@ -17,6 +17,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -157,13 +158,15 @@ type wiring struct {
 	requests   *requests.Controller
 }
 
+// realClock is the clock of all rooms. Tests of a room give it their own.
+var realClock clock.RealClock
+
 // makeIdentity finds who this cluster is, and opens its Ledger.
 func (w *wiring) makeIdentity(ctx context.Context) (err error) {
-	now := w.Times.Clock
 	if w.kube, err = scheme.NewClientset(w.manager.GetConfig()); err != nil {
 		return err
 	}
-	w.cluster, err = enrollment.FindCluster(ctx, w.reader, w.Member.ClusterID, w.Liqo.Namespace, now, w.Log)
+	w.cluster, err = enrollment.FindCluster(ctx, w.reader, w.Member.ClusterID, w.Liqo.Namespace, realClock, w.Log)
 	if err != nil {
 		return err
 	}
@@ -174,14 +177,14 @@ func (w *wiring) makeIdentity(ctx context.Context) (err error) {
 	}
 	w.member, err = enrollment.New(ctx, enrollment.Options{
 		Cluster: w.cluster, Store: identity, Token: w.Member.Join, BrokerURL: w.Member.BrokerURL, CertDir: w.Member.CertDir,
-		NoBroker: w.Member.NoBroker, Objects: w.Member.Objects, Clock: now, Log: w.Log})
+		NoBroker: w.Member.NoBroker, Objects: w.Member.Objects, Clock: realClock, Log: w.Log})
 	if err != nil {
 		return err
 	}
 	w.key = w.member.Key()
 	books, err := ledger.Open(ctx, ledger.Options{
 		Client: w.client, Reader: w.reader, Cluster: w.cluster, Namespace: w.Namespace, CheckEvery: w.Times.Advertise,
-		MarketClock: w.Times.Market, Clock: now, Log: w.Log})
+		MarketClock: w.Simulated.Clock, Clock: realClock, Log: w.Log})
 	if err != nil {
 		return err
 	}
@@ -195,7 +198,7 @@ func (w *wiring) makeMeasures(ctx context.Context) (err error) {
 	w.inventory = inventory.New(w.kube, inventory.Options{
 		Logger: w.Log, Owner: liqo.Creator, User: grant.User, Consumer: lending.ConsumerOf(w.market)})
 	w.addresses = peeraddress.New(peeraddress.Options{
-		Allow: w.Ranges, Kubernetes: w.kube, Clock: w.Times.Clock, Log: w.Log})
+		Allow: w.Ranges, Kubernetes: w.kube, Clock: realClock, Log: w.Log})
 	w.addresses.ReadRanges(ctx)
 	w.policy = sharing.NewPolicy(sharing.PolicyOptions{
 		Client: w.client, Engine: w.engine, Namespace: w.Namespace, Offers: &w.offersChanged})
@@ -204,17 +207,16 @@ func (w *wiring) makeMeasures(ctx context.Context) (err error) {
 	w.here, err = liqowatch.New(ctx, liqowatch.Options{
 		Reader: w.reader, Mapper: w.manager.GetRESTMapper(), Namespace: w.Liqo.Namespace, APIServer: w.Liqo.APIServer,
 		Gateway: w.Gateway, AllowUntested: w.Liqo.AllowUntested, Addresses: w.addresses, Changed: w.policy.AdvertiseAgain,
-		Clock: w.Times.Clock, Log: w.Log,
+		Clock: realClock, Log: w.Log,
 	})
 	return err
 }
 
 // makeSessions makes the sessions with the main broker and with this cluster's own connector, and what opens others.
 func (w *wiring) makeSessions(ctx context.Context) error {
-	now := w.Times.Clock
 	w.main = session.New(session.Options{
 		Cluster: w.cluster, Key: w.key, Broker: transport.NewHTTP(w.cluster, w.member.Client()), Lends: true,
-		Switch: w.member.Switch(), Memory: w.sessions.Memory(), Clock: now,
+		Switch: w.member.Switch(), Memory: w.sessions.Memory(), Clock: realClock,
 	})
 	w.sessions.Add(w.main)
 	w.relay = session.Relay{Broker: w.main.Broker, Sessions: w.sessions, Ledger: w.market}
@@ -223,18 +225,18 @@ func (w *wiring) makeSessions(ctx context.Context) error {
 		own, err := direct.NewConnector(ctx, direct.ConnectorOptions{
 			Cluster: w.cluster, Key: w.key, Ledger: w.market, Listen: w.Listen.Connector, URL: w.Listen.ConnectorURL,
 			Journal:     kube.New(w.client, client.ObjectKey{Namespace: w.Namespace, Name: direct.ObjectName}, kube.Parts),
-			MarketClock: w.Times.Market, Log: w.Log,
+			MarketClock: w.Simulated.Clock, Log: w.Log,
 		})
 		if err != nil {
 			return err
 		}
 		w.stages.First, w.ledgers[direct.ObjectName] = append(w.stages.First, own), own.Market()
 		w.sessions.Add(session.New(session.Options{
-			Via: w.cluster, Cluster: w.cluster, Key: w.key, Broker: own.Broker(), Lends: true, Clock: now,
+			Via: w.cluster, Cluster: w.cluster, Key: w.key, Broker: own.Broker(), Lends: true, Clock: realClock,
 		}))
 	}
 	w.catalog = catalog.New(catalog.Options{
-		Cluster: w.cluster, Clock: now, Log: w.Log,
+		Cluster: w.cluster, Clock: realClock, Log: w.Log,
 		Journal: kube.New(w.client, client.ObjectKey{Namespace: w.Namespace, Name: catalog.ObjectName}, 0),
 	})
 	w.catalog.Load(ctx)
@@ -263,12 +265,12 @@ func (w *wiring) makeOthers(context.Context) error {
 	})
 	w.sellers = direct.NewSellers(direct.SellersOptions{
 		Cluster: w.cluster, Key: w.key, Ledger: w.market, Sessions: w.sessions, Addresses: w.addresses,
-		Trust: w.peers.Demand(), Contacted: w.peers.RecordContact, Clock: w.Times.Clock, Log: w.Log,
+		Trust: w.peers.Demand(), Contacted: w.peers.RecordContact, Clock: realClock, Log: w.Log,
 	})
 	w.stages.First = append(w.stages.First, w.sellers, w.brokers)
 	w.messages = peering.NewMessenger(peering.MessengerOptions{
 		Cluster: w.cluster, Key: w.key, Former: w.member.Former(), Market: w.market, Relay: w.relay,
-		Trust: w.peers.Demand(), Received: lookAtPeering, Clock: w.Times.Clock, Log: w.Log,
+		Trust: w.peers.Demand(), Received: lookAtPeering, Clock: realClock, Log: w.Log,
 	})
 	w.liqo = newLiqoRooms(liqoOptions{
 		Manager: w.manager, Settings: w.Settings, Liqo: w.here, Addresses: w.addresses, Inventory: w.inventory,
@@ -281,7 +283,7 @@ func (w *wiring) makeOthers(context.Context) error {
 func (w *wiring) makeLoans(ctx context.Context) error {
 	w.advertiser = sharing.New(sharing.Options{
 		Client: w.client, Object: client.ObjectKey{Namespace: w.Namespace, Name: w.AdvertisementName}, Market: w.market,
-		Inventory: w.inventory, Policy: w.policy, Outlets: w.sessions.Outlets, Clock: w.Times.Clock, Log: w.Log,
+		Inventory: w.inventory, Policy: w.policy, Outlets: w.sessions.Outlets, Clock: realClock, Log: w.Log,
 		Schedule: sharing.Schedule{Interval: w.Times.Advertise, Aligned: w.Times.Aligned},
 		Card: sharing.CardOptions{
 			Cluster: w.cluster, Key: w.key, Rotations: w.member.Rotations(), Endorsement: w.Member.Endorsement,
@@ -303,7 +305,7 @@ func (w *wiring) makeLoans(ctx context.Context) error {
 	})
 	follows := reservations.New(ctx, reservations.Options{
 		Cluster: w.cluster, Namespace: w.Namespace, Ledger: w.market, Sessions: w.sessions, Peer: w.liqo.Follow,
-		Clock: w.Times.Clock, Log: w.Log,
+		Clock: realClock, Log: w.Log,
 		Contracts: &contract.Objects{Client: w.client, Cluster: w.cluster, Key: w.key, Market: w.market},
 		Provider: reservations.Provider{
 			Gate: w.gate, Offers: w.offers,
@@ -326,15 +328,14 @@ func (w *wiring) makeLoans(ctx context.Context) error {
 
 // makeViews makes what users see.
 func (w *wiring) makeViews(context.Context) error {
-	now := w.Times.Clock
 	finds := doctor.New(doctor.Options{
-		Liqo: w.liqo.Liqo, Show: w.advertiser.ShowHealth, Clock: now, Checks: append([]doctor.Check{
+		Liqo: w.liqo.Liqo, Show: w.advertiser.ShowHealth, Clock: realClock, Checks: append([]doctor.Check{
 			{About: "the main broker", Find: doctor.MainBroker{
-				Cluster: w.cluster, Membership: w.member, Brokers: w.brokers, Clock: now}.Find},
-			{About: "the other brokers", Find: doctor.OtherBrokers{Brokers: w.brokers, Clock: now}.Find},
+				Cluster: w.cluster, Membership: w.member, Brokers: w.brokers, Clock: realClock}.Find},
+			{About: "the other brokers", Find: doctor.OtherBrokers{Brokers: w.brokers, Clock: realClock}.Find},
 			{About: "what works without a broker", Find: doctor.Offline{
 				Cluster: w.cluster, Ledger: w.market, Sessions: w.sessions, Sharing: w.policy.Sharing, Copy: w.catalog,
-				Connector: w.Listen.ConnectorURL, Clock: now,
+				Connector: w.Listen.ConnectorURL, Clock: realClock,
 			}.Find},
 			{About: "what this cluster shares", Find: doctor.Sharing{
 				Cluster: w.cluster, Ledger: w.market, Policy: w.policy}.Find},
@@ -360,7 +361,7 @@ func (w *wiring) makeViews(context.Context) error {
 			}{w.borrower, w.requests, w.sellers, w.liqo.Pools},
 			Brokers: w.brokers, Doctor: finds,
 		}),
-		Brokers: localapi.Brokers{Relay: w.relay, Connectors: w.sellers, Copy: w.catalog, Clock: now},
+		Brokers: localapi.Brokers{Relay: w.relay, Connectors: w.sellers, Copy: w.catalog, Clock: realClock},
 		Socket:  w.Listen.Socket, Listen: w.Listen.Loopback, TokenFile: w.Listen.TokenFile, Log: w.Log,
 		Extend: distributedcatalog.Extend(w.Listen.DistributedCatalog, distributedcatalog.ConnectorOptions{
 			Home: distributedcatalog.Objects{

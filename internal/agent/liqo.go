@@ -87,7 +87,7 @@ func newLiqoRooms(o liqoOptions) (r liqoRooms) {
 	kept := o.pools()
 	r.Pools = virtualnodepools.NewForecast(kept, o.Liqo != nil)
 	if o.Liqo == nil {
-		if s.Liqo.Simulated {
+		if s.Simulated.VirtualNodes {
 			kept.Offload, kept.Serve = func(context.Context) error { return nil }, func(string) {}
 			r.Controllers = []controller{virtualnodepools.New(kept)}
 		}
@@ -102,17 +102,17 @@ func newLiqoRooms(o liqoOptions) (r liqoRooms) {
 	used := lending.NewUsage(lending.UsageOptions{
 		Sharing: o.Policy.Sharing,
 		Client:  c, Reader: reader, Namespace: s.Namespace, Market: m, Inventory: o.Inventory, Graces: graces,
-		Events: o.Manager.GetEventRecorder("bourse-agent"), Clock: s.Times.Clock, Log: s.Log,
+		Events: o.Manager.GetEventRecorder("bourse-agent"), Clock: realClock, Log: s.Log,
 	})
 	lends := lending.New(lending.Options{
 		Client: c, Reader: reader, Cluster: cluster, Market: m, Network: net, Policies: policies,
-		Sharing: o.Policy.Sharing, Suspension: o.Peers.Suspension, Usage: used, Clock: s.Times.Clock,
+		Sharing: o.Policy.Sharing, Suspension: o.Peers.Suspension, Usage: used, Clock: realClock,
 	})
 	borrows := borrowing.New(borrowing.Options{
 		Client: c, Reader: reader, Market: m, Relay: o.Relay, Network: net, Inventory: o.Inventory, Graces: graces,
 		Peering: &liqopeering.Consumer{
 			Client: c, Cluster: cluster, LiqoNamespace: s.Liqo.Namespace, Proxy: net.ProxyOf,
-			Allows: o.Addresses.CheckURL, Clock: s.Times.Clock,
+			Allows: o.Addresses.CheckURL, Clock: realClock,
 		},
 		Slices: &offload.Slices{
 			Client: c, Reader: reader, LiqoNamespace: s.Liqo.Namespace, Guarded: policies.Stand,
@@ -125,7 +125,7 @@ func newLiqoRooms(o liqoOptions) (r liqoRooms) {
 	peerings := peering.New(peering.Options{
 		Client: c, Namespace: s.Namespace, Market: m, Messages: o.Messages,
 		Peers: o.Peers, Lending: lends, Borrowing: borrows,
-		Graces: peering.Graces{Linger: s.Times.Linger, Abandon: s.Times.Abandon}, Trigger: o.Peerings, Clock: s.Times.Clock,
+		Graces: peering.Graces{Linger: s.Times.Linger, Abandon: s.Times.Abandon}, Trigger: o.Peerings, Clock: realClock,
 	})
 	kept.Offload = borrows.Offload
 	kept.Serve = func(provider string) { o.Peerings.Add(s.Namespace, api.PeeringName(provider, api.RoleProvider)) }
@@ -138,7 +138,7 @@ func newLiqoRooms(o liqoOptions) (r liqoRooms) {
 	r.Checks = append(r.Checks,
 		doctor.Check{About: "what is borrowed", Find: doctor.Borrowed{Client: c}.Find},
 		doctor.Check{About: "peerings", Find: doctor.Peerings{
-			Client: c, Reader: reader, Namespace: s.Namespace, Broker: o.Relay, Liqo: o.Liqo, Clock: s.Times.Clock,
+			Client: c, Reader: reader, Namespace: s.Namespace, Broker: o.Relay, Liqo: o.Liqo, Clock: realClock,
 		}.Find},
 		doctor.Check{About: "plain consumers", Find: lends.Refused},
 		doctor.Check{About: "the way to the API server", Find: doctor.Access{
@@ -172,7 +172,7 @@ func (o *liqoOptions) pools() virtualnodepools.Options {
 	return virtualnodepools.Options{
 		Client: o.Manager.GetClient(), Reader: o.Manager.GetAPIReader(), Market: o.Relay.Ledger, Namespace: s.Namespace,
 		Brokers: federation{o.Relay, o.Relay.Sessions, o.Liqo},
-		Times:   virtualnodepools.Times{Clock: s.Times.Clock, DeadAfter: s.Times.Dead},
+		Times:   virtualnodepools.Times{Clock: realClock, DeadAfter: s.Times.Dead},
 		Pods:    &virtualnodepools.Watched{Manager: o.Manager, Usage: o.Inventory},
 		Events:  o.Manager.GetEventRecorder("bourse-agent"),
 	}

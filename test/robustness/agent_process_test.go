@@ -38,7 +38,7 @@ func runAgent() int {
 		Member: settings.Member{
 			ClusterID: victimName, Join: a.Join, BrokerURL: a.Broker, Identity: store.InDir(filepath.Join(a.Dir, "identity")),
 		},
-		Liqo:   settings.Liqo{Off: true, Simulated: true},
+		Liqo: settings.Liqo{Off: true}, Simulated: settings.Simulated{VirtualNodes: true},
 		Peers:  settings.Peers{Ranges: []string{"127.0.0.0/8"}},
 		Listen: settings.Listen{Socket: a.socket(), Metrics: a.Metrics}, Log: log,
 	})

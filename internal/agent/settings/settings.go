@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/federation/direct"
@@ -38,6 +37,7 @@ type Options struct {
 	Times       Times
 	Peers       Peers
 	Listen      Listen
+	Simulated   Simulated
 	Log         *slog.Logger
 }
 
@@ -72,8 +72,6 @@ type Liqo struct {
 	Gateway string
 	// AllowUntested accepts a version of Liqo that Bourse was not tested with.
 	AllowUntested bool
-	// Simulated: the cluster has no Liqo, and a simulation makes the virtual nodes of its VirtualNodePools.
-	Simulated bool
 }
 
 // Times are how often something is done, and how long something lasts.
@@ -91,9 +89,6 @@ type Times struct {
 	Shrink, Excess time.Duration
 	// Dead is how long a pool's virtual node may be NotReady before its provider is replaced. Default 3 min.
 	Dead time.Duration
-	// Clock is that of all but the markets, Market that of the markets. Default: the machine's.
-	Clock  clock.WithTickerAndDelayedExecution
-	Market exchange.Clock
 }
 
 // Peers says which clusters and addresses the agent trusts.
@@ -118,6 +113,14 @@ type Listen struct {
 	Health, Metrics string
 }
 
+// Simulated is what only a simulation sets, such as that of `bourse demo`. No flag does.
+type Simulated struct {
+	// VirtualNodes: the cluster has no Liqo, and the simulation makes the virtual nodes of its VirtualNodePools.
+	VirtualNodes bool
+	// Clock is that of the markets. Default: the machine's.
+	Clock exchange.Clock
+}
+
 // Settings are Options with their defaults, and their texts parsed.
 type Settings struct {
 	Options
@@ -135,7 +138,6 @@ func Parse(o Options) (s Settings, err error) {
 	o.Times.Advertise = cmp.Or(o.Times.Advertise, 30*time.Second)
 	o.Times.Linger, o.Times.Abandon = cmp.Or(o.Times.Linger, 10*time.Minute), cmp.Or(o.Times.Abandon, 2*time.Minute)
 	o.Times.Shrink, o.Times.Excess = cmp.Or(o.Times.Shrink, 30*time.Second), cmp.Or(o.Times.Excess, time.Minute)
-	o.Times.Clock = cmp.Or[clock.WithTickerAndDelayedExecution](o.Times.Clock, clock.RealClock{})
 	o.Log = cmp.Or(o.Log, slog.Default())
 	checked := &quantities.Checked{}
 	o.Kubernetes = checked.Wrap(o.Kubernetes)

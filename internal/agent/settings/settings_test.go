@@ -15,7 +15,7 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.Namespace != "bourse" || s.Liqo.Namespace != "liqo" ||
-		s.Times.Abandon != 2*time.Minute || s.Log == nil || s.Times.Clock == nil {
+		s.Times.Abandon != 2*time.Minute || s.Log == nil {
 		t.Errorf("the defaults are %+v", s)
 	}
 	if s.Times.Linger != -1 || !s.Gateway.Joins() || s.Kubernetes.QPS != -1 {

@@ -243,13 +243,13 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 		f.group.Go(func() error {
 			defer close(ended)
 			return agent.Run(ctx, settings.Options{
-				Kubernetes: m.Cluster.API.Config(), Times: settings.Times{Market: f.clock}, Log: log.With("part", "agent"),
+				Kubernetes: m.Cluster.API.Config(), Log: log.With("part", "agent"),
 				Member: settings.Member{
 					ClusterID: m.Name, Join: join, NoBroker: m.Alone,
 					Objects: m.Through, Identity: store.InDir(filepath.Join(f.Dir, m.Name)),
 				},
-				Liqo:  settings.Liqo{Simulated: len(m.Pools) > 0},
-				Peers: settings.Peers{Ranges: []string{"127.0.0.0/8", "::1/128"}},
+				Simulated: settings.Simulated{VirtualNodes: len(m.Pools) > 0, Clock: f.clock},
+				Peers:     settings.Peers{Ranges: []string{"127.0.0.0/8", "::1/128"}},
 				Listen: settings.Listen{
 					Socket: m.Socket, DistributedCatalog: m.DistributedCatalog, Connector: m.Address, ConnectorURL: url,
 				},
