@@ -149,17 +149,9 @@ func counterpart(self string, r *market.Reservation) (string, api.PeeringRole) {
 // Follow creates the Peering that a reservation needs, and looks at it again. Only admins can peer
 // with a cluster whose agent is a prototype, which knows no handshake. Errors: the API server's.
 func (p *Peerings) Follow(ctx context.Context, r *market.Reservation) error {
-	var (
-		peer   string
-		role   api.PeeringRole
-		byHand bool
-	)
-	err := p.options.Market.Read(ctx, func(s *market.State) {
-		peer, role = counterpart(s.Self, r)
-		m := s.Member(peer)
-		byHand = m != nil && m.Legacy
-	})
-	if err != nil || byHand || peer == "" || r.State == api.Held {
+	peer, role := counterpart(p.options.Market.Self(), r)
+	m, err := p.options.Market.Member(ctx, peer)
+	if byHand := m != nil && m.Legacy; err != nil || byHand || peer == "" || r.State == api.Held {
 		return err
 	}
 	object := &api.Peering{
@@ -181,12 +173,11 @@ func (p *Peerings) Follow(ctx context.Context, r *market.Reservation) error {
 
 // used reports whether a reservation needs a peering.
 func (p *Peerings) used(ctx context.Context, spec api.PeeringSpec) (used bool, err error) {
-	err = p.options.Market.Read(ctx, func(s *market.State) {
-		for _, r := range s.Of(s.Self, 0) {
-			peer, role := counterpart(s.Self, r)
-			used = used || peer == spec.Cluster && role == spec.Role && r.Bound()
-		}
-	})
+	all, err := p.options.Market.Reservations(ctx)
+	for _, r := range all {
+		peer, role := counterpart(p.options.Market.Self(), r)
+		used = used || peer == spec.Cluster && role == spec.Role && r.Bound()
+	}
 	return used, err
 }
 

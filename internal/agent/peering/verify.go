@@ -8,7 +8,6 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/identity/join"
-	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
@@ -60,14 +59,13 @@ func (m *Messenger) meetSender(ctx context.Context, document string) bool {
 	if _, _, err := trust.Signer(ctx, m.options.Market, document); err == nil {
 		return false // the key is known: the message is wrong in another way
 	}
+	all, err := m.options.Market.Reservations(ctx)
 	shared := ""
-	err = m.options.Market.Read(ctx, func(s *market.State) {
-		for _, r := range s.Of(m.options.Cluster, 0) {
-			if r.State.Counts() && (r.Consumer == from || r.Provider == from) {
-				shared = r.ID
-			}
+	for _, r := range all {
+		if r.State.Counts() && (r.Consumer == from || r.Provider == from) {
+			shared = r.ID
 		}
-	})
+	}
 	if err != nil || shared == "" {
 		return false
 	}

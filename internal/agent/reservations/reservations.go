@@ -102,13 +102,12 @@ func (r *Reservations) Look(id string) { r.queue.Add(id) }
 // LookAtAll makes it look at each reservation that is bound, ends or waits. Call it when a broker
 // has shown all that it knows: it may miss some of them.
 func (r *Reservations) LookAtAll(ctx context.Context) {
-	_ = r.options.Ledger.Read(ctx, func(s *market.State) {
-		for _, ours := range s.Of(r.options.Cluster, 0) {
-			if ours.Bound() || ours.State == api.Releasing || ours.State == api.Pending {
-				r.queue.Add(ours.ID)
-			}
+	all, _ := r.options.Ledger.Reservations(ctx)
+	for _, ours := range all {
+		if ours.Bound() || ours.State == api.Releasing || ours.State == api.Pending {
+			r.queue.Add(ours.ID)
 		}
-	})
+	}
 }
 
 // Run follows the reservations until ctx ends. It looks at each that the Ledger has when it begins.

@@ -62,13 +62,12 @@ func (b *Borrowing) loans(ctx context.Context) ([]bound, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = b.options.Market.Read(ctx, func(s *market.State) {
-		for _, r := range s.Of(s.Self, 0) {
-			if r.Consumer == s.Self && r.Bound() {
-				all = append(all, bound{Reservation: r})
-			}
+	borrowed, err := b.options.Market.Borrowed(ctx)
+	for _, r := range borrowed {
+		if r.Bound() {
+			all = append(all, bound{Reservation: r})
 		}
-	})
+	}
 	for i, l := range all {
 		if err != nil || l.Object == nil {
 			continue

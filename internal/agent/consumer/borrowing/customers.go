@@ -13,7 +13,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/guard"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
-	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // sharingPolicy is the name of the SharingPolicy that is in force.
@@ -118,12 +117,11 @@ func (b *Borrowing) relending(ctx context.Context, hub *api.PoolPolicy, all []bo
 // customers returns the clusters that have something of this one.
 func (b *Borrowing) customers(ctx context.Context) (map[string]bool, error) {
 	out := map[string]bool{}
-	err := b.options.Market.Read(ctx, func(s *market.State) {
-		for _, r := range s.Of(s.Self, 0) {
-			if r.Provider == s.Self && r.State.Counts() {
-				out[r.Consumer] = true
-			}
+	lent, err := b.options.Market.Lent(ctx)
+	for _, r := range lent {
+		if r.State.Counts() {
+			out[r.Consumer] = true
 		}
-	})
+	}
 	return out, err
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // CheckNamespaces implements requests.Offloading. It counts the namespaces that are mapped at the provider, and
@@ -47,12 +46,10 @@ func (b *Borrowing) CheckNamespaces(ctx context.Context, request *api.ResourceRe
 // namespace too many, and the provider would refuse the whole map of namespaces.
 func (b *Borrowing) holdBack(ctx context.Context, provider string, wanted []string) ([]string, error) {
 	var card int32
-	if err := b.options.Market.Read(ctx, func(s *market.State) {
-		if m := s.Member(provider); m != nil {
-			card = m.MaxNamespaces
-		}
-	}); err != nil {
+	if m, err := b.options.Market.Member(ctx, provider); err != nil {
 		return nil, err
+	} else if m != nil {
+		card = m.MaxNamespaces
 	}
 	mapped, err := b.namespaces.Mapped(ctx, provider)
 	if err != nil {

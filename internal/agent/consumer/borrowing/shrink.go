@@ -59,16 +59,15 @@ func (b *Borrowing) shrink(ctx context.Context, accounts map[string][]bound) (wa
 // ending returns the loans that end, and the parts that loans gave up, by their slice.
 func (b *Borrowing) ending(ctx context.Context) (map[string][]bound, error) {
 	ending := map[string][]bound{}
-	err := b.options.Market.Read(ctx, func(s *market.State) {
-		for _, r := range s.Of(s.Self, 0) {
-			if r.Bound() {
-				r = b.givenUp(r)
-			}
-			if r != nil && r.Consumer == s.Self && r.State == api.Releasing {
-				ending[r.Slice()] = append(ending[r.Slice()], bound{Reservation: r})
-			}
+	borrowed, err := b.options.Market.Borrowed(ctx)
+	for _, r := range borrowed {
+		if r.Bound() {
+			r = b.givenUp(r)
 		}
-	})
+		if r != nil && r.State == api.Releasing {
+			ending[r.Slice()] = append(ending[r.Slice()], bound{Reservation: r})
+		}
+	}
 	return ending, err
 }
 

@@ -147,8 +147,8 @@ func (b *Borrower) matchAnswer(
 		return nil, api.Errorf(api.CodeBadSignature, "the broker answers with a reservation %.80q in state %.40q",
 			theirs.ID, state)
 	}
-	var known *market.Reservation
-	if err := b.Market.Read(ctx, func(s *market.State) { known = s.Reservation(theirs.ID) }); err != nil {
+	known, err := b.Market.Reservation(ctx, theirs.ID)
+	if err != nil {
 		return nil, err
 	}
 	if known != nil && (known.Object == nil || *known.Object != w.Object) {

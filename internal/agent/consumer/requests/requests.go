@@ -275,15 +275,14 @@ func (r *Controller) readRecords(
 func (r *Controller) findRecords(
 	ctx context.Context, namespace, name, uid string,
 ) (ours, gone []*market.Reservation, err error) {
-	err = r.Market.Read(ctx, func(s *market.State) {
-		for _, record := range s.Made(namespace, name) {
-			if uid != "" && record.Object.UID == uid {
-				ours = append(ours, record)
-			} else {
-				gone = append(gone, record)
-			}
+	made, err := r.Market.Made(ctx, namespace, name)
+	for _, record := range made {
+		if uid != "" && record.Object.UID == uid {
+			ours = append(ours, record)
+		} else {
+			gone = append(gone, record)
 		}
-	})
+	}
 	ours = newest(ours)
 	slices.SortStableFunc(ours, func(a, b *market.Reservation) int {
 		return cmp.Compare(slices.Index(a.Group, a.ID), slices.Index(b.Group, b.ID))

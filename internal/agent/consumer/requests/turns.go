@@ -93,13 +93,12 @@ func (r *Controller) newHolds() *turns.Slots[string, ctrl.Request] {
 // keepHold keeps the slot of a request in newHolds while the provider has not answered its hold, for answerWithin at
 // most. It returns how long it is kept; 0 if it is not.
 func (r *Controller) keepHold(ctx context.Context, at ctrl.Request) (wait time.Duration) {
-	err := r.Market.Read(ctx, func(s *market.State) {
-		for _, record := range s.Made(at.Namespace, at.Name) {
-			if record.State == api.Held && record.Assignment != "" && !record.AwaitsApproval() {
-				wait = max(wait, answerWithin-r.Market.Now().Go().Sub(record.Changed.Go()))
-			}
+	made, err := r.Market.Made(ctx, at.Namespace, at.Name)
+	for _, record := range made {
+		if record.State == api.Held && record.Assignment != "" && !record.AwaitsApproval() {
+			wait = max(wait, answerWithin-r.Market.Now().Go().Sub(record.Changed.Go()))
 		}
-	})
+	}
 	if err != nil || wait <= 0 {
 		r.holds.Keep(at)
 		return 0

@@ -43,16 +43,15 @@ func (r *Controller) ask(
 	ctx context.Context, b *Borrower, o *api.ResourceRequest, ours *market.Reservation, w Wish,
 ) error {
 	if mayAskAgain(o) {
-		err := r.Market.Read(ctx, func(s *market.State) {
-			for _, record := range s.Made(w.Object.Namespace, w.Object.Name) {
-				if record.Object != nil && *record.Object == w.Object && record.State.Over() &&
-					(ours == nil || record.ID != ours.ID && !slices.Contains(ours.Group, record.ID)) {
-					w.after = record.ID
-				}
-			}
-		})
+		made, err := r.Market.Made(ctx, w.Object.Namespace, w.Object.Name)
 		if err != nil {
 			return err
+		}
+		for _, record := range made {
+			if record.Object != nil && *record.Object == w.Object && record.State.Over() &&
+				(ours == nil || record.ID != ours.ID && !slices.Contains(ours.Group, record.ID)) {
+				w.after = record.ID
+			}
 		}
 	}
 	return b.Ask(ctx, w)

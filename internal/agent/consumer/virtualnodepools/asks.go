@@ -75,11 +75,7 @@ func (c *Controller) lookAtAll() {
 
 // followLedger looks at all pools again when a reservation ends: its provider may serve any of them from then on.
 func (c *Controller) followLedger(ctx context.Context) error {
-	var self string
-	err := c.options.Market.Read(ctx, func(s *market.State) { self = s.Self })
-	if err != nil {
-		return nil // the market or the agent ends
-	}
+	self := c.options.Market.Self()
 	c.options.Market.Follow(ctx, self, func(changed []*market.Reservation) {
 		if slices.ContainsFunc(changed, func(r *market.Reservation) bool { return r.Consumer == self && r.State.Over() }) {
 			c.lookAtAll()

@@ -14,7 +14,6 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
-	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/vnp"
 )
 
@@ -26,14 +25,10 @@ func (c *Controller) namespaces(ctx context.Context, pool *api.VirtualNodePool,
 	if err != nil {
 		return nil, err
 	}
-	self := ""
-	if err := c.options.Market.Read(ctx, func(s *market.State) { self = s.Self }); err != nil {
-		return nil, err
-	}
 	for _, name := range pool.Spec.Namespaces {
 		if other, known := owner[name]; known && other != pool.Name {
 			out.taken = append(out.taken, name+" ("+other+")")
-		} else if api.CheckNamespace(name, self) != nil {
+		} else if api.CheckNamespace(name, c.options.Market.Self()) != nil {
 			out.long = append(out.long, name)
 		} else {
 			ours = append(ours, name)

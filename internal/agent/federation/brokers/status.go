@@ -13,7 +13,6 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
-	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // maxMessage bounds the message of a condition, in bytes: a broker writes part of it.
@@ -102,13 +101,12 @@ func (b *Brokers) List(ctx context.Context) ([]api.Envelope[api.KnownBroker], er
 	slices.SortFunc(list.Items, func(x, y api.Broker) int { return cmp.Compare(x.Name, y.Name) })
 	all := append([]api.Broker{main}, list.Items...)
 	made := map[string]int{} // counting reservations by broker
-	err := b.Ledger.Read(ctx, func(s *market.State) {
-		for _, r := range s.Of(b.Main.Cluster, 0) {
-			if r.State.Counts() && session.IsBroker(r.Via) {
-				made[session.BrokerName(r.Via)]++
-			}
+	reservations, err := b.Ledger.Reservations(ctx)
+	for _, r := range reservations {
+		if r.State.Counts() && session.IsBroker(r.Via) {
+			made[session.BrokerName(r.Via)]++
 		}
-	})
+	}
 	out := make([]api.Envelope[api.KnownBroker], len(all))
 	for i := range all {
 		o := &all[i]

@@ -61,13 +61,12 @@ func (s *Sellers) Propose(ctx context.Context,
 func askAll[T any](ctx context.Context, s *Sellers, asked func(*market.Member) bool,
 	read func(context.Context, string, *transport.HTTP) ([]T, error)) (all []T) {
 	var names []string
-	_ = s.Ledger.Read(ctx, func(m *market.State) {
-		for _, known := range m.Members() {
-			if known.ConnectorURL() != "" && known.Cluster != s.Cluster && asked(known) {
-				names = append(names, known.Cluster)
-			}
+	members, _ := s.Ledger.Members(ctx)
+	for _, known := range members {
+		if known.ConnectorURL() != "" && known.Cluster != s.Cluster && asked(known) {
+			names = append(names, known.Cluster)
 		}
-	})
+	}
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	found := make([][]T, len(names))
@@ -118,12 +117,8 @@ func (s *Sellers) introduce(ctx context.Context, name string, seller transport.B
 	if err := session.ShowCard(ctx, s.Ledger, s.Cluster, seller); err != nil {
 		return err
 	}
-	met := false
-	err := s.Ledger.Read(ctx, func(m *market.State) {
-		known := m.Member(name)
-		met = known != nil && known.Key != "" && known.Expected() == ""
-	})
-	if err != nil || met {
+	known, err := s.Ledger.Member(ctx, name)
+	if met := known != nil && known.Key != "" && known.Expected() == ""; err != nil || met {
 		return err
 	}
 	theirs, err := seller.Cluster(ctx, name)

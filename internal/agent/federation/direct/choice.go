@@ -54,10 +54,9 @@ func (s *Sellers) FindDisabled(ctx context.Context, providers []string) []string
 		enabled[one.Via] = true
 	}
 	counts := func(via string) bool { return enabled[via] }
-	var chose *market.Member
-	if s.Ledger.Read(ctx, func(m *market.State) { chose = m.Member(s.Cluster) }) != nil {
+	chose, err := s.Ledger.Member(ctx, s.Cluster)
+	if err != nil {
 		return providers
 	}
-	// Not in Read, which must be quick: a broker shows as many clusters as it likes.
 	return slices.DeleteFunc(slices.Clone(providers), func(name string) bool { return chose.Chose(name, counts) })
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
@@ -40,11 +39,10 @@ type connections struct {
 
 // target returns where the connector of a seller is, with an empty URL if none is known.
 func (s *Sellers) target(ctx context.Context, seller string) (at target, err error) {
-	err = s.Ledger.Read(ctx, func(m *market.State) {
-		if known := m.Member(seller); known != nil {
-			at = target{known.ConnectorURL(), known.Trusted}
-		}
-	})
+	known, err := s.Ledger.Member(ctx, seller)
+	if known != nil {
+		at = target{known.ConnectorURL(), known.Trusted}
+	}
 	return at, err
 }
 
@@ -92,14 +90,13 @@ func (s *Sellers) connect(ctx context.Context, seller string) (*connection, erro
 
 // closeUnknown closes the connections to connectors that the Ledger does not have any more.
 func (s *Sellers) closeUnknown(ctx context.Context) {
-	known := map[string]target{}
-	err := s.Ledger.Read(ctx, func(m *market.State) {
-		for _, one := range m.Members() {
-			known[one.Cluster] = target{one.ConnectorURL(), one.Trusted}
-		}
-	})
+	members, err := s.Ledger.Members(ctx)
 	if err != nil {
 		return
+	}
+	known := map[string]target{}
+	for _, one := range members {
+		known[one.Cluster] = target{one.ConnectorURL(), one.Trusted}
 	}
 	s.connections.mu.Lock()
 	defer s.connections.mu.Unlock()

@@ -137,12 +137,9 @@ func (c *Connector) Run(ctx context.Context) error {
 
 // inForce reports whether this cluster's Ledger has an acceptance of its own in force. The key that signed
 // it may be a former one.
-func (c *Connector) inForce(ctx context.Context, cluster, reservation, document string) (is bool) {
-	_ = c.Ledger.Read(ctx, func(m *market.State) {
-		r := m.Reservation(reservation)
-		is = r != nil && cluster == c.Cluster && r.Provider == cluster && r.Bound() && r.Acceptance == document
-	})
-	return is
+func (c *Connector) inForce(ctx context.Context, cluster, reservation, document string) bool {
+	r, _ := c.Ledger.Reservation(ctx, reservation)
+	return r != nil && cluster == c.Cluster && r.Provider == cluster && r.Bound() && r.Acceptance == document
 }
 
 // caller returns which cluster calls, by the key that its connection proved. A call that takes long ends
@@ -188,13 +185,10 @@ func (c *Connector) admit(ctx context.Context, cluster string, key clusterkey.Pu
 
 // isReplaced reports whether another cluster has proven a key that its earlier one did not sign: its admin lost that
 // one, and this cluster's admin named the new one.
-func (c *Connector) isReplaced(ctx context.Context, cluster, before string, proven clusterkey.PublicKey) (is bool) {
+func (c *Connector) isReplaced(ctx context.Context, cluster, before string, proven clusterkey.PublicKey) bool {
 	if cluster == c.Cluster || before == proven.String() {
 		return false
 	}
-	_ = c.Ledger.Read(ctx, func(m *market.State) {
-		known := m.Member(cluster)
-		is = known != nil && !(known.Key == proven.String() && known.Succeeds(before))
-	})
-	return is
+	known, _ := c.Ledger.Member(ctx, cluster)
+	return known != nil && !(known.Key == proven.String() && known.Succeeds(before))
 }

@@ -135,13 +135,12 @@ func (p *Peers) ReadAll(ctx context.Context) error {
 	for _, peer := range list.Items {
 		names[peer.Name] = true
 	}
-	err := p.options.Market.Read(ctx, func(s *market.State) {
-		for _, m := range s.Members() {
-			if m.Cluster != s.Self {
-				names[m.Cluster] = true
-			}
+	members, err := p.options.Market.Members(ctx)
+	for _, m := range members {
+		if m.Cluster != p.options.Market.Self() {
+			names[m.Cluster] = true
 		}
-	})
+	}
 	for name := range names {
 		if err != nil {
 			return err

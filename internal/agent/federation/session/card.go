@@ -5,15 +5,14 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
-	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
 // ShowCard shows this cluster's card to a broker or connector, which deals with no cluster whose card it
 // has not. It reads the card from the Ledger. Errors: Unavailable before the cluster has a card.
 func ShowCard(ctx context.Context, ledger *exchange.Exchange, cluster string, to transport.Broker) error {
-	var own *market.Member
-	if err := ledger.Read(ctx, func(s *market.State) { own = s.Member(cluster) }); err != nil {
+	own, err := ledger.Member(ctx, cluster)
+	if err != nil {
 		return err
 	}
 	if own == nil || own.Signed == "" {

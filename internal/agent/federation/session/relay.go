@@ -38,7 +38,7 @@ func (r Relay) knowing(id string, ours *market.Reservation) (out []*Session) {
 // read returns what the Ledger says of a reservation, nil if nothing.
 func (r Relay) read(ctx context.Context, id string) (ours *market.Reservation) {
 	if r.Ledger != nil {
-		_ = r.Ledger.Read(ctx, func(s *market.State) { ours = s.Reservation(id) })
+		ours, _ = r.Ledger.Reservation(ctx, id)
 	}
 	return ours
 }
@@ -46,15 +46,10 @@ func (r Relay) read(ctx context.Context, id string) (ours *market.Reservation) {
 // shared returns the reservations between this cluster and another one.
 func (r Relay) shared(ctx context.Context, cluster string) (out []*market.Reservation) {
 	if r.Ledger != nil {
-		_ = r.Ledger.Read(ctx, func(s *market.State) {
-			for _, one := range s.Of(s.Self, 0) {
-				if one.Consumer == cluster || one.Provider == cluster {
-					out = append(out, one)
-				}
-			}
-		})
+		out, _ = r.Ledger.Reservations(ctx)
 	}
-	return out
+	other := func(one *market.Reservation) bool { return one.Consumer != cluster && one.Provider != cluster }
+	return slices.DeleteFunc(out, other)
 }
 
 // selectSessions returns the sessions that know a reservation of this cluster with another one, or all if the

@@ -143,16 +143,15 @@ func (c *Cluster) Audit(ctx context.Context, cluster string) (*api.Audit, error)
 	if err != nil {
 		return nil, err
 	}
-	audit.Reservations = map[string]api.Resources{}
-	err = readLedger(ctx, c.o.Ledger, func(s *market.State) {
-		for _, r := range s.Of(c.o.Cluster, 0) {
-			if r.Provider == c.o.Cluster && r.Consumer == cluster && r.State.Counts() {
-				audit.Reservations[r.ID] = r.Size.Resources()
-			}
-		}
-	})
+	lent, err := readLedger(ctx, c.o.Ledger.Lent)
 	if err != nil {
 		return nil, err
+	}
+	audit.Reservations = map[string]api.Resources{}
+	for _, r := range lent {
+		if r.Consumer == cluster && r.State.Counts() {
+			audit.Reservations[r.ID] = r.Size.Resources()
+		}
 	}
 	if key, err := trust.Key(ctx, c.o.Ledger, cluster); err == nil {
 		audit.Fingerprint = key.Fingerprint().String()

@@ -84,13 +84,12 @@ func (c *Cluster) DeleteOffer(ctx context.Context, name string) error {
 
 // Approvals returns the reservations that wait for approval here, the longest waiting first.
 func (c *Cluster) Approvals(ctx context.Context) (out []api.Envelope[api.Approval], err error) {
-	err = readLedger(ctx, c.o.Ledger, func(s *market.State) {
-		for _, r := range s.Of(c.o.Cluster, 0) {
-			if r.Provider == c.o.Cluster && r.AwaitsApproval() {
-				out = append(out, approvalEnvelope(r))
-			}
+	lent, err := readLedger(ctx, c.o.Ledger.Lent)
+	for _, r := range lent {
+		if r.AwaitsApproval() {
+			out = append(out, approvalEnvelope(r))
 		}
-	})
+	}
 	slices.SortFunc(out, func(a, b api.Envelope[api.Approval]) int {
 		return cmp.Or(a.Payload.Asked.Compare(b.Payload.Asked.Time), cmp.Compare(a.ID, b.ID))
 	})
@@ -126,14 +125,13 @@ func (c *Cluster) Deals(ctx context.Context) ([]api.Envelope[api.Deal], error) {
 	if err := c.o.Client.List(ctx, &list); err != nil {
 		return nil, kubeobject.Error(err)
 	}
-	records := map[string]*market.Reservation{}
-	err := readLedger(ctx, c.o.Ledger, func(s *market.State) {
-		for _, r := range s.Of(c.o.Cluster, 0) {
-			records[r.ID] = r
-		}
-	})
+	all, err := readLedger(ctx, c.o.Ledger.Reservations)
 	if err != nil {
 		return nil, err
+	}
+	records := map[string]*market.Reservation{}
+	for _, r := range all {
+		records[r.ID] = r
 	}
 	out := make([]api.Envelope[api.Deal], len(list.Items))
 	for i := range list.Items {

@@ -65,11 +65,10 @@ func (c *Cluster) Proposals(ctx context.Context) (all []proposal, err error) {
 		theirs.Payload.Reason = trust.Text(theirs.Payload.Reason)
 		all = append(all, theirs)
 	}
-	err = readLedger(ctx, c.o.Ledger, func(s *market.State) {
-		for _, buyer := range s.Members() {
-			all = append(all, server.Proposals(buyer, c.o.Ledger.Now())...)
-		}
-	})
+	members, err := readLedger(ctx, c.o.Ledger.Members)
+	for _, buyer := range members {
+		all = append(all, server.Proposals(buyer, c.o.Ledger.Now())...)
+	}
 	return all, err
 }
 
@@ -84,14 +83,16 @@ func (c *Cluster) AnswerProposal(ctx context.Context, id string, a api.ProposalA
 	var kept market.Proposal
 	var base *market.Offer
 	var asked api.Proposal
-	err := readLedger(ctx, c.o.Ledger, func(s *market.State) {
-		for _, m := range s.Members() {
-			if p := m.Proposal(id); p != nil && p.Expires > c.o.Ledger.Now() {
-				buyers, kept = append(buyers, m.Cluster), *p
+	_, err := readLedger(ctx, func(ctx context.Context) (none struct{}, _ error) {
+		return none, c.o.Ledger.Read(ctx, func(s *market.State) {
+			for _, m := range s.Members() {
+				if p := m.Proposal(id); p != nil && p.Expires > c.o.Ledger.Now() {
+					buyers, kept = append(buyers, m.Cluster), *p
+				}
 			}
-		}
-		asked = server.ProposalOf(&kept).Payload.Proposal
-		base = s.OnSale(c.o.Cluster, asked.Offer)
+			asked = server.ProposalOf(&kept).Payload.Proposal
+			base = s.OnSale(c.o.Cluster, asked.Offer)
+		})
 	})
 	switch {
 	case err != nil:

@@ -111,8 +111,8 @@ func (c *Cluster) ConfirmRequest(ctx context.Context, namespace, name string) (a
 // outcome. Errors: Invalid, NotFound, Conflict.
 func (c *Cluster) ChangeReservation(ctx context.Context, id string,
 	change api.ReservationChange) (none api.Envelope[api.RequestStatus], err error) {
-	var ours *market.Reservation
-	if err := readLedger(ctx, c.o.Ledger, func(s *market.State) { ours = s.Reservation(id) }); err != nil {
+	ours, err := readReservation(ctx, c.o.Ledger, id)
+	if err != nil {
 		return none, err
 	}
 	switch {
@@ -214,8 +214,8 @@ func (c *Cluster) resize(object *api.ResourceRequest, change api.ReservationChan
 // Ledger does not know, or without its request, ends too. Errors: NotFound; VolumesAtStake if that
 // would delete volumes that the user has not given up.
 func (c *Cluster) ReleaseReservation(ctx context.Context, id string, r api.Release) error {
-	var ours *market.Reservation
-	if err := readLedger(ctx, c.o.Ledger, func(s *market.State) { ours = s.Reservation(id) }); err != nil {
+	ours, err := readReservation(ctx, c.o.Ledger, id)
+	if err != nil {
 		return err
 	}
 	if ours == nil || ours.Object == nil {

@@ -3,7 +3,6 @@ package localapi
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
@@ -25,12 +24,11 @@ func (b Brokers) Reservations(ctx context.Context) ([]transport.Reservation, err
 	for _, one := range all {
 		shown[one.ID] = true
 	}
-	var direct []*market.Reservation
-	err = readLedger(ctx, b.Ledger, func(s *market.State) {
-		direct = slices.DeleteFunc(s.Of(s.Self, 0), func(r *market.Reservation) bool { return shown[r.ID] || !isDirect(r) })
-	})
-	for _, r := range direct {
-		all = append(all, fromLedger(r))
+	kept, err := readLedger(ctx, b.Ledger.Reservations)
+	for _, r := range kept {
+		if isDirect(r) && !shown[r.ID] {
+			all = append(all, fromLedger(r))
+		}
 	}
 	return all, err
 }
@@ -41,8 +39,7 @@ func (b Brokers) Reservation(ctx context.Context, id string) (transport.Reservat
 	if err == nil {
 		return found, nil
 	}
-	var ours *market.Reservation
-	if readLedger(ctx, b.Ledger, func(s *market.State) { ours = s.Reservation(id) }) == nil && ours != nil && isDirect(ours) {
+	if ours, _ := readReservation(ctx, b.Ledger, id); ours != nil && isDirect(ours) {
 		return fromLedger(ours), nil
 	}
 	return found, err
@@ -53,15 +50,20 @@ const ledgerWithin = 5 * time.Second
 
 // readLedger reads the Ledger, which answers nobody while the API server that keeps it stands still. Errors:
 // Unavailable.
-func readLedger(ctx context.Context, ledger *exchange.Exchange, look func(*market.State)) error {
+func readLedger[T any](ctx context.Context, read func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, ledgerWithin)
 	defer cancel()
-	err := ledger.Read(ctx, look)
+	found, err := read(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return api.Errorf(api.CodeUnavailable, "the Ledger of this cluster does not answer: its API server stands still, "+
+		err = api.Errorf(api.CodeUnavailable, "the Ledger of this cluster does not answer: its API server stands still, "+
 			"or takes no writes").Fix("repeat the command; see: bourse doctor")
 	}
-	return err
+	return found, err
+}
+
+// readReservation returns a reservation of the Ledger, nil if it is not known. Errors: Unavailable.
+func readReservation(ctx context.Context, ledger *exchange.Exchange, id string) (*market.Reservation, error) {
+	return readLedger(ctx, func(ctx context.Context) (*market.Reservation, error) { return ledger.Reservation(ctx, id) })
 }
 
 // isDirect reports whether a reservation was made at a seller's connector.

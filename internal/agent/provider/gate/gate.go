@@ -103,12 +103,12 @@ func (g *Gate) CheckAccept(expression string) error { return g.Engine.CheckAccep
 // Revoke ends all reservations of a consumer here and returns their IDs. Errors: those of the
 // Ledger; what ended before the error is returned with it.
 func (g *Gate) Revoke(ctx context.Context, consumer string) (ended []string, err error) {
-	var all []*market.Reservation
-	if err := g.Market.Read(ctx, func(s *market.State) { all = s.Of(g.Cluster, 0) }); err != nil {
+	lent, err := g.Market.Lent(ctx)
+	if err != nil {
 		return nil, err
 	}
-	for _, r := range all {
-		if r.Provider != g.Cluster || r.Consumer != consumer || !r.State.Counts() || r.State == api.Releasing {
+	for _, r := range lent {
+		if r.Consumer != consumer || !r.State.Counts() || r.State == api.Releasing {
 			continue
 		}
 		release := market.Release{ID: r.ID, By: g.Cluster, Reason: api.ReasonRevokedByProvider}
@@ -128,7 +128,7 @@ func (g *Gate) RefuseID(ctx context.Context, theirs *transport.Reservation) erro
 
 // readOwn returns what the Ledger says of a reservation of this cluster's capacity. Errors: NotFound.
 func (g *Gate) readOwn(ctx context.Context, id string) (ours *market.Reservation, err error) {
-	err = g.Market.Read(ctx, func(s *market.State) { ours = s.Reservation(id) })
+	ours, err = g.Market.Reservation(ctx, id)
 	if err == nil && (ours == nil || ours.Provider != g.Cluster) {
 		err = api.Errorf(api.CodeNotFound, "this cluster lends no reservation %.80q", id).
 			Fix("see what waits for approval: bourse approvals; what was sold: bourse contracts --sold")

@@ -31,14 +31,14 @@ func (l *Lending) sliceNames(ctx context.Context, consumer string) (map[string]s
 			named[c.Slice] = pool
 		}
 	}
-	return named, l.options.Market.Read(ctx, func(s *market.State) {
-		for _, r := range s.Of(l.options.Cluster, 0) {
-			if r.Provider == l.options.Cluster && r.Consumer == consumer && r.State.Counts() {
-				add(r.Pool)
-				named[r.Slice()] = r.Pool
-			}
+	lent, err := l.options.Market.Lent(ctx)
+	for _, r := range lent {
+		if r.Consumer == consumer && r.State.Counts() {
+			add(r.Pool)
+			named[r.Slice()] = r.Pool
 		}
-	})
+	}
+	return named, err
 }
 
 // slices returns the slices that a consumer may have here.

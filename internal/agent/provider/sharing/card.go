@@ -65,8 +65,8 @@ func (a *Advertiser) signCard(ctx context.Context) (string, error) {
 	if err := a.pinOwnKey(ctx); err != nil {
 		return "", err
 	}
-	var own *market.Member
-	if err := a.options.Market.Read(ctx, func(s *market.State) { own = s.Member(card.Cluster) }); err != nil {
+	own, err := a.options.Market.Member(ctx, card.Cluster)
+	if err != nil {
 		return "", err
 	}
 	if own.Card != nil {

@@ -2,6 +2,7 @@ package sharing
 
 import (
 	"context"
+	"slices"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/amounts"
@@ -53,20 +54,18 @@ func (a *Advertiser) measure(ctx context.Context) (m measured, err error) {
 // lends no more of a virtual node, even if its provider's Liqo grants more. One is nil if this cluster may not lend on
 // all of it.
 func (a *Advertiser) virtualNodes(ctx context.Context) (made map[string]amounts.List, err error) {
-	cluster := a.options.Card.Cluster
 	signed, kept := map[string]amounts.List{}, map[string]bool{}
-	err = a.options.Market.Read(ctx, func(s *market.State) {
-		for _, r := range s.Of(cluster, 0) {
-			if r.Consumer != cluster || r.State.Over() || r.Provider == "" {
-				continue
-			}
-			slice, size := r.Slice(), amounts.List(nil)
-			if kept[slice] = kept[slice] || !r.Relend; r.Bound() {
-				size = r.Size
-			}
-			signed[slice] = signed[slice].Plus(size)
+	borrowed, err := a.options.Market.Borrowed(ctx)
+	for _, r := range borrowed {
+		if r.State.Over() || r.Provider == "" {
+			continue
 		}
-	})
+		slice, size := r.Slice(), amounts.List(nil)
+		if kept[slice] = kept[slice] || !r.Relend; r.Bound() {
+			size = r.Size
+		}
+		signed[slice] = signed[slice].Plus(size)
+	}
 	made = map[string]amounts.List{}
 	for slice, size := range signed {
 		if made[slice] = nil; err == nil && !kept[slice] {
@@ -77,16 +76,9 @@ func (a *Advertiser) virtualNodes(ctx context.Context) (made map[string]amounts.
 }
 
 // readAccepted returns the reservations that the gate has accepted.
-func (a *Advertiser) readAccepted(ctx context.Context) (accepted []*market.Reservation, err error) {
-	cluster := a.options.Card.Cluster
-	err = a.options.Market.Read(ctx, func(s *market.State) {
-		for _, r := range s.Of(cluster, 0) {
-			if r.Provider == cluster && r.State.Counts() {
-				accepted = append(accepted, r)
-			}
-		}
-	})
-	return accepted, err
+func (a *Advertiser) readAccepted(ctx context.Context) ([]*market.Reservation, error) {
+	lent, err := a.options.Market.Lent(ctx)
+	return slices.DeleteFunc(lent, func(r *market.Reservation) bool { return !r.State.Counts() }), err
 }
 
 // status returns the newest measurement as the status of the Advertisement.
