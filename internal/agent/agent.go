@@ -207,9 +207,14 @@ func (w *wiring) makeMeasures(ctx context.Context) (err error) {
 	w.here, err = liqowatch.New(ctx, liqowatch.Options{
 		Reader: w.reader, Mapper: w.manager.GetRESTMapper(), Namespace: w.Liqo.Namespace, APIServer: w.Liqo.APIServer,
 		Gateway: w.Gateway, AllowUntested: w.Liqo.AllowUntested, Addresses: w.addresses, Changed: w.policy.AdvertiseAgain,
-		Clock: realClock, Log: w.Log,
+		Missing: w.missingLiqoField, Clock: realClock, Log: w.Log,
 	})
 	return err
+}
+
+// missingLiqoField returns a field of Liqo's kinds that this cluster's CRDs lack.
+func (w *wiring) missingLiqoField() (string, error) {
+	return liqo.MissingField(w.kube.Discovery().OpenAPIV3())
 }
 
 // makeSessions makes the sessions with the main broker and with this cluster's own connector, and what opens others.
@@ -275,6 +280,7 @@ func (w *wiring) makeOthers(context.Context) error {
 	w.liqo = newLiqoRooms(liqoOptions{
 		Manager: w.manager, Settings: w.Settings, Liqo: w.here, Addresses: w.addresses, Inventory: w.inventory,
 		Policy: w.policy, Peers: w.peers, Messages: w.messages, Relay: w.relay, Peerings: &w.peeringsChanged,
+		MissingField: w.missingLiqoField,
 	})
 	return nil
 }

@@ -36,12 +36,14 @@ type liqoOptions struct {
 	// Settings name the cluster (Member.ClusterID).
 	Settings settings.Settings
 	// Liqo is this cluster's. Nil: it has none that can be used.
-	Liqo      *liqowatch.Watch
-	Addresses *peeraddress.Checker
-	Inventory *inventory.Inventory
-	Policy    *sharing.Policy
-	Peers     *peers.Peers
-	Messages  *peering.Messenger
+	Liqo *liqowatch.Watch
+	// MissingField returns a field of Liqo's kinds that this cluster's CRDs lack.
+	MissingField func() (string, error)
+	Addresses    *peeraddress.Checker
+	Inventory    *inventory.Inventory
+	Policy       *sharing.Policy
+	Peers        *peers.Peers
+	Messages     *peering.Messenger
 	// Relay has the Ledger.
 	Relay session.Relay
 	// Peerings is the trigger of the controller of Peerings.
@@ -154,7 +156,7 @@ func (o *liqoOptions) checks() (all []doctor.Check) {
 	if !s.Liqo.Off {
 		inspection := posture.Inspection{
 			Reader: reader, Lists: c, Writer: c, Prove: true, Namespace: s.Namespace, LiqoNamespace: s.Liqo.Namespace,
-			AllowUntested: s.Liqo.AllowUntested, APIServer: s.Liqo.APIServer,
+			AllowUntested: s.Liqo.AllowUntested, APIServer: s.Liqo.APIServer, Missing: o.MissingField,
 			Installed: func() (bool, error) { return liqo.Installed(o.Manager.GetRESTMapper()) },
 		}
 		check := doctor.Liqo{Sharing: o.Policy.Sharing, Inspection: inspection}

@@ -72,7 +72,7 @@ func (a *agentFlags) addCluster(f *pflag.FlagSet) {
 		"how this cluster takes part in Liqo's network: none, outbound (its gateway dials the other one), NodePort or "+
 			"LoadBalancer (others can dial its gateway)")
 	f.BoolVar(&a.Liqo.AllowUntested, "allow-untested-liqo", false,
-		"peer with a Liqo version that Bourse was not tested with")
+		"also use a Liqo that is older than the tested version, or lacks fields that Bourse uses")
 	f.StringVar(&a.Namespace, "namespace", "",
 		"namespace of the agent and its objects (default: POD_NAMESPACE, else "+api.Namespace+")")
 	a.spaces.add(f)

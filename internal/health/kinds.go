@@ -15,8 +15,14 @@ var (
 		"The cluster has no Liqo.",
 		"Reservations reach `Reserved` and stay there. No virtual node appears, and no pod runs.",
 		"Install the Liqo version that the message names, then restart the agent."}
-	LiqoUntested = Kind{"LiqoUntested", bad,
-		"Bourse was not tested with this minor version of Liqo. Liqo guarantees no compatibility between minor versions.",
+	LiqoUntested = Kind{"LiqoUntested", warn,
+		"Bourse was not tested with this minor version of Liqo, which is newer than the tested one. Its CRDs have each " +
+			"field that Bourse uses.",
+		"The agent uses this Liqo. It may behave differently from the tested version. For now, the cluster peers only " +
+			"with clusters whose Liqo has the same minor version.",
+		"Run a test reservation before you depend on it, or install the tested version."}
+	LiqoIncompatible = Kind{"LiqoIncompatible", bad,
+		"This Liqo is older than the tested version, or its CRDs lack a kind or field that Bourse uses.",
 		"The agent does not use Liqo. Reservations reach `Reserved` and stay there.",
 		"Install the tested version, or start the agent with `--allow-untested-liqo`."}
 	LiqoUnknown = Kind{"LiqoUnknown", warn,
@@ -286,7 +292,7 @@ var (
 
 // Kinds are all, in the order of the documentation.
 var Kinds = []Kind{
-	LiqoMissing, LiqoUntested, LiqoUnknown, LiqoModuleOff,
+	LiqoMissing, LiqoUntested, LiqoIncompatible, LiqoUnknown, LiqoModuleOff,
 	LiqoKeyUnusable, LiqoWebhookDown, AmountsUnchecked, AmountUnreadable, LimitsNotEnforced, DefaultClassOpen,
 	APIServerLocal, APIServerUnknown, APIServerSilent, TolerationSeconds, WouldOffloadOthers,
 	NodeNotReady, NotReflected, QuotaUsedUp, ReflectsMore, NamespacesFull, VolumesAtStake, ServiceNamedLikeAPod,

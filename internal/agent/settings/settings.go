@@ -70,7 +70,7 @@ type Liqo struct {
 	// Gateway is how peers reach the gateway of Liqo's network: none (the default), outbound,
 	// NodePort, LoadBalancer.
 	Gateway string
-	// AllowUntested accepts a version of Liqo that Bourse was not tested with.
+	// AllowUntested accepts a Liqo that is older than the tested version, or lacks fields that Bourse uses.
 	AllowUntested bool
 }
 

@@ -41,8 +41,10 @@ type Inspection struct {
 	Prove bool
 	// Lends says that the cluster shares something.
 	Lends bool
-	// AllowUntested accepts a version of Liqo that Bourse was not tested with.
+	// AllowUntested accepts each version of Liqo. Missing returns a field that the cluster's CRDs lack
+	// (liqo.MissingField).
 	AllowUntested bool
+	Missing       func() (string, error)
 	// APIServer overrides the address that Liqo publishes. Dial reports whether an address answers;
 	// nil: the inspection does not dial.
 	APIServer string
@@ -91,15 +93,7 @@ func (i *Inspection) installation(ctx context.Context) (found []api.Problem, err
 	if err != nil {
 		return nil, err
 	}
-	switch minor := liqo.Minor(have.Version); {
-	case minor == "":
-		found = append(found, health.LiqoUnknown.Of("", "give the Deployment the label app.kubernetes.io/version",
-			"Deployment %s/liqo-controller-manager has no version label", i.LiqoNamespace))
-	case minor != liqo.Tested && !i.AllowUntested:
-		found = append(found, health.LiqoUntested.Of("",
-			"install Liqo v"+liqo.Tested+", or start the agent with --allow-untested-liqo",
-			"the cluster runs Liqo %s; tested is %s", have.Version, liqo.Tested))
-	}
+	found = i.version(have.Version)
 	for _, module := range strings.Fields(have.Off) {
 		found = append(found, health.LiqoModuleOff.Of("",
 			"helm upgrade liqo ... --set "+module+".enabled=true, and restart the agent",
@@ -128,6 +122,29 @@ func (i *Inspection) installation(ctx context.Context) (found []api.Problem, err
 		have.APIServer = i.APIServer
 	}
 	return append(found, i.apiServer(ctx, have.APIServer)...), nil
+}
+
+// version looks whether Bourse uses this version of Liqo, and was tested with it.
+func (i *Inspection) version(have string) []api.Problem {
+	if liqo.Minor(have) == "" {
+		return []api.Problem{health.LiqoUnknown.Of("", "give the Deployment the label app.kubernetes.io/version",
+			"Deployment %s/liqo-controller-manager has no version label", i.LiqoNamespace)}
+	}
+	if i.AllowUntested {
+		return nil
+	}
+	switch support, err := liqo.CheckSupport(have, i.Missing); {
+	case err != nil:
+		return []api.Problem{health.NotChecked.Of("whether Liqo "+have+" has all that Bourse uses",
+			"check that the API server serves /openapi/v3, then restart the agent", "%s", err)}
+	case support.Refused != "":
+		return []api.Problem{health.LiqoIncompatible.Of("",
+			"install Liqo v"+liqo.Tested+", or start the agent with --allow-untested-liqo", "%s", support.Refused)}
+	case support.Untested:
+		return []api.Problem{health.LiqoUntested.Of("", "run a test reservation before you depend on it, or install Liqo v"+
+			liqo.Tested, "the cluster runs Liqo %s; tested is %s", have, liqo.Tested)}
+	}
+	return nil
 }
 
 // key looks whether Liqo's own key is one that providers take.

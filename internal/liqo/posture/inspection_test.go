@@ -116,6 +116,15 @@ func TestInspection(t *testing.T) {
 			maps.DeleteFunc(all, isPolicy)
 		}, "-DefaultClassOpen"},
 		"a version nobody tested": {version("v1.3.1"), "LiqoUntested"},
+		"one whose CRDs lack a field": {func(i *Inspection, all map[string]client.Object) {
+			i.Missing = func() (string, error) { return "Tenant.spec.csr", nil }
+			version("v1.3.1")(i, all)
+		}, "LiqoIncompatible"},
+		"one whose CRDs cannot be read": {func(i *Inspection, all map[string]client.Object) {
+			i.Missing = func() (string, error) { return "", errors.New("no answer") }
+			version("v1.3.1")(i, all)
+		}, "NotChecked"},
+		"an older version": {version("v1.1.2"), "LiqoIncompatible"},
 		"which is admitted": {func(i *Inspection, all map[string]client.Object) {
 			i.AllowUntested = true
 			version("v1.3.1")(i, all)
@@ -236,7 +245,8 @@ func TestInspection(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			all, i := cluster(t), &Inspection{Lends: true, Namespace: "bourse", LiqoNamespace: "liqo"}
+			all, i := cluster(t), &Inspection{Lends: true, Namespace: "bourse", LiqoNamespace: "liqo",
+				Missing: func() (string, error) { return "", nil }}
 			c.change(i, all)
 			cluster := fake.NewClientBuilder().WithScheme(scheme).WithObjects(slices.Collect(maps.Values(all))...).Build()
 			i.Reader, i.Lists, i.Writer = cluster, cluster, cluster

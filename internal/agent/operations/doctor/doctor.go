@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -164,10 +165,15 @@ func Preflight(ctx context.Context, config *rest.Config, liqoNamespace string) (
 		return api.Diagnosis{}, api.Errorf(api.CodeUnavailable, "the cluster does not answer: %s", err).
 			Fix("check that kubectl works with this kubeconfig")
 	}
+	known, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return api.Diagnosis{}, api.Errorf(api.CodeUnavailable, "%s", err)
+	}
 	inspection := posture.Inspection{
 		Reader: c, Lists: c, Writer: c, Before: true, Lends: true,
 		Namespace: liqoNamespace, LiqoNamespace: liqoNamespace, Dial: peeraddress.Anywhere().DialTLS,
 		Installed: func() (bool, error) { return liqo.Installed(c.RESTMapper()) },
+		Missing:   func() (string, error) { return liqo.MissingField(known.OpenAPIV3()) },
 	}
 	all := inspection.Problems(ctx)
 	unreadable, err := checked.Problems(ctx, c)

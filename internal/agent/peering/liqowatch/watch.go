@@ -39,8 +39,10 @@ type Options struct {
 	APIServer string
 	// Gateway is how others reach this cluster's gateway of Liqo's network.
 	Gateway network.Gateway
-	// AllowUntested also takes a version of Liqo that Bourse was not tested with.
+	// AllowUntested takes each version of Liqo. Missing returns a field that the cluster's CRDs lack
+	// (liqo.MissingField).
 	AllowUntested bool
+	Missing       func() (string, error)
 	// Addresses checks the addresses that providers name.
 	Addresses *peeraddress.Checker
 	// Changed is called when Liqo's configuration has changed.
@@ -94,11 +96,20 @@ func New(ctx context.Context, o Options) (*Watch, error) {
 			"remedy", "enable them: helm upgrade liqo; then restart the agent")
 		return nil, nil
 	}
-	if found.Version != "" && liqo.Minor(found.Version) != liqo.Tested && !o.AllowUntested {
-		o.Log.Error("Bourse was not tested with this Liqo: reservations end at Reserved", "found", found.Version,
-			"tested", liqo.Tested,
+	if o.AllowUntested {
+		return w, nil
+	}
+	support, err := liqo.CheckSupport(found.Version, o.Missing)
+	if err != nil {
+		return nil, err
+	}
+	if support.Refused != "" {
+		o.Log.Error("Bourse does not use this Liqo: reservations end at Reserved", "reason", support.Refused,
 			"remedy", "install Liqo v"+liqo.Tested+", or give --allow-untested-liqo; then restart the agent")
 		return nil, nil
+	}
+	if support.Untested {
+		o.Log.Warn("Bourse was not tested with this Liqo", "found", found.Version, "tested", liqo.Tested)
 	}
 	return w, nil
 }

@@ -63,3 +63,30 @@ func TestNewAndRun(t *testing.T) {
 		t.Errorf("%v, with %d changes more", err, len(changes))
 	}
 }
+
+// A newer Liqo is used if its CRDs have all that Bourse uses, or an admin takes each version.
+func TestNewWithAnotherLiqo(t *testing.T) {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(authv1beta1.GroupVersion.WithKind(authv1beta1.ResourceSliceKind), meta.RESTScopeNamespace)
+	for name, c := range map[string]struct {
+		version, missing string
+		allow, used      bool
+	}{
+		"the tested version":             {version: "v1.2.3", missing: "not asked", used: true},
+		"a newer one":                    {version: "v1.3.0", used: true},
+		"a newer one that lacks a field": {version: "v1.3.0", missing: "Tenant.spec.csr"},
+		"the same, which is allowed":     {version: "v1.3.0", missing: "Tenant.spec.csr", allow: true, used: true},
+		"an older one":                   {version: "v1.1.0"},
+	} {
+		controller := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo",
+			Name: "liqo-controller-manager", Labels: map[string]string{"app.kubernetes.io/version": c.version}}}
+		w, err := New(t.Context(), Options{
+			Reader: fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(controller).Build(),
+			Mapper: mapper, Namespace: "liqo", APIServer: "https://203.0.113.5:6443", AllowUntested: c.allow,
+			Missing: func() (string, error) { return c.missing, nil }, Log: slog.New(slog.DiscardHandler),
+		})
+		if err != nil || (w != nil) != c.used {
+			t.Errorf("%s: used: %v, want %v; %v", name, w != nil, c.used, err)
+		}
+	}
+}
