@@ -2,6 +2,7 @@ package match
 
 import (
 	"math/bits"
+	"slices"
 	"sync/atomic"
 
 	"k8s.io/utils/lru"
@@ -92,7 +93,6 @@ func (e *Engine) question(v *market.View, a Ask, now market.Time) *question {
 		candidates: e.candidates(a.kind()).open(v.Len()),
 		where:      e.where.open(a.where, v.Len()),
 		allow:      e.allow, permissions: map[string]bool{},
-		scorers: scorersFor(&a.Request),
 	}
 	if l := v.Listing(a.Consumer); l != nil {
 		q.slot, q.member = l.Slot, l.Member
@@ -112,7 +112,19 @@ func (e *Engine) question(v *market.View, a Ask, now market.Time) *question {
 			q.filters |= 1 << i
 		}
 	}
+	q.scorers = scorersFor(&a.Request, slices.ContainsFunc(a.Request.Prefer, q.shows))
 	return q
+}
+
+// shows reports whether the consumer may see a cluster.
+func (q *question) shows(cluster string) bool {
+	l := q.view.Listing(cluster)
+	if l == nil {
+		return false
+	}
+	c := q.candidate(l.Slot)
+	filter, why := q.eliminate(c)
+	return why == passes || !filters[filter].hides && !c.Gone()
 }
 
 func (e *Engine) candidates(kind string) *slotCache[candidate] {

@@ -25,12 +25,12 @@ var strategies = map[api.Strategy][]scorer{
 	api.Cheap: {{"price", 100, cheapness}, {"headroom", 1, headroom}},
 }
 
-// scorersFor returns the scorers of the strategy and, for a request with Prefer, preference. Its
+// scorersFor returns the scorers of the strategy and, if the consumer may see a cluster of Prefer, preference. Its
 // weight is such that one place in Prefer, at least a sixteenth of a million, outweighs all others
 // together.
-func scorersFor(r *api.Request) []scorer {
+func scorersFor(r *api.Request, prefers bool) []scorer {
 	all := strategies[r.Strategy]
-	if len(r.Prefer) == 0 {
+	if !prefers {
 		return all
 	}
 	var weights int64
