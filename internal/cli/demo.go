@@ -67,7 +67,8 @@ func demoMembers(socket string) []*federation.Member {
 			}}},
 		{Options: sim.Options{Name: "milan", Region: "eu", Nodes: 4,
 			CPU: 32, Memory: 128, GPU: "NVIDIA-A100-SXM4-80GB", GPUs: 4, Pods: 30},
-			Sharing: share(api.Terms{}, 80, map[string]string{"tier": "gold"}),
+			Connector: true,
+			Sharing:   share(api.Terms{}, 80, map[string]string{"tier": "gold"}),
 			Offers: map[string]api.OfferSpec{
 				"web": {Type: "compute", Description: "Small machines for web services, by the hour.", Plans: []api.Plan{
 					demoPlan("small", "0.08", api.PeriodHour, "cpu", "2", "memory",
@@ -213,9 +214,9 @@ func asRome(ctx context.Context, out, progress io.Writer, args ...string) error 
 }
 
 const demoIntroduction = `
-A broker runs at %s, with agents in the clusters rome, milan, paris, austin,
-zurich and geneva. zurich is a hub: it lends what it borrows from austin. In another terminal, as a user
-of rome:
+A broker runs at %s, with agents in the clusters rome,
+milan, paris, austin, zurich and geneva. zurich is a hub: it lends what it
+borrows from austin. In another terminal, as a user of rome:
 
     bourse clusters
     bourse reserve --cpu 4 --memory 8Gi --where 'region == "eu"' --for 1h
@@ -223,6 +224,8 @@ of rome:
     bourse catalog --for 8h --sort price
     bourse buy milan/web/small --units 2 --for 8h
     bourse contracts
+    bourse propose milan/web/small --price 0.06EUR/hour --for 48h
+    bourse proposals
     bourse reservations
     bourse vnp
     bourse vnp why burst
@@ -233,6 +236,8 @@ As the admin of milan, or of another cluster in the same way:
 
     export BOURSE_SERVER=unix://%s
     bourse offer list
+    bourse proposals
+    bourse accept PROPOSAL
     bourse reservations
     bourse evict rome
 `

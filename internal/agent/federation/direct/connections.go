@@ -55,8 +55,8 @@ func (s *Sellers) connect(ctx context.Context, seller string) (*connection, erro
 		return nil, err
 	}
 	if at.url == "" {
-		return nil, api.Errorf(api.CodeUnavailable, "cluster %s has no connector that is known here, and the broker is away",
-			seller).Fix("try again when the broker is back")
+		return nil, api.Errorf(api.CodeUnavailable, "no connector of cluster %s is known here: it has published none",
+			seller).Fix("deal with it through a broker, or ask its admin to start one: bourse agent --connector-listen")
 	}
 	if u, err := url.Parse(at.url); err != nil || u.Scheme != "https" {
 		return nil, api.Errorf(api.CodeUnavailable, "the connector of %s is at %.200q, which is no https URL", seller, at.url).
