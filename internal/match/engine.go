@@ -39,6 +39,8 @@ type Ranking struct {
 	Plans map[string]*api.Sale
 	// Decision is the explanation.
 	Decision api.Decision
+	// Part is the size that the explanation is about, where that is a part of the ask. Nil: it is the whole.
+	Part market.Amounts
 }
 
 // Decide ranks the clusters of a view for an ask. The same view, ask and time give the same ranking.

@@ -101,7 +101,7 @@ func explainHub(q *question, _ *candidate, _ reason) string {
 	if q.Request.Relend {
 		return "is a hub, and what a hub lends is not lent on again"
 	}
-	return "is a hub: to consider it, set aggregated: true or name it as the target"
+	return "is a hub, which the request does not ask for"
 }
 
 func noVolumes(q *question) bool { return len(q.Request.StickTo) == 0 }

@@ -25,12 +25,13 @@ func (e *Engine) Split(v *market.View, a Ask, now market.Time) (parts []amounts.
 		part.Request.Resources = part.Size.Resources()
 		r = e.Decide(v, part, now)
 		if n > 1 {
-			r.Decision.Parts = int(n)
+			r.Decision.Parts, r.Part = int(n), part.Size
 		}
 		if int64(len(r.Providers)) >= n {
 			return parts, r
 		}
 	}
+	r.Decision.Chosen, r.Decision.Sequence = "", api.Sequence{}
 	return nil, r
 }
 

@@ -46,6 +46,9 @@ func TestSplit(t *testing.T) {
 			if n := ranking.Decision.Parts; len(parts) > 1 && n != len(parts) {
 				t.Errorf("explained as %d parts", n)
 			}
+			if d := ranking.Decision; (d.Chosen != "") != (parts != nil) || (ranking.Part != nil) != (d.Parts > 1) {
+				t.Errorf("%q is chosen for one of %d parts, each %v; the parts are %v", d.Chosen, d.Parts, ranking.Part, parts)
+			}
 		})
 	}
 }

@@ -39,16 +39,15 @@ func (s *Server) evaluate(ctx context.Context,
 		e.Fits = s.Engine.Fits(view, ask, pods, int(in.Body.Fits), now)
 		return &body[api.Evaluation]{e}, nil
 	}
-	var parts []amounts.List
-	if ask.Request.Split > 1 {
-		if parts, _ = s.Engine.Split(view, ask, now); len(parts) > 1 {
-			ask.Size, ask.Request.Resources = parts[0], parts[0].Resources()
-		}
+	if ask.Request.Split <= 1 {
+		return &body[api.Evaluation]{s.Engine.Evaluate(view, ask, now)}, nil
+	}
+	_, ranking := s.Engine.Split(view, ask, now)
+	if part := ranking.Part; part != nil {
+		ask.Size, ask.Request.Resources = part, part.Resources()
 	}
 	e := s.Engine.Evaluate(view, ask, now)
-	if len(parts) > 1 {
-		e.Decision.Parts = len(parts)
-	}
+	e.Decision = ranking.Decision
 	return &body[api.Evaluation]{e}, nil
 }
 
@@ -128,8 +127,9 @@ func (s *Server) Reserve(ctx context.Context, consumer, key string,
 		ID: newID("r-"), Key: key, Digest: digest(&in), Consumer: consumer,
 		Request: &request, Pool: ask.Request.Pool, Size: ask.Size, Duration: ask.Duration, Sale: sale, Caps: s.Caps,
 	}
+	var ofPart *api.Decision
 	if ask.Request.Split > 1 {
-		if out, err := s.split(ctx, hold, ask); out.Reservation != nil || err != nil {
+		if out, ofPart, err = s.split(ctx, hold, ask); out.Reservation != nil || err != nil {
 			return out, err
 		}
 	}
@@ -137,6 +137,9 @@ func (s *Server) Reserve(ctx context.Context, consumer, key string,
 		ranking := s.Engine.Decide(s.Exchange.View(), ask, s.Exchange.Now())
 		decision := ranking.Decision
 		hold.Candidates, hold.Plans, hold.Decision = ranking.Providers, ranking.Plans, &decision
+		if ofPart != nil && len(ranking.Providers) == 0 {
+			hold.Decision = ofPart
+		}
 		hold.Premature = len(ranking.Providers) == 0 && s.premature()
 		if out, err = s.Exchange.Do(ctx, hold); api.CodeOf(err) != api.CodeInsufficient || try == placeTries {
 			break
@@ -150,12 +153,13 @@ func (s *Server) Reserve(ctx context.Context, consumer, key string,
 }
 
 // split holds the parts of a request on several providers if no single one can serve it. It returns no
-// outcome and no error if several cannot, either.
-func (s *Server) split(ctx context.Context, whole *market.Hold, ask match.Ask) (out market.Outcome, err error) {
+// outcome and no error if several cannot, either, but which clusters have room for the smallest part.
+func (s *Server) split(ctx context.Context, whole *market.Hold, ask match.Ask) (out market.Outcome,
+	ofPart *api.Decision, err error) {
 	for try := 1; ; try++ {
 		parts, ranking := s.Engine.Split(s.Exchange.View(), ask, s.Exchange.Now())
 		if len(parts) < 2 {
-			return market.Outcome{}, nil
+			return market.Outcome{}, &ranking.Decision, nil
 		}
 		var together market.HoldTogether
 		for i, size := range parts {
@@ -167,7 +171,7 @@ func (s *Server) split(ctx context.Context, whole *market.Hold, ask match.Ask) (
 			together.Parts = append(together.Parts, &part)
 		}
 		if out, err = s.Exchange.Do(ctx, together); api.CodeOf(err) != api.CodeInsufficient || try == placeTries {
-			return out, err
+			return out, nil, err
 		}
 	}
 }

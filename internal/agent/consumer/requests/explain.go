@@ -10,6 +10,9 @@ import (
 // explain returns a sentence that says why no cluster qualified. kubectl shows it.
 func explain(d *api.Decision) string {
 	parts := []string{fmt.Sprintf("%d considered", d.Considered)}
+	if d.Parts > 1 {
+		parts = append(parts, fmt.Sprintf("%d with room for one of %d equal parts", d.Candidates, d.Parts))
+	}
 	if d.Hidden > 0 {
 		parts = append(parts, fmt.Sprintf("%d hidden", d.Hidden))
 	}
