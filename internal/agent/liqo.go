@@ -153,7 +153,7 @@ func newLiqoRooms(o liqoOptions) (r liqoRooms) {
 // checks are those that the doctor does with Liqo and without it.
 func (o *liqoOptions) checks() (all []doctor.Check) {
 	s, c, reader := &o.Settings, o.Manager.GetClient(), o.Manager.GetAPIReader()
-	if !s.Liqo.Off {
+	if !s.Liqo.Off && !s.Simulated.VirtualNodes {
 		inspection := posture.Inspection{
 			Reader: reader, Lists: c, Writer: c, Prove: true, Namespace: s.Namespace, LiqoNamespace: s.Liqo.Namespace,
 			AllowUntested: s.Liqo.AllowUntested, APIServer: s.Liqo.APIServer, Missing: o.MissingField,
