@@ -30,7 +30,8 @@ func (sh *shell) clustersCommand() *cobra.Command {
 		Long: "Clusters lists the clusters that your cluster may see. STATE is Fresh, SharesNothing, Silent,\n" +
 			"Overcommitted, InUse or Disabled. A Silent cluster's agent does not answer. An Overcommitted one has\n" +
 			"less than it lends. An InUse one has what your cluster lends on as a hub. Your cluster enabled others\n" +
-			"than a Disabled one at its broker. None of these gets new reservations of ResourceRequests. With --fit\n" +
+			"than a Disabled one at its broker. None of these gets new reservations of ResourceRequests. A hub lends\n" +
+			"what it borrows: bourse reserve considers it with --aggregated, or as the --target. With --fit\n" +
 			"it lists how much of an amount the best clusters can serve now, at most eight, and the sum of all that\n" +
 			"qualify. It reserves nothing.",
 		Example: "  bourse clusters --fit cpu=200,memory=800Gi --where 'region == \"eu\"' --pods cpu=8,memory=32Gi",
@@ -89,7 +90,7 @@ func (sh *shell) showFits(ctx context.Context, c *client.Client, w *wish, pods [
 	}
 	rows := [][]string{append(head, "BUYS")}
 	for _, f := range e.Fits.Clusters {
-		row := []string{f.Cluster, amountsText(f.Resources)}
+		row := []string{f.Cluster, sizes(f.Resources)}
 		for _, n := range f.Pods {
 			row = append(row, strconv.FormatInt(n, 10))
 		}
@@ -102,8 +103,39 @@ func (sh *shell) showFits(ctx context.Context, c *client.Client, w *wish, pods [
 	if err := sh.table(rows); err != nil {
 		return err
 	}
-	fmt.Fprintf(sh.out, "%s together: %s\n", count(int(e.Fits.Qualified), "cluster"), amountsText(e.Fits.Sum))
+	fmt.Fprintf(sh.out, "%s together: %s\n", count(int(e.Fits.Qualified), "cluster"), sizes(e.Fits.Sum))
+	fmt.Fprintln(sh.out, splitText(w.Request.Resources, e.Fits.Clusters))
 	return nil
+}
+
+// splitText says in how many equal parts the clusters of an answer could serve an amount.
+func splitText(whole api.Resources, fits []api.Fit) string {
+	for n := 1; n <= len(fits); n++ {
+		part, room := partOf(whole, n), 0
+		for _, f := range fits {
+			if holds(f.Resources, part) {
+				room++
+			}
+		}
+		switch {
+		case room < n:
+		case n == 1:
+			return "one cluster has room for all of it"
+		default:
+			return fmt.Sprintf("with --split %d: %s have room for a part, of %s", n, count(room, "cluster"), sizes(part))
+		}
+	}
+	return "no --split serves all of it: its parts are equal, and each needs another cluster"
+}
+
+// holds reports whether an amount is at least another.
+func holds(amount, least api.Resources) bool {
+	for name, need := range least {
+		if has := amount[name]; has.Cmp(need) < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 type clusterItem = api.Envelope[api.Cluster]
@@ -119,14 +151,14 @@ func (sh *shell) showClusters(items []clusterItem) error {
 	const none = "No cluster is visible yet. Providers become visible when they have a SharingPolicy."
 	return show(sh, items, none, []column[api.Cluster]{
 		{"CLUSTER", false, func(c clusterItem) string { return c.ID }},
-		{"STATE", false, func(c clusterItem) string { return standing(c.Payload) }},
+		{"STATE", false, func(c clusterItem) string { return standing(c.Payload) + hubMark(c.Payload) }},
 		{"REGION", false, func(c clusterItem) string { return c.Payload.Properties.Region }},
 		{"CPU FREE", false, of(available, "cpu")},
 		{"CPU RESERVED", true, of(reserved, "cpu")},
 		{"MEMORY FREE", false, of(available, "memory")},
 		{"MEMORY RESERVED", true, of(reserved, "memory")},
 		{"GPUS", false, func(c clusterItem) string { return strings.Join(c.Payload.Properties.GPUs, ",") }},
-		{"UPTIME", false, func(c clusterItem) string { return percent(c.Payload.Uptime) }},
+		{"UPTIME", true, func(c clusterItem) string { return percent(c.Payload.Uptime) }},
 		{"LAST HEARD", true, func(c clusterItem) string { return lastHeard(c.Payload) }},
 		{"HONOURED", true, func(c clusterItem) string { return percent(c.Payload.Honoured) }},
 		{"POOLS", true,
@@ -208,6 +240,13 @@ func percent(millionths *int64) string {
 		return ""
 	}
 	return fmt.Sprintf("%d.%02d%%", *millionths/10_000, *millionths%10_000/100)
+}
+
+func hubMark(c api.Cluster) string {
+	if c.Properties.Aggregator {
+		return " (hub)"
+	}
+	return ""
 }
 
 func standing(c api.Cluster) string {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,32 +22,32 @@ import (
 // dryRun explains what reserve would do, and prints the objects.
 func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, e api.Evaluation) error {
 	var none error
-	if len(e.Decision.Top) == 0 {
-		none = api.Errorf(api.CodeNoCandidate, "no cluster can serve the request now")
+	if e.Decision.Chosen == "" {
+		none = noCandidate(e.Decision, w.Request.Resources, " now")
 	}
 	if sh.encodes() {
 		return cmp.Or(sh.encode(e), none)
 	}
-	rows := [][]string{{"CLUSTER", "SCORE", "ELIMINATED BY", "WHY", "CHOICE"}}
+	rows := [][]string{{"CLUSTER", "SCORE", "ELIMINATED BY", "WHY"}}
 	for i, v := range e.Clusters {
-		score, choice := "", ""
+		score := ""
 		if v.Filter == "" {
 			score = points(v.Score)
-			if i < max(e.Decision.Parts, 1) {
-				choice = "<- this one"
-			}
 			if v.Bought != nil {
 				v.Message = purchaseText(*v.Bought)
 			}
+			if none == nil && i < max(e.Decision.Parts, 1) {
+				v.Message = strings.TrimSpace(v.Message + " <- this one")
+			}
 		}
-		rows = append(rows, []string{v.Cluster, score, v.Filter, v.Message, choice})
+		rows = append(rows, []string{v.Cluster, score, v.Filter, v.Message})
 	}
 	if len(e.Clusters) > 0 {
 		if err := sh.table(rows); err != nil {
 			return err
 		}
 	}
-	explain(sh.out, e.Decision)
+	explain(sh.out, e.Decision, partOf(w.Request.Resources, max(e.Decision.Parts, 1)))
 	if none != nil {
 		return none
 	}
@@ -58,15 +59,11 @@ func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, e api.Ev
 	if err != nil {
 		return err
 	}
-	n := int64(e.Decision.Parts)
-	switch part, err := amounts.ParseRequest("resources", w.Request.Resources); {
+	switch n := e.Decision.Parts; {
 	case size != nil:
-	case err == nil && n > 1:
+	case n > 1:
 		fmt.Fprintf(sh.out, "the request has %d parts; these are the objects of the first one:\n", n)
-		for i := range part {
-			part[i].Value = (part[i].Value + n - 1) / n
-		}
-		size = part.Resources()
+		size = partOf(w.Request.Resources, n)
 	default:
 		size = w.Request.Resources
 	}

@@ -22,10 +22,7 @@ func (sh *shell) auditCommand() *cobra.Command {
 		Short: "List everything that another cluster can do in yours, and what it runs there",
 		Args:  cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, clusterNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
-			if err := sh.checkClusters(ctx, c, "", "", args...); err != nil {
-				return err
-			}
-			a, err := c.Audit(ctx, args[0])
+			a, err := sh.audit(ctx, c, args[0])
 			if err != nil {
 				return err
 			}
@@ -46,10 +43,7 @@ func (sh *shell) evictCommand() *cobra.Command {
 			"or change the SharingPolicy as well.",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, clusterNames),
 		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
-			a, err := c.Audit(ctx, args[0])
-			if err == nil && a.Fingerprint == "" && len(a.Reservations)+len(a.Bindings)+len(a.Namespaces) == 0 {
-				err = sh.checkClusters(ctx, c, "", "see: bourse trust", args[0])
-			}
+			a, err := sh.audit(ctx, c, args[0])
 			if err != nil {
 				return err
 			}
@@ -72,6 +66,15 @@ func (sh *shell) evictCommand() *cobra.Command {
 	})
 }
 
+// audit returns what a cluster can do here. Errors: NotFound for a name that no cluster has, and that has nothing here.
+func (sh *shell) audit(ctx context.Context, c *client.Client, cluster string) (api.Audit, error) {
+	a, err := c.Audit(ctx, cluster)
+	if err == nil && a.Fingerprint == "" && len(a.Reservations)+len(a.Bindings)+len(a.Namespaces) == 0 {
+		err = sh.checkClusters(ctx, c, "", "see: bourse trust", cluster)
+	}
+	return a, err
+}
+
 func writeAudit(out io.Writer, a api.Audit) {
 	list := func(title string, lines []string) {
 		if len(lines) == 0 {
@@ -85,7 +88,7 @@ func writeAudit(out io.Writer, a api.Audit) {
 	fmt.Fprintf(out, "cluster %s, key %s\n", a.Cluster, cmp.Or(a.Fingerprint, "never seen"))
 	var lines []string
 	for _, id := range slices.Sorted(maps.Keys(a.Reservations)) {
-		lines = append(lines, id+"  "+amountsText(a.Reservations[id]))
+		lines = append(lines, id+"  "+sizes(a.Reservations[id]))
 	}
 	list("reservations", lines)
 	list("rights", a.Bindings)
@@ -96,7 +99,7 @@ func writeAudit(out io.Writer, a api.Audit) {
 	list("certificates", lines)
 	lines = nil
 	for _, user := range slices.Sorted(maps.Keys(a.Quotas)) {
-		lines = append(lines, user+"  "+amountsText(a.Quotas[user]))
+		lines = append(lines, user+"  "+sizes(a.Quotas[user]))
 	}
 	list("quotas", lines)
 	list("network", a.Network)
@@ -106,14 +109,4 @@ func writeAudit(out io.Writer, a api.Audit) {
 			n.Name, n.Pods, cmp.Or(strings.Join(n.Volumes, ", "), "none")))
 	}
 	list("namespaces", lines)
-}
-
-// amountsText is "cpu 4, memory 8Gi".
-func amountsText(r api.Resources) string {
-	var parts []string
-	for name, amount := range r {
-		parts = append(parts, string(name)+" "+human(amount, string(name)))
-	}
-	slices.Sort(parts)
-	return strings.Join(parts, ", ")
 }

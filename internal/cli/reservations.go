@@ -194,15 +194,9 @@ func (sh *shell) releaseCommand() *cobra.Command {
 			}
 			var failed error // one that has volumes holds up no other
 			for _, name := range args {
-				id, err := reservationID(ctx, c, name)
-				if err == nil {
-					err = sh.release(ctx, c, id, given)
-				}
-				if err != nil {
+				if err := sh.releaseNamed(ctx, c, name, given); err != nil {
 					failed = errors.Join(failed, err)
-					continue
 				}
-				fmt.Fprintln(sh.progress, id, "is being released")
 			}
 			return failed
 		},
@@ -211,6 +205,29 @@ func (sh *shell) releaseCommand() *cobra.Command {
 	cmd.Flags().StringSliceVar(&given, "volumes-die", nil,
 		"digest of a list of volumes, from the refusal to delete them: deletes these volumes; may be repeated")
 	return sh.asksFirst(cmd)
+}
+
+// releaseNamed releases what a user names. It does nothing if that has ended and its ResourceRequest is gone.
+func (sh *shell) releaseNamed(ctx context.Context, c *client.Client, name string, given []string) error {
+	id, err := reservationID(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	if _, err := findRequest(ctx, c, id); api.CodeOf(err) == api.CodeNotFound {
+		if r, err := c.Reservation(ctx, id); err == nil && r.Payload.State.Over() {
+			fmt.Fprintf(sh.progress, "%s has ended: %s%s\n", id, r.Payload.State, reasonOf(r.Payload))
+			return nil
+		}
+	}
+	err = sh.release(ctx, c, id, given)
+	if api.CodeOf(err) == api.CodeNotFound && id == name {
+		return api.Errorf(api.CodeNotFound, "your cluster has no reservation or request %.80q", name).
+			Fix("it may have ended, see: bourse reservations -A")
+	}
+	if err == nil {
+		fmt.Fprintln(sh.progress, id, "is being released")
+	}
+	return err
 }
 
 // ownReservations returns the IDs of the reservations that this cluster made and that have not ended.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 
@@ -74,6 +75,10 @@ func (sh *shell) reserveCommand() *cobra.Command {
 // place creates a ResourceRequest, and follows it.
 func (sh *shell) place(ctx context.Context, c *client.Client, w *wish) (err error) {
 	r := w.Request
+	if w.Name != "" && len(validation.IsDNS1123Subdomain(w.Name)) > 0 {
+		return api.Invalid("--name", "%.80q is not a name", w.Name).
+			Fix("use lower case letters, digits, - and ., and a letter or digit at both ends")
+	}
 	if w.Offload, err = w.offloading(); err != nil {
 		return err
 	}
@@ -83,7 +88,7 @@ func (sh *shell) place(ctx context.Context, c *client.Client, w *wish) (err erro
 	}
 	err = cmp.Or(sh.checkClusters(ctx, c, "--exclude", fix, r.Exclude...),
 		sh.checkClusters(ctx, c, "--prefer", "", r.Prefer...),
-		sh.checkClusters(ctx, c, "--target", "", r.Target))
+		sh.checkClusters(ctx, c, "--target", "see: bourse clusters", r.Target))
 	if err != nil {
 		return err
 	}
@@ -118,7 +123,7 @@ func (sh *shell) place(ctx context.Context, c *client.Client, w *wish) (err erro
 	}
 	switch s := done.Payload.Status; {
 	case s.State == api.Rejected && s.Reservation != "":
-		return sh.rejected(ctx, c, s.Reservation)
+		return sh.rejected(ctx, c, s.Reservation, r.Resources)
 	case s.State.Over():
 		why := strings.TrimPrefix(api.WithoutCode(s.Message), string(s.State)+": ")
 		return api.Errorf(api.CodeInsufficient, "request %s failed: %s", done.ID, why).
@@ -197,7 +202,9 @@ func describeSteps(r client.RequestStatus) (all [][2]string) {
 	for _, of := range steps {
 		all = append(all, [2]string{of, describeStep(meta.FindStatusCondition(r.Payload.Steps, of))})
 	}
-	all = append(all, [2]string{"", r.Payload.Status.Message})
+	if s := r.Payload.Status; s.State != api.Rejected || s.Reservation == "" { // the error explains a rejection
+		all = append(all, [2]string{"", s.Message})
+	}
 	if change := upToDate(r); change.Reason == api.Changing {
 		all = append(all, [2]string{api.ConditionUpToDate, change.Message})
 	}
@@ -234,11 +241,13 @@ func (sh *shell) showRequest(r client.RequestStatus) error {
 }
 
 // rejected returns the error for a request that no cluster can serve, with the explanation.
-func (sh *shell) rejected(ctx context.Context, c *client.Client, id string) error {
-	e := api.Errorf(api.CodeNoCandidate, "no cluster can serve the request (reservation %s)", id).
-		Fix("its ResourceRequest stays; to remove it: bourse release %s", id)
+func (sh *shell) rejected(ctx context.Context, c *client.Client, id string, whole api.Resources) error {
+	var decision *api.Decision
 	if r, err := c.Reservation(ctx, id); err == nil {
-		e.Decision = r.Payload.Decision
+		decision = r.Payload.Decision
 	}
+	e := noCandidate(ptr.Deref(decision, api.Decision{}), whole, fmt.Sprintf(" (reservation %s)", id)).
+		Fix("its ResourceRequest stays; to remove it: bourse release %s", id)
+	e.Decision = decision
 	return e
 }

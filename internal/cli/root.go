@@ -60,7 +60,7 @@ func Main(args []string, out, progress io.Writer) int {
 func writeError(out io.Writer, err error) {
 	fmt.Fprintln(out, "error:", err)
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Decision != nil {
-		explain(out, *e.Decision)
+		explain(out, *e.Decision, nil)
 	}
 }
 
@@ -93,6 +93,7 @@ type shell struct {
 
 // Root is the whole command tree.
 func Root(out, progress io.Writer) *cobra.Command {
+	cobra.EnableCommandSorting = false // help lists first what a new user needs first
 	sh := &shell{out: out, progress: progress}
 	root := &cobra.Command{
 		Use:   "bourse",
@@ -112,18 +113,22 @@ func Root(out, progress io.Writer) *cobra.Command {
 		"output format: table, wide, json, yaml, name, jsonpath=PATH or custom-columns=TITLE:PATH,...")
 	root.PersistentFlags().BoolVar(&sh.documents, "show-documents", false,
 		"with -o json or yaml, show signed documents (JWS)")
-	root.AddGroup(&cobra.Group{ID: "use", Title: "Use resources of other clusters:"},
+	root.AddGroup(&cobra.Group{ID: "start", Title: "Start here:"},
+		&cobra.Group{ID: "use", Title: "Use resources of other clusters:"},
 		&cobra.Group{ID: "run", Title: "Run a federation:"})
+	root.AddCommand(sh.demoCommand(), sh.clustersCommand(), sh.reserveCommand(), sh.whyCommand(), sh.releaseCommand())
+	for _, first := range root.Commands() {
+		first.GroupID = "start"
+	}
 	root.AddCommand(
-		sh.clustersCommand(), sh.catalogCommand(), sh.buyCommand(), sh.offerCommand(), sh.contractsCommand(),
-		sh.contractCommand(), sh.usageCommand(), sh.reserveCommand(), sh.reservationsCommand(), sh.describeCommand(),
-		sh.whyCommand(), sh.confirmCommand(), sh.proposeCommand(), sh.proposalsCommand(), sh.acceptCommand(),
-		sh.counterCommand(), sh.declineCommand(), sh.approvalsCommand(), sh.approveCommand(), sh.refuseCommand(),
-		sh.reclaimCommand(), sh.resizeCommand(), sh.extendCommand(), sh.releaseCommand(), sh.statusCommand(),
-		sh.trustCommand(), sh.peersCommand(), sh.brokersCommand(),
-		sh.vnpCommand(), sh.doctorCommand(), sh.auditCommand(), sh.evictCommand(), sh.suspendCommand(), sh.resumeCommand(),
-		sh.brokerCommand(), sh.initCommand(), sh.agentCommand(),
-		sh.demoCommand(), sh.rootCommand(), sh.uninstallCommand(), sh.versionCommand(),
+		sh.acceptCommand(), sh.approvalsCommand(), sh.approveCommand(), sh.auditCommand(), sh.brokersCommand(),
+		sh.buyCommand(), sh.catalogCommand(), sh.confirmCommand(), sh.contractCommand(), sh.contractsCommand(),
+		sh.counterCommand(), sh.declineCommand(), sh.describeCommand(), sh.doctorCommand(), sh.evictCommand(),
+		sh.extendCommand(), sh.offerCommand(), sh.peersCommand(), sh.proposalsCommand(), sh.proposeCommand(),
+		sh.reclaimCommand(), sh.refuseCommand(), sh.reservationsCommand(), sh.resizeCommand(), sh.resumeCommand(),
+		sh.statusCommand(), sh.suspendCommand(), sh.trustCommand(), sh.usageCommand(), sh.vnpCommand(),
+		sh.agentCommand(), sh.brokerCommand(), sh.initCommand(), sh.rootCommand(), sh.uninstallCommand(),
+		sh.versionCommand(),
 	)
 	sh.strict(root)
 	wrapHelp(root)

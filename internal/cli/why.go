@@ -13,6 +13,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/market"
 )
 
 func (sh *shell) whyCommand() *cobra.Command {
@@ -43,7 +44,7 @@ func (sh *shell) whyCommand() *cobra.Command {
 				fmt.Fprintf(sh.out, " on %s", p.Provider)
 			}
 			fmt.Fprintln(sh.out, reasonOf(p))
-			if err == nil && request.Payload.Status.Message != "" {
+			if err == nil && request.Payload.Status.Message != "" && p.State != api.Rejected { // the decision says why
 				fmt.Fprintln(sh.out, strings.TrimSuffix(request.Payload.Status.Message, "; see: bourse why "+r.ID))
 			}
 			if w := p.Waiting; w != nil && p.State == api.Pending {
@@ -61,7 +62,7 @@ func (sh *shell) whyCommand() *cobra.Command {
 					count(int(p.Sale.Units), "unit"), p.Sale.Plan)
 				return nil
 			}
-			explain(sh.out, *d)
+			explain(sh.out, *d, partIn(p, *d))
 			if p.Provider != "" && p.State.Counts() {
 				if at, err := c.Cluster(ctx, p.Provider); err == nil {
 					noteSilent(sh.out, []clusterItem{at})
@@ -100,17 +101,58 @@ func reasonText(reason, message string) string {
 	return reason + ": " + message
 }
 
-// explain writes a decision as text. The numbers add up.
-func explain(out io.Writer, d api.Decision) {
-	if d.Parts > 1 {
-		fmt.Fprintf(out, "in %d equal parts, each on another cluster; for each part:\n", d.Parts)
+// partOf returns the largest of equal parts of an amount; nil if the amount is not valid.
+func partOf(whole api.Resources, parts int) api.Resources {
+	part, err := market.ParseRequest("resources", whole)
+	if err != nil {
+		return nil
 	}
-	fmt.Fprintf(out, "%s considered, %d qualify\n", count(d.Considered, "cluster"), d.Candidates)
+	n := int64(parts)
+	for i := range part {
+		part[i].Value = (part[i].Value + n - 1) / n
+	}
+	return part.Resources()
+}
+
+// partIn returns the part that a decision about a reservation is about. A rejected one has the whole amount.
+func partIn(p api.Reservation, d api.Decision) api.Resources {
+	if p.State == api.Rejected && d.Parts > 1 {
+		return partOf(p.Resources, d.Parts)
+	}
+	return p.Resources
+}
+
+// noCandidate returns the error that no clusters can serve a request of an amount.
+func noCandidate(d api.Decision, whole api.Resources, added string) *api.Error {
+	if d.Parts > 1 {
+		return api.Errorf(api.CodeNoCandidate, "too few clusters have room for one of %d equal parts of %s%s", d.Parts,
+			sizes(partOf(whole, d.Parts)), added)
+	}
+	return api.Errorf(api.CodeNoCandidate, "no cluster can serve the request%s", added)
+}
+
+// explain writes a decision as text. The numbers add up. part is the size of a part where the decision is about one;
+// nil: it is not known.
+func explain(out io.Writer, d api.Decision, part api.Resources) {
+	qualify := "qualify"
+	if d.Parts > 1 {
+		of := ""
+		if part != nil {
+			of = " of " + sizes(part)
+		}
+		fmt.Fprintf(out, "in %d equal parts%s, each on another cluster\n", d.Parts, of)
+		qualify = "with room for a part"
+	}
+	fmt.Fprintf(out, "%s considered, %d %s\n", count(d.Considered, "cluster"), d.Candidates, qualify)
 	if d.Hidden > 0 {
 		fmt.Fprintf(out, "  %s not visible to you\n", count(d.Hidden, "cluster"))
 	}
 	for _, e := range d.Eliminated {
-		fmt.Fprintf(out, "  %d eliminated by %s (%s)\n", e.Count, e.Filter, e.Reason)
+		remedy := ""
+		if e.Filter == "aggregator" {
+			remedy = ", unless --aggregated"
+		}
+		fmt.Fprintf(out, "  %d eliminated by %s (%s)%s\n", e.Count, e.Filter, e.Reason, remedy)
 	}
 	for i, s := range d.Top {
 		mark := ""
