@@ -35,7 +35,7 @@ func checkGiven(cmd *cobra.Command) (failed error) {
 	for group.HasParent() && group.GroupID == "" {
 		group = group.Parent()
 	}
-	if group.GroupID != "use" {
+	if group.GroupID != "use" && group.GroupID != "start" {
 		return nil
 	}
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {

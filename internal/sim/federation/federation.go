@@ -248,7 +248,8 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 					ClusterID: m.Name, Join: join, NoBroker: m.Alone,
 					Objects: m.Through, Identity: store.InDir(filepath.Join(f.Dir, m.Name)),
 				},
-				Simulated: settings.Simulated{VirtualNodes: true, Clock: f.clock},
+				Liqo:      settings.Liqo{Off: len(m.Pools) == 0},
+				Simulated: settings.Simulated{VirtualNodes: len(m.Pools) > 0, Clock: f.clock},
 				Peers:     settings.Peers{Ranges: []string{"127.0.0.0/8", "::1/128"}},
 				Listen: settings.Listen{
 					Socket: m.Socket, DistributedCatalog: m.DistributedCatalog, Connector: m.Address, ConnectorURL: url,
