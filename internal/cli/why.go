@@ -47,12 +47,7 @@ func (sh *shell) whyCommand() *cobra.Command {
 			if err == nil && request.Payload.Status.Message != "" && p.State != api.Rejected { // the decision says why
 				fmt.Fprintln(sh.out, strings.TrimSuffix(request.Payload.Status.Message, "; see: bourse why "+r.ID))
 			}
-			if w := p.Waiting; w != nil && p.State == api.Pending {
-				fmt.Fprintf(sh.out, "%s, with priority %d, at the latest until %s\n",
-					place(p), w.Priority, w.Until.Format(time.RFC3339))
-			} else if w != nil && w.Since.Before(&p.Created) {
-				fmt.Fprintf(sh.out, "it waited for %s\n", p.Created.Sub(w.Since.Time).Round(time.Second))
-			}
+			fmt.Fprint(sh.out, waitText(p))
 			if len(p.Group) > 0 {
 				fmt.Fprintf(sh.out, "it is one of %d parts of a request; releasing one releases all: %s\n",
 					len(p.Group), strings.Join(p.Group, ", "))
@@ -83,6 +78,20 @@ func (sh *shell) whyCommand() *cobra.Command {
 			return nil
 		}),
 	}
+}
+
+// waitText says how a request waits or waited for a provider, in a line; empty if it did not.
+func waitText(p api.Reservation) string {
+	switch w := p.Waiting; {
+	case w == nil:
+		return ""
+	case p.State == api.Pending:
+		return fmt.Sprintf("%s, with priority %d, at the latest until %s\n", place(p), w.Priority,
+			w.Until.Format(time.RFC3339))
+	case w.Since.Before(&p.Created):
+		return fmt.Sprintf("it waited for %s\n", p.Created.Sub(w.Since.Time).Round(time.Second))
+	}
+	return ""
 }
 
 func reasonOf(p api.Reservation) string {
