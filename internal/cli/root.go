@@ -67,16 +67,20 @@ func writeError(out io.Writer, err error) {
 // flagOf returns the flag of a command that sets a field of the API: --max-price for
 // request.maxPrice. It returns the field itself if no flag sets it.
 func flagOf(cmd *cobra.Command, field string) string {
-	name, _, _ := strings.Cut(strings.TrimPrefix(field, "request."), ".")
-	name = capital.ReplaceAllStringFunc(name, func(letter string) string { return "-" + strings.ToLower(letter) })
-	if name == "resources" || name == "properties" {
-		name = map[string]string{"resources": "resource", "properties": "property"}[name]
+	name := strings.TrimPrefix(strings.TrimPrefix(field, "request."), "purchase.")
+	name, _, _ = strings.Cut(name, ".")
+	if flag, other := otherFlags[name]; other {
+		name = flag
 	}
+	name = capital.ReplaceAllStringFunc(name, func(letter string) string { return "-" + strings.ToLower(letter) })
 	if cmd.Flags().Lookup(name) == nil {
 		return field
 	}
 	return "--" + name
 }
+
+// otherFlags are the flags that are not named as the field that they set.
+var otherFlags = map[string]string{"resources": "resource", "properties": "property", "duration": "for"}
 
 var capital = regexp.MustCompile("[A-Z]")
 

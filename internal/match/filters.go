@@ -134,7 +134,8 @@ var filters = []filter{
 		explain: say("does not let consumers lend on: its SharingPolicy has no relend: true")},
 	{name: "aggregator", check: notHub, alwaysPasses: noHub, explain: explainHub, chosen: true},
 	{name: "data", check: hasData, moot: noVolumes,
-		explain: say("has none of the volumes of the offloaded namespaces: to leave them behind, offload with data: Move")},
+		explain: say("has none of the volumes of the offloaded namespaces: " +
+			"to leave them behind, offload with data: Move (--data Move)")},
 	{name: "fresh", check: fresh, explain: explainFresh},
 	{name: "trusted", check: trusted, alwaysPasses: clusterOnly(trusted),
 		explain: say("has no cluster key that can be trusted")},
