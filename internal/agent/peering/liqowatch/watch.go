@@ -99,7 +99,7 @@ func New(ctx context.Context, o Options) (*Watch, error) {
 	if o.AllowUntested {
 		return w, nil
 	}
-	support, err := liqo.CheckSupport(found.Version, o.Missing)
+	support, err := liqo.CheckSupport(found.Version, o.missingForLong)
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +112,20 @@ func New(ctx context.Context, o Options) (*Watch, error) {
 		o.Log.Warn("Bourse was not tested with this Liqo", "found", found.Version, "tested", liqo.Tested)
 	}
 	return w, nil
+}
+
+// missingForLong returns a field that the CRDs lack, if they lack one for 10 seconds: the API server publishes the
+// schemas of new CRDs some time after it serves them.
+func (o *Options) missingForLong() (field string, err error) {
+	for try := range 3 {
+		if try > 0 {
+			o.Clock.Sleep(5 * time.Second)
+		}
+		if field, err = o.Missing(); field == "" || err != nil {
+			break
+		}
+	}
+	return field, err
 }
 
 func newWatch(o Options) *Watch {

@@ -70,9 +70,11 @@ func TestNewWithAnotherLiqo(t *testing.T) {
 	mapper.Add(authv1beta1.GroupVersion.WithKind(authv1beta1.ResourceSliceKind), meta.RESTScopeNamespace)
 	for name, c := range map[string]struct {
 		version, missing string
+		until            int // how often it is missing; 0: for ever
 		allow, used      bool
 	}{
 		"the tested version":             {version: "v1.2.3", missing: "not asked", used: true},
+		"CRDs that were just installed":  {version: "v1.3.0", missing: "Tenant.spec.csr", until: 2, used: true},
 		"a newer one":                    {version: "v1.3.0", used: true},
 		"a newer one that lacks a field": {version: "v1.3.0", missing: "Tenant.spec.csr"},
 		"the same, which is allowed":     {version: "v1.3.0", missing: "Tenant.spec.csr", allow: true, used: true},
@@ -80,10 +82,17 @@ func TestNewWithAnotherLiqo(t *testing.T) {
 	} {
 		controller := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo",
 			Name: "liqo-controller-manager", Labels: map[string]string{"app.kubernetes.io/version": c.version}}}
+		asked := 0
 		w, err := New(t.Context(), Options{
 			Reader: fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(controller).Build(),
 			Mapper: mapper, Namespace: "liqo", APIServer: "https://203.0.113.5:6443", AllowUntested: c.allow,
-			Missing: func() (string, error) { return c.missing, nil }, Log: slog.New(slog.DiscardHandler),
+			Missing: func() (string, error) {
+				if asked++; c.until > 0 && asked > c.until {
+					return "", nil
+				}
+				return c.missing, nil
+			},
+			Clock: testclock.NewFakeClock(time.Now()), Log: slog.New(slog.DiscardHandler),
 		})
 		if err != nil || (w != nil) != c.used {
 			t.Errorf("%s: used: %v, want %v; %v", name, w != nil, c.used, err)
