@@ -13,7 +13,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 func (sh *shell) whyCommand() *cobra.Command {
@@ -112,7 +112,7 @@ func reasonText(reason, message string) string {
 
 // partOf returns the largest of equal parts of an amount; nil if the amount is not valid.
 func partOf(whole api.Resources, parts int) api.Resources {
-	part, err := market.ParseRequest("resources", whole)
+	part, err := amounts.ParseRequest("resources", whole)
 	if err != nil {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/money"
 )
@@ -40,7 +41,7 @@ type Ranking struct {
 	// Decision is the explanation.
 	Decision api.Decision
 	// Part is the size that the explanation is about, where that is a part of the ask. Nil: it is the whole.
-	Part market.Amounts
+	Part amounts.List
 }
 
 // Decide ranks the clusters of a view for an ask. The same view, ask and time give the same ranking.
