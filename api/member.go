@@ -50,11 +50,11 @@ type Caps struct {
 // Removed, or Pending after it joined again.
 const ConditionMember = "Member"
 
-// Standing is the state of a cluster's membership. The broker sends it to clusters that have
+// Membership is the state of a cluster's membership. The broker sends it to clusters that have
 // reservations with that cluster.
 //
 // +kubebuilder:object:generate=false
-type Standing struct {
+type Membership struct {
 	Cluster string      `json:"cluster"`
 	State   MemberState `json:"state"`
 }

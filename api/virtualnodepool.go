@@ -228,15 +228,15 @@ func (p PoolProviders) Admits(provider string) bool {
 
 // Admit returns providers that admit one, or do not, and all others as before. The last one in Only stays
 // there and is excluded, because an empty Only admits all.
-func (p PoolProviders) Admit(provider string, is bool) PoolProviders {
+func (p PoolProviders) Admit(provider string, admitted bool) PoolProviders {
 	without := func(list []string) []string {
 		return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return name == provider })
 	}
 	switch {
-	case is == p.Admits(provider):
-	case !is && slices.Contains(p.Only, provider) && len(p.Only) > 1:
+	case admitted == p.Admits(provider):
+	case !admitted && slices.Contains(p.Only, provider) && len(p.Only) > 1:
 		p.Only = without(p.Only)
-	case !is:
+	case !admitted:
 		p.Exclude = append(slices.Clone(p.Exclude), provider)
 	default:
 		if p.Exclude = without(p.Exclude); !p.Admits(provider) {

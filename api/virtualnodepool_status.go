@@ -85,9 +85,9 @@ type PoolProvider struct {
 func (s *VirtualNodePoolStatus) Volumes() *Volumes {
 	var out Volumes
 	var digests []string
-	for _, one := range s.Providers {
-		if one.VolumesDigest != "" {
-			out.Claims, digests = append(out.Claims, one.Volumes...), append(digests, one.VolumesDigest)
+	for _, provider := range s.Providers {
+		if provider.VolumesDigest != "" {
+			out.Claims, digests = append(out.Claims, provider.Volumes...), append(digests, provider.VolumesDigest)
 		}
 	}
 	if out.Count = len(out.Claims); out.Count == 0 {

@@ -51,7 +51,7 @@ type WatchEvent struct {
 	Object *Envelope[Reservation] `json:"object,omitempty"`
 	// Document is a signed [Handshake].
 	Document string        `json:"document,omitempty"`
-	Standing *Standing     `json:"standing,omitempty"`
+	Standing *Membership   `json:"standing,omitempty"`
 	Seller   *SellerOffers `json:"seller,omitempty"`
 	Error    *Error        `json:"error,omitempty"`
 }

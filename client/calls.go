@@ -23,7 +23,7 @@ func (c *Client) Clusters(ctx context.Context) ([]api.Envelope[api.Cluster], err
 
 // Cluster reads one cluster.
 func (c *Client) Cluster(ctx context.Context, id string) (api.Envelope[api.Cluster], error) {
-	return one[api.Cluster](ctx, c, http.MethodGet, "/clusters/"+url.PathEscape(id), nil, nil)
+	return fetchEnvelope[api.Cluster](ctx, c, http.MethodGet, "/clusters/"+url.PathEscape(id), nil, nil)
 }
 
 // PutCard shows a signed card of a cluster.
@@ -82,7 +82,8 @@ func (c *Client) Catalog(ctx context.Context, q api.CatalogQuery) ([]api.Envelop
 
 // Offer reads one offer.
 func (c *Client) Offer(ctx context.Context, seller, name string) (api.Envelope[api.Listing], error) {
-	return one[api.Listing](ctx, c, http.MethodGet, "/catalog/"+url.PathEscape(seller)+"/"+url.PathEscape(name), nil, nil)
+	return fetchEnvelope[api.Listing](ctx, c, http.MethodGet,
+		"/catalog/"+url.PathEscape(seller)+"/"+url.PathEscape(name), nil, nil)
 }
 
 // PublishOffer puts a signed offer of a cluster on sale.
@@ -110,13 +111,13 @@ func (c *Client) Fit(ctx context.Context, r api.EvaluationCreate) (api.Evaluatio
 // Reserve holds capacity for a request. Repeating it with the same key changes nothing and returns the
 // same reservation. A request that no cluster can serve is a reservation in state Rejected.
 func (c *Client) Reserve(ctx context.Context, key string, r api.Request) (Reservation, error) {
-	return one[api.Reservation](ctx, c, http.MethodPost, "/reservations",
+	return fetchEnvelope[api.Reservation](ctx, c, http.MethodPost, "/reservations",
 		http.Header{"Idempotency-Key": {key}}, api.ReservationCreate{Request: r})
 }
 
 // Adopt shows a broker what both parties signed of a reservation that it does not know.
 func (c *Client) Adopt(ctx context.Context, id string, a api.Agreement) (Reservation, error) {
-	return one[api.Reservation](ctx, c, http.MethodPost, "/reservations/"+url.PathEscape(id)+"/adopt", nil, a)
+	return fetchEnvelope[api.Reservation](ctx, c, http.MethodPost, "/reservations/"+url.PathEscape(id)+"/adopt", nil, a)
 }
 
 // Reservations lists the reservations of the caller, as consumer and as provider.
@@ -126,11 +127,11 @@ func (c *Client) Reservations(ctx context.Context) ([]Reservation, error) {
 
 // Reservation reads one, with its decision if the caller is the consumer.
 func (c *Client) Reservation(ctx context.Context, id string) (Reservation, error) {
-	return one[api.Reservation](ctx, c, http.MethodGet, "/reservations/"+url.PathEscape(id), nil, nil)
+	return fetchEnvelope[api.Reservation](ctx, c, http.MethodGet, "/reservations/"+url.PathEscape(id), nil, nil)
 }
 
 func (c *Client) act(ctx context.Context, id, verb string, in any) (Reservation, error) {
-	return one[api.Reservation](ctx, c, http.MethodPost, "/reservations/"+url.PathEscape(id)+"/"+verb, nil, in)
+	return fetchEnvelope[api.Reservation](ctx, c, http.MethodPost, "/reservations/"+url.PathEscape(id)+"/"+verb, nil, in)
 }
 
 // Confirm sends the consumer's signed assignment.
@@ -182,12 +183,13 @@ func (c *Client) Members(ctx context.Context) ([]api.Envelope[api.Member], error
 
 // SetMember takes a step with a member: approve, suspend, resume, revoke or remove.
 func (c *Client) SetMember(ctx context.Context, cluster, step string) (api.Envelope[api.Member], error) {
-	return one[api.Member](ctx, c, http.MethodPost, "/members/"+url.PathEscape(cluster)+"/"+url.PathEscape(step), nil, nil)
+	return fetchEnvelope[api.Member](ctx, c, http.MethodPost,
+		"/members/"+url.PathEscape(cluster)+"/"+url.PathEscape(step), nil, nil)
 }
 
 // SetCaps says how much one member may have, for operators. Errors: NotFound, Invalid.
 func (c *Client) SetCaps(ctx context.Context, cluster string, caps api.Caps) (api.Envelope[api.Member], error) {
-	return one[api.Member](ctx, c, http.MethodPut, "/members/"+url.PathEscape(cluster)+"/caps", nil, caps)
+	return fetchEnvelope[api.Member](ctx, c, http.MethodPut, "/members/"+url.PathEscape(cluster)+"/caps", nil, caps)
 }
 
 // Tokens lists the join tokens, for operators.

@@ -126,8 +126,8 @@ func (c *Client) request(ctx context.Context, method, path string, header http.H
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err // the rest names a URL that nobody typed
 	}
-	if ours, ok := errors.AsType[*api.Error](err); ok { // of what carries the call, which knows better what to do
-		return nil, ours
+	if known, ok := errors.AsType[*api.Error](err); ok { // of what carries the call, which knows better what to do
+		return nil, known
 	}
 	if err != nil {
 		return nil, api.Errorf(api.CodeUnavailable, "%s", err).
@@ -228,7 +228,8 @@ func fetch[T any](ctx context.Context, c *Client, most bound, method, path strin
 	return out, err
 }
 
-func one[T any](ctx context.Context, c *Client, method, path string,
+// fetchEnvelope makes one call and returns the item in its answer.
+func fetchEnvelope[T any](ctx context.Context, c *Client, method, path string,
 	header http.Header, in any) (api.Envelope[T], error) {
 	var out api.Envelope[T]
 	err := c.call(ctx, method, path, header, in, &out)

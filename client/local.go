@@ -18,7 +18,7 @@ func (c *Client) Status(ctx context.Context) (api.AgentStatus, error) {
 
 // MakeRequest makes a ResourceRequest in the agent's cluster.
 func (c *Client) MakeRequest(ctx context.Context, r api.RequestCreate) (RequestStatus, error) {
-	return one[api.RequestStatus](ctx, c, http.MethodPost, "/requests", nil, r)
+	return fetchEnvelope[api.RequestStatus](ctx, c, http.MethodPost, "/requests", nil, r)
 }
 
 // DryRun decides what a ResourceRequest would get, without making it.
@@ -28,7 +28,7 @@ func (c *Client) DryRun(ctx context.Context, r api.RequestCreate) (api.Evaluatio
 
 // Request reads a ResourceRequest.
 func (c *Client) Request(ctx context.Context, namespace, name string) (RequestStatus, error) {
-	return one[api.RequestStatus](ctx, c, http.MethodGet, requestPath(namespace, name), nil, nil)
+	return fetchEnvelope[api.RequestStatus](ctx, c, http.MethodGet, requestPath(namespace, name), nil, nil)
 }
 
 // Requests lists the ResourceRequests of the agent's cluster.
@@ -38,7 +38,7 @@ func (c *Client) Requests(ctx context.Context) ([]RequestStatus, error) {
 
 // ConfirmRequest confirms a held ResourceRequest.
 func (c *Client) ConfirmRequest(ctx context.Context, namespace, name string) (RequestStatus, error) {
-	return one[api.RequestStatus](ctx, c, http.MethodPost, requestPath(namespace, name)+"/confirm", nil, nil)
+	return fetchEnvelope[api.RequestStatus](ctx, c, http.MethodPost, requestPath(namespace, name)+"/confirm", nil, nil)
 }
 
 // Offers lists what the agent's cluster sells.
@@ -48,7 +48,7 @@ func (c *Client) Offers(ctx context.Context) ([]api.Envelope[api.OwnOffer], erro
 
 // PutOffer makes an Offer of the agent's cluster, or changes it.
 func (c *Client) PutOffer(ctx context.Context, name string, spec api.OfferSpec) (api.Envelope[api.OwnOffer], error) {
-	return one[api.OwnOffer](ctx, c, http.MethodPut, "/offers/"+url.PathEscape(name), nil, spec)
+	return fetchEnvelope[api.OwnOffer](ctx, c, http.MethodPut, "/offers/"+url.PathEscape(name), nil, spec)
 }
 
 // DeleteOffer deletes an Offer of the agent's cluster.
@@ -84,7 +84,7 @@ func (c *Client) ReleaseLocally(ctx context.Context, id string, r api.Release) e
 
 // ChangeLocally edits the ResourceRequest behind a reservation.
 func (c *Client) ChangeLocally(ctx context.Context, id string, change api.ReservationChange) (RequestStatus, error) {
-	return one[api.RequestStatus](ctx, c, http.MethodPatch, "/reservations/"+url.PathEscape(id), nil, change)
+	return fetchEnvelope[api.RequestStatus](ctx, c, http.MethodPatch, "/reservations/"+url.PathEscape(id), nil, change)
 }
 
 func requestPath(namespace, name string) string {
@@ -98,7 +98,7 @@ func (c *Client) Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], erro
 
 // Trust confirms the key of a cluster; an empty fingerprint withdraws the confirmation.
 func (c *Client) Trust(ctx context.Context, cluster, fingerprint string) (api.Envelope[api.KnownPeer], error) {
-	return one[api.KnownPeer](ctx, c, http.MethodPut, "/peers/"+url.PathEscape(cluster),
+	return fetchEnvelope[api.KnownPeer](ctx, c, http.MethodPut, "/peers/"+url.PathEscape(cluster),
 		nil, api.PeerSpec{Fingerprint: fingerprint})
 }
 
@@ -106,7 +106,7 @@ func (c *Client) Trust(ctx context.Context, cluster, fingerprint string) (api.En
 // changes none.
 func (c *Client) AddPeer(ctx context.Context,
 	cluster, fingerprint, address string) (api.Envelope[api.KnownPeer], error) {
-	return one[api.KnownPeer](ctx, c, http.MethodPut, "/peers/"+url.PathEscape(cluster),
+	return fetchEnvelope[api.KnownPeer](ctx, c, http.MethodPut, "/peers/"+url.PathEscape(cluster),
 		nil, api.PeerSpec{Fingerprint: fingerprint, Address: address})
 }
 
@@ -128,13 +128,13 @@ func (c *Client) Evict(ctx context.Context, cluster string) (e api.Eviction, err
 // Suspend lets a cluster have nothing more at the agent's; what it has goes on. That cluster sees the
 // reason, which may be empty.
 func (c *Client) Suspend(ctx context.Context, cluster, reason string) (api.Envelope[api.KnownPeer], error) {
-	return one[api.KnownPeer](ctx, c, http.MethodPost, "/peers/"+url.PathEscape(cluster)+"/suspend",
+	return fetchEnvelope[api.KnownPeer](ctx, c, http.MethodPost, "/peers/"+url.PathEscape(cluster)+"/suspend",
 		nil, api.Suspension{Reason: reason})
 }
 
 // Resume ends a suspension.
 func (c *Client) Resume(ctx context.Context, cluster string) (api.Envelope[api.KnownPeer], error) {
-	return one[api.KnownPeer](ctx, c, http.MethodPost, "/peers/"+url.PathEscape(cluster)+"/resume", nil, nil)
+	return fetchEnvelope[api.KnownPeer](ctx, c, http.MethodPost, "/peers/"+url.PathEscape(cluster)+"/resume", nil, nil)
 }
 
 // RotateKey has the agent make a new key for its cluster, signed by the one of this fingerprint.
@@ -155,9 +155,9 @@ func (c *Client) PlanVirtualNodePool(ctx context.Context, name string,
 
 // AdmitProvider lets a provider serve a VirtualNodePool, or does not.
 func (c *Client) AdmitProvider(ctx context.Context, name, provider string,
-	is api.Admission) (api.Envelope[api.KnownVirtualNodePool], error) {
-	return one[api.KnownVirtualNodePool](ctx, c, http.MethodPut,
-		poolPath(name)+"/providers/"+url.PathEscape(provider), nil, is)
+	admission api.Admission) (api.Envelope[api.KnownVirtualNodePool], error) {
+	return fetchEnvelope[api.KnownVirtualNodePool](ctx, c, http.MethodPut,
+		poolPath(name)+"/providers/"+url.PathEscape(provider), nil, admission)
 }
 
 // StopVirtualNodePool deletes a VirtualNodePool, which drains it. volumesDie gives volumes up. Errors:
@@ -180,7 +180,7 @@ func (c *Client) Brokers(ctx context.Context) ([]api.Envelope[api.KnownBroker], 
 // PutBroker adds a broker that the agent's cluster deals with, or changes it.
 func (c *Client) PutBroker(ctx context.Context, name string,
 	spec api.BrokerSpec) (api.Envelope[api.KnownBroker], error) {
-	return one[api.KnownBroker](ctx, c, http.MethodPut, "/brokers/"+url.PathEscape(name), nil, spec)
+	return fetchEnvelope[api.KnownBroker](ctx, c, http.MethodPut, "/brokers/"+url.PathEscape(name), nil, spec)
 }
 
 // DeleteBroker removes one.
@@ -190,12 +190,13 @@ func (c *Client) DeleteBroker(ctx context.Context, name string) error {
 
 // Propose proposes other terms for a plan to its seller.
 func (c *Client) Propose(ctx context.Context, p api.ProposalCreate) (api.Envelope[api.KnownProposal], error) {
-	return one[api.KnownProposal](ctx, c, http.MethodPost, "/proposals", nil, p)
+	return fetchEnvelope[api.KnownProposal](ctx, c, http.MethodPost, "/proposals", nil, p)
 }
 
 // SendProposal sends a signed proposal to the seller whose connector this is a client of.
 func (c *Client) SendProposal(ctx context.Context, document string) (api.Envelope[api.KnownProposal], error) {
-	return one[api.KnownProposal](ctx, c, http.MethodPost, "/proposals", nil, api.SignedDocument{Document: document})
+	return fetchEnvelope[api.KnownProposal](ctx, c, http.MethodPost, "/proposals", nil,
+		api.SignedDocument{Document: document})
 }
 
 // Proposals lists the proposals that the agent's cluster made and received; at a connector, those of the caller.
@@ -207,5 +208,5 @@ func (c *Client) Proposals(ctx context.Context) ([]api.Envelope[api.KnownProposa
 // as proposed.
 func (c *Client) AnswerProposal(ctx context.Context,
 	id string, t api.ProposalAnswer) (api.Envelope[api.KnownProposal], error) {
-	return one[api.KnownProposal](ctx, c, http.MethodPost, "/proposals/"+url.PathEscape(id), nil, t)
+	return fetchEnvelope[api.KnownProposal](ctx, c, http.MethodPost, "/proposals/"+url.PathEscape(id), nil, t)
 }

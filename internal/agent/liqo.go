@@ -61,7 +61,7 @@ type liqoRooms struct {
 	Joins       bool
 	// Freed and Overstaying are those of lending.Usage. Volumes reads the volumes of what is offloaded; Offloading
 	// is borrowing's.
-	Freed       func(ctx context.Context, ours *market.Reservation) (bool, error)
+	Freed       func(ctx context.Context, record *market.Reservation) (bool, error)
 	Overstaying func() int
 	Volumes     client.Reader
 	Offloading  interface {
@@ -70,7 +70,7 @@ type liqoRooms struct {
 		CheckNamespaces(ctx context.Context, request *api.ResourceRequest, provider *api.Card) error
 	}
 	// Follow is peering's. Liqo is the doctor's reader of Liqo, and Checks what the doctor looks at there.
-	Follow func(ctx context.Context, ours *market.Reservation) error
+	Follow func(ctx context.Context, record *market.Reservation) error
 	Liqo   client.Reader
 	Checks []doctor.Check
 	// Pools says what VirtualNodePools would do. It is there without Liqo, too.

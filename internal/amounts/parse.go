@@ -54,15 +54,15 @@ func ParseRequest(field string, r api.Resources) (List, error) {
 func CheckWhole(field string, r api.Resources) error {
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		q := r[name]
-		if name == corev1.ResourceCPU || absurd(q) || q.Cmp(*resource.NewQuantity(q.Value(), q.Format)) == 0 {
+		if name == corev1.ResourceCPU || tooLargeToPrint(q) || q.Cmp(*resource.NewQuantity(q.Value(), q.Format)) == 0 {
 			continue
 		}
-		at, below := field+"."+string(name), q.Value()-1
+		path, below := field+"."+string(name), q.Value()-1
 		switch {
 		case !inBytes(name):
-			return api.Invalid(at, "%s is not a whole number", q.String()).Fix("write %d or %d", max(below, 0), below+1)
+			return api.Invalid(path, "%s is not a whole number", q.String()).Fix("write %d or %d", max(below, 0), below+1)
 		case q.Sign() > 0 && below == 0:
-			return api.Invalid(at, "%s is less than a byte", q.String()).Fix("give a unit such as Gi")
+			return api.Invalid(path, "%s is less than a byte", q.String()).Fix("give a unit such as Gi")
 		}
 	}
 	return nil
@@ -91,11 +91,11 @@ func ParseCapacity(field string, r api.Resources) (List, error) {
 func Clamp(r api.Resources) List {
 	out := make(List, 0, len(r))
 	for _, name := range slices.Sorted(maps.Keys(r)) {
-		one, err := ParseCapacity("", api.Resources{name: r[name]})
+		single, err := ParseCapacity("", api.Resources{name: r[name]})
 		q := r[name]
 		switch {
 		case err == nil:
-			out = append(out, one...)
+			out = append(out, single...)
 		case len(validation.IsQualifiedName(string(name))) == 0 && q.Sign() > 0:
 			out = append(out, Amount{string(name), Max})
 		}
@@ -114,7 +114,7 @@ func convert(
 	}
 	out := make(List, 0, len(r))
 	for _, name := range slices.Sorted(maps.Keys(r)) {
-		q, at, scale := r[name], field+"."+string(name), resource.Scale(0)
+		q, path, scale := r[name], field+"."+string(name), resource.Scale(0)
 		if !ordinary(name) {
 			if errs := validation.IsQualifiedName(string(name)); len(errs) > 0 {
 				return nil, api.Invalid(field, "%.80q is not the name of a resource", string(name)).Fix("%s", errs[0])
@@ -124,14 +124,14 @@ func convert(
 		if name == corev1.ResourceCPU {
 			scale, most = resource.Milli, Max/1000
 		}
-		if absurd(q) {
-			return nil, api.Invalid(at, "it has an exponent that no amount has").Fix("give at most %d", most)
+		if tooLargeToPrint(q) {
+			return nil, api.Invalid(path, "it has an exponent that no amount has").Fix("give at most %d", most)
 		}
 		if q.Sign() < 0 {
-			return nil, api.Invalid(at, "%s is negative", q.String()).Fix("give an amount of at least 0")
+			return nil, api.Invalid(path, "%s is negative", q.String()).Fix("give an amount of at least 0")
 		}
 		if q.CmpInt64(most) > 0 {
-			return nil, api.Invalid(at, "%s is more than any cluster has", q.String()).Fix("give at most %d", most)
+			return nil, api.Invalid(path, "%s is more than any cluster has", q.String()).Fix("give at most %d", most)
 		}
 		out = append(out, Amount{string(name), round(q, scale)})
 	}
@@ -147,8 +147,8 @@ func ordinary(name corev1.ResourceName) bool {
 	return false
 }
 
-// absurd reports whether it would take forever to compare or print a quantity, such as 1e99999999.
-func absurd(q resource.Quantity) bool {
+// tooLargeToPrint reports whether it would take forever to compare or print a quantity, such as 1e99999999.
+func tooLargeToPrint(q resource.Quantity) bool {
 	if _, ordinary := q.AsInt64(); ordinary {
 		return false
 	}

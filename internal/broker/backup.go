@@ -80,11 +80,11 @@ func DecodeBackup(data []byte) (b *Backup, state *market.State, err error) {
 
 // takeBackup backs up a running market.
 func takeBackup(ctx context.Context, o Options, x *exchange.Exchange) (*Backup, error) {
-	at, state, err := x.Snapshot(ctx)
+	head, state, err := x.Snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return withCA(o.Dir, &Backup{Taken: time.Now().UTC(), Head: at, State: state})
+	return withCA(o.Dir, &Backup{Taken: time.Now().UTC(), Head: head, State: state})
 }
 
 // BackupStore backs up a store, with or without a running broker. dir is the broker's folder.
@@ -139,7 +139,7 @@ func (b *Backup) Restore(ctx context.Context, dir string, store Store) (Resumed,
 	} else if err != nil && api.CodeOf(err) != api.CodeNotFound {
 		return Resumed{}, err
 	}
-	at, write, void := b.Head.Renew(), journal.State(b.State), unspentTokens(b.market)
+	head, write, void := b.Head.Renew(), journal.State(b.State), unspentTokens(b.market)
 	if len(void) > 0 { // in the snapshot itself, so that no broker can start between the two
 		event, encoded, err := forgetTokens(b.market, void)
 		if err != nil {
@@ -150,7 +150,7 @@ func (b *Backup) Restore(ctx context.Context, dir string, store Store) (Resumed,
 		if err != nil {
 			return Resumed{}, err
 		}
-		at = at.Next(1, batch)
+		head = head.Next(1, batch)
 		write = b.market.Snapshot()
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -163,11 +163,12 @@ func (b *Backup) Restore(ctx context.Context, dir string, store Store) (Resumed,
 			}
 		}
 	}
-	err := store.Begin(ctx, at, write)
+	err := store.Begin(ctx, head, write)
 	if errors.Is(err, journal.ErrConflict) {
 		err = notEmpty(err)
 	}
-	return Resumed{Head: at, Since: b.Taken, Members: b.market.Members(), Void: len(void)}, errors.Join(err, store.Close())
+	return Resumed{Head: head, Since: b.Taken, Members: b.market.Members(), Void: len(void)}, errors.Join(err,
+		store.Close())
 }
 
 func notEmpty(found error) error {

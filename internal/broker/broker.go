@@ -110,16 +110,16 @@ func lead(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	at, err := openListeners(o)
+	listeners, err := openListeners(o)
 	if err != nil {
 		return err
 	}
-	defer at.close()
-	authority, url, err := identify(o, at.members.Addr())
+	defer listeners.close()
+	authority, url, err := identify(o, listeners.members.Addr())
 	if err != nil {
 		return err
 	}
-	return serve(ctx, o, market, known, authority, url, at)
+	return serve(ctx, o, market, known, authority, url, listeners)
 }
 
 // demandCA returns an error rather than make a new CA if members know another: they would reject this
@@ -161,7 +161,7 @@ func identify(o Options, address net.Addr) (*tlsid.Authority, string, error) {
 }
 
 func serve(ctx context.Context, o Options, market *exchange.Exchange,
-	known checkpoint, authority *tlsid.Authority, url string, at *listeners) error {
+	known checkpoint, authority *tlsid.Authority, url string, listeners *listeners) error {
 	group, ctx := errgroup.WithContext(ctx)
 	// The market outlives the listeners, so that calls that have started are answered.
 	marketCtx, stopMarket := context.WithCancel(context.WithoutCancel(ctx))
@@ -183,17 +183,17 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange,
 	group.Go(func() error { return waiting.Run(ctx) })
 	group.Go(func() error { return keepCheckpoint(ctx, o, market) })
 	group.Go(func() error { return giveBack(ctx) })
-	if at.probes != nil {
-		group.Go(func() error { return observe(ctx, at.probes, market, s, o) })
+	if listeners.probes != nil {
+		group.Go(func() error { return observe(ctx, listeners.probes, market, s, o) })
 	}
 	group.Go(func() error { return o.Prototypes.Run(ctx, s) })
 	members := o.Prototypes.Members(ctx, s)
 	group.Go(func() error {
 		defer stopMarket()
 		var serving errgroup.Group
-		serving.Go(func() error { return serveMembers(ctx, at.members, config, members, market) })
+		serving.Go(func() error { return serveMembers(ctx, listeners.members, config, members, market) })
 		operators := serveBackup(o, market, s.Operators())
-		serving.Go(func() error { return server.Serve(ctx, at.operators, operators) })
+		serving.Go(func() error { return server.Serve(ctx, listeners.operators, operators) })
 		return serving.Wait()
 	})
 	o.Log.Info("broker serves", "url", url, "socket", o.Socket, "revision", market.View().Revision)

@@ -41,9 +41,9 @@ func listen(flag, address string) (net.Listener, error) {
 
 // close closes those that are open.
 func (l *listeners) close() {
-	for _, one := range []net.Listener{l.members, l.operators, l.probes} {
-		if one != nil {
-			_ = one.Close()
+	for _, listener := range []net.Listener{l.members, l.operators, l.probes} {
+		if listener != nil {
+			_ = listener.Close()
 		}
 	}
 }

@@ -51,34 +51,34 @@ func waitToLead(ctx context.Context, o Options, journal contested) (hold func(co
 
 // answerStandby serves at the addresses of a broker until ctx ends.
 func answerStandby(ctx context.Context, o Options) error {
-	at, err := openListeners(o)
+	listeners, err := openListeners(o)
 	if err != nil {
 		return err
 	}
-	defer at.close()
+	defer listeners.close()
 	if err := demandCA(o); err != nil {
 		return err
 	}
-	authority, _, err := identify(o, at.members.Addr())
+	authority, _, err := identify(o, listeners.members.Addr())
 	if err != nil {
 		return err
 	}
 	var serving errgroup.Group
 	refuse := http.HandlerFunc(refuseStandby)
 	serving.Go(func() error {
-		return server.ServeTLS(ctx, at.members, authority.ServerConfig(), refuse, server.Bounds{})
+		return server.ServeTLS(ctx, listeners.members, authority.ServerConfig(), refuse, server.Bounds{})
 	})
-	serving.Go(func() error { return server.Serve(ctx, at.operators, refuse) })
-	if at.probes != nil {
+	serving.Go(func() error { return server.Serve(ctx, listeners.operators, refuse) })
+	if listeners.probes != nil {
 		mux := http.NewServeMux()
 		mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("standby\n")) })
 		mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "standby: another broker leads", http.StatusServiceUnavailable)
 		})
-		serving.Go(func() error { return server.Serve(ctx, at.probes, mux) })
+		serving.Go(func() error { return server.Serve(ctx, listeners.probes, mux) })
 	}
 	o.Log.Info("broker stands by: another one leads",
-		"listen", at.members.Addr().String(), "socket", o.Socket)
+		"listen", listeners.members.Addr().String(), "socket", o.Socket)
 	return serving.Wait()
 }
 

@@ -27,7 +27,7 @@ type Store interface {
 	Read(ctx context.Context, onSnapshot func(journal.Head, []byte) error,
 		onRecord func(journal.Record) error) (journal.Head, error)
 	// Begin starts a new journal with a snapshot. Errors: ErrConflict if it is not empty.
-	Begin(ctx context.Context, at journal.Head, write func(io.Writer) error) error
+	Begin(ctx context.Context, head journal.Head, write func(io.Writer) error) error
 	// AcceptLoss: see the function.
 	AcceptLoss(ctx context.Context) (journal.Head, error)
 }

@@ -182,16 +182,16 @@ func (n *namespaceFlags) add(f *pflag.FlagSet) {
 func (n *namespaceFlags) read(o *settings.Options) error {
 	for _, given := range [][2]string{{"--advertisement-namespace", n.advertisement},
 		{"--instruction-namespace", n.instruction}} {
-		said := given[1]
-		if said == "" {
+		namespace := given[1]
+		if namespace == "" {
 			continue
 		}
-		if o.Namespace != "" && o.Namespace != said {
-			return api.Invalid(given[0], "%.63q is another namespace than %.63q", said, o.Namespace).
+		if o.Namespace != "" && o.Namespace != namespace {
+			return api.Invalid(given[0], "%.63q is another namespace than %.63q", namespace, o.Namespace).
 				Fix("name one: Advertisement and ProviderInstructions are in the agent's namespace, ReservationInstructions " +
 					"beside their ResourceRequest")
 		}
-		o.Namespace = said
+		o.Namespace = namespace
 	}
 	o.Namespace = cmp.Or(o.Namespace, os.Getenv("POD_NAMESPACE"), api.Namespace)
 	return nil
@@ -285,11 +285,11 @@ const maxLogText = 4 << 10
 
 // cutText cuts a text, or what an error says, that is too long for a log line.
 func cutText(_ []string, a slog.Attr) slog.Attr {
-	text, is := a.Value.Any().(string)
+	text, ok := a.Value.Any().(string)
 	if err, failed := a.Value.Any().(error); failed {
-		text, is = err.Error(), true
+		text, ok = err.Error(), true
 	}
-	if is && len(text) > maxLogText {
+	if ok && len(text) > maxLogText {
 		a.Value = slog.StringValue(api.CutText(text, maxLogText))
 	}
 	return a

@@ -22,8 +22,8 @@ func playAgent(t *testing.T, answers map[string][]any) (run func(args ...string)
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimPrefix(r.URL.Path, api.Prefix)
-		all, is := answers[path]
-		if !is {
+		all, ok := answers[path]
+		if !ok {
 			http.NotFound(w, r)
 			return
 		}

@@ -91,16 +91,17 @@ func (sh *shell) addBrokerCommand() *cobra.Command {
 
 // awaitBroker waits for the connection to a broker, with a time limit, and shows the broker.
 func (sh *shell) awaitBroker(ctx context.Context, c *client.Client, b knownBroker) error {
-	var said *metav1.Condition
+	var condition *metav1.Condition
 	b, err := await(ctx, b, c.Brokers, func(now knownBroker) bool {
-		said = observed(now.Payload.Status.Conditions, api.ConditionConnected, b.Revision)
-		return said != nil && (said.Status == metav1.ConditionTrue || said.Reason == "NotJoined" || said.Reason == "Disabled")
+		condition = observed(now.Payload.Status.Conditions, api.ConditionConnected, b.Revision)
+		return condition != nil && (condition.Status == metav1.ConditionTrue || condition.Reason == "NotJoined" ||
+			condition.Reason == "Disabled")
 	})
 	if err != nil {
 		return err
 	}
-	if said != nil && said.Reason == "NotJoined" {
-		return api.Errorf(api.CodeUnavailable, "could not join broker %s: %s", b.ID, api.WithoutCode(said.Message)).
+	if condition != nil && condition.Reason == "NotJoined" {
+		return api.Errorf(api.CodeUnavailable, "could not join broker %s: %s", b.ID, api.WithoutCode(condition.Message)).
 			Fix("try another token: bourse brokers add %s --join TOKEN", b.ID)
 	}
 	return sh.showBrokers([]knownBroker{b})

@@ -43,7 +43,7 @@ func (sh *shell) catalogCommand() *cobra.Command {
 			}
 			q.Uptime = int64(math.Round(uptime * 1e6))
 			if len(args) == 1 {
-				if seller, name, one := strings.Cut(args[0], "/"); one {
+				if seller, name, ok := strings.Cut(args[0], "/"); ok {
 					offer, err := c.Offer(ctx, seller, name)
 					if err != nil {
 						return err

@@ -147,12 +147,12 @@ func (sh *shell) change(ctx context.Context, name string, w *wish,
 	if err != nil {
 		return err
 	}
-	switch said := upToDate(now); {
+	switch condition := upToDate(now); {
 	case now.Payload.Status.State == api.Releasing || now.Payload.Status.State.Over():
 		return api.Errorf(api.CodeConflict, "reservation %s is %s", id, now.Payload.Status.State).
 			Fix("see: bourse why %s", id)
-	case said.Status == metav1.ConditionFalse:
-		e := api.Errorf(api.CodeConflict, "reservation %s stays as it was: %s", id, api.WithoutCode(said.Message))
+	case condition.Status == metav1.ConditionFalse:
+		e := api.Errorf(api.CodeConflict, "reservation %s stays as it was: %s", id, api.WithoutCode(condition.Message))
 		if w.keepAsking {
 			return e.Fix("the agent asks again every minute; withdraw the change with another bourse resize or bourse extend")
 		}
@@ -180,8 +180,8 @@ func answered(generation uint64) func(client.RequestStatus) bool {
 		if s := r.Payload.Status.State; s == api.Releasing || s.Over() {
 			return true
 		}
-		said := upToDate(r)
-		return uint64(said.ObservedGeneration) >= generation && said.Reason != api.Changing
+		condition := upToDate(r)
+		return uint64(condition.ObservedGeneration) >= generation && condition.Reason != api.Changing
 	}
 }
 

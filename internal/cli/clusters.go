@@ -41,11 +41,11 @@ func (sh *shell) clustersCommand() *cobra.Command {
 				return sh.showFits(ctx, c, w, pods)
 			}
 			if len(args) == 1 {
-				one, err := c.Cluster(ctx, args[0])
+				cluster, err := c.Cluster(ctx, args[0])
 				if err != nil {
 					return err
 				}
-				return sh.showClusters([]api.Envelope[api.Cluster]{one})
+				return sh.showClusters([]api.Envelope[api.Cluster]{cluster})
 			}
 			return listed((*client.Client).Clusters, sh.showClusters)(ctx, c, args)
 		}),
@@ -173,9 +173,9 @@ func (sh *shell) showClusters(items []clusterItem) error {
 // notePassedOver names the clusters that this one passes over for each new request, by the reason.
 func notePassedOver(out io.Writer, items []clusterItem) {
 	by := map[string][]string{}
-	for _, one := range items {
-		if why := one.Payload.PassedOver; why != "" {
-			by[why] = append(by[why], one.ID)
+	for _, item := range items {
+		if why := item.Payload.PassedOver; why != "" {
+			by[why] = append(by[why], item.ID)
 		}
 	}
 	const few = 8
@@ -210,10 +210,10 @@ func (sh *shell) noteUnread(what string, err error) {
 // noteSilent names the clusters from which the broker has not heard for longer than agents are silent, and which still
 // count as Fresh.
 func noteSilent(out io.Writer, items []clusterItem) {
-	for _, one := range items {
-		if at := heardAt(one.Payload); one.Payload.Fresh && !at.IsZero() && time.Since(at) > market.Lease/2 {
+	for _, item := range items {
+		if at := heardAt(item.Payload); item.Payload.Fresh && !at.IsZero() && time.Since(at) > market.Lease/2 {
 			fmt.Fprintf(out, "the broker last heard from %s %s: it may be away, and counts as Silent after %s\n",
-				one.ID, lastHeard(one.Payload), shortly(market.Lease))
+				item.ID, lastHeard(item.Payload), shortly(market.Lease))
 		}
 	}
 }

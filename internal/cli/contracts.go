@@ -138,8 +138,8 @@ func (sh *shell) verifyContractCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if is := public.Fingerprint().String(); key.demanded != "" && is != key.demanded {
-					return api.Errorf(api.CodeBadSignature, "the %s's key is %s, not %s", key.who, is, key.demanded).
+				if fingerprint := public.Fingerprint().String(); key.demanded != "" && fingerprint != key.demanded {
+					return api.Errorf(api.CodeBadSignature, "the %s's key is %s, not %s", key.who, fingerprint, key.demanded).
 						Fix("another key signed this contract: do not rely on it")
 				}
 				fmt.Fprintf(sh.progress, "%s signed by %s\n", key.who, public.Fingerprint())

@@ -245,8 +245,8 @@ As the admin of milan, or of another cluster in the same way:
 // market shows the market until ctx ends: each second on a terminal, else every 15 seconds.
 func (sh *shell) market(ctx context.Context) error {
 	every, clear := 15*time.Second, func() {}
-	if at, is := sh.out.(screen); is {
-		every, clear = time.Second, at.clear
+	if s, ok := sh.out.(screen); ok {
+		every, clear = time.Second, s.clear
 	}
 	for {
 		var page bytes.Buffer

@@ -113,14 +113,14 @@ func (sh *shell) objects(w *wish, part api.Resources, consumer, provider string)
 		Reservation: "<reservation>", Generation: 1, Consumer: consumer, Provider: provider, Pool: pool,
 		Slice: market.SliceName(consumer, provider, pool), Resources: part, Until: metav1.NewTime(until),
 	}
-	at := metav1.ObjectMeta{Name: "<reservation>", Namespace: w.Namespace}
+	meta := metav1.ObjectMeta{Name: "<reservation>", Namespace: w.Namespace}
 	there := metav1.ObjectMeta{Name: "<reservation>", Namespace: api.Namespace}
 	steps := []plan.Step{
 		{Cluster: consumer + " (yours)", Object: &api.ResourceRequest{
 			ObjectMeta: metav1.ObjectMeta{Name: cmp.Or(w.Name, "request-<random>"), Namespace: w.Namespace},
 			Spec:       api.ResourceRequestSpec{Request: r}}},
 		{Cluster: consumer + " (yours)", By: ", by your agent",
-			Object: &api.ReservationInstruction{ObjectMeta: at, Spec: instruction}},
+			Object: &api.ReservationInstruction{ObjectMeta: meta, Spec: instruction}},
 		{Cluster: provider, By: ", by its agent, if its gate accepts",
 			Object: &api.ProviderInstruction{ObjectMeta: there, Spec: instruction}},
 	}

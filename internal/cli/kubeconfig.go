@@ -164,7 +164,7 @@ func memberToken(ctx context.Context, c client.Client, cluster string,
 
 // asAdmin returns an error of the broker's cluster with a remedy, unless it already has one.
 func asAdmin(err error) error {
-	if _, ours := errors.AsType[*api.Error](err); ours {
+	if _, ok := errors.AsType[*api.Error](err); ok {
 		return err
 	}
 	return api.Errorf(api.CodeUnavailable, "%s", err).

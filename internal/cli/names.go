@@ -107,8 +107,8 @@ func (sh *shell) checkClusters(ctx context.Context, c *client.Client, flag, fix 
 func (sh *shell) checkResources(ctx context.Context, c *client.Client, flag string, resources api.Resources) {
 	clusters, err := c.Clusters(ctx)
 	var known []string
-	for _, one := range clusters {
-		for _, pool := range one.Payload.Pools {
+	for _, cluster := range clusters {
+		for _, pool := range cluster.Payload.Pools {
 			for name := range pool.Allocatable {
 				known = append(known, string(name))
 			}
@@ -136,8 +136,8 @@ func (sh *shell) checkResources(ctx context.Context, c *client.Client, flag stri
 // own names in the same way.
 func similar(name string, known []string) []string {
 	names := &cobra.Command{SuggestionsMinimumDistance: 2}
-	for _, one := range slices.Compact(slices.Sorted(slices.Values(known))) {
-		names.AddCommand(&cobra.Command{Use: one, Run: func(*cobra.Command, []string) {}})
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(known))) {
+		names.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
 	}
 	return names.SuggestionsFor(name)
 }

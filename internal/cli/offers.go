@@ -146,18 +146,18 @@ func (sh *shell) putOffer(ctx context.Context, c *client.Client, name string, sp
 	if err != nil {
 		return err
 	}
-	var said *metav1.Condition
+	var condition *metav1.Condition
 	now, err := await(ctx, made, c.Offers, func(now ownOffer) bool {
-		said = observed(now.Payload.Status.Conditions, api.ConditionReady, made.Revision)
-		return said != nil && said.Reason != api.ReasonOffSaleAtBroker // which this call ends
+		condition = observed(now.Payload.Status.Conditions, api.ConditionReady, made.Revision)
+		return condition != nil && condition.Reason != api.ReasonOffSaleAtBroker // which this call ends
 	})
 	if err != nil {
 		return err
 	}
-	if said == nil {
+	if condition == nil {
 		fmt.Fprintf(sh.progress, "offer %s is written; the agent has not published it yet\n", name)
 	} else {
-		fmt.Fprintf(sh.progress, "offer %s: %s\n", name, said.Message)
+		fmt.Fprintf(sh.progress, "offer %s: %s\n", name, condition.Message)
 	}
 	return sh.showOwnOffers([]ownOffer{now})
 }

@@ -62,7 +62,7 @@ func parsePlan(text string) (api.Plan, error) {
 			q, err = readAmount("", key, "", value)
 			p.Resources[resourceName(key)] = q
 		}
-		if _, ours := errors.AsType[*api.Error](err); err != nil && !ours {
+		if _, ok := errors.AsType[*api.Error](err); err != nil && !ok {
 			err = errors.New("it is not " + planValues[key])
 		}
 		if err != nil {

@@ -14,7 +14,7 @@ type screen struct{ file *os.File }
 
 // onScreen returns what writes texts to a terminal. Anything else, such as a file, gets texts as they are.
 func onScreen(to io.Writer) io.Writer {
-	if file, is := to.(*os.File); is && terminal(file) {
+	if file, ok := to.(*os.File); ok && terminal(file) {
 		return screen{file}
 	}
 	return to

@@ -42,11 +42,11 @@ func (sh *shell) trustCommand() *cobra.Command {
 			if err := sh.checkClusters(ctx, c, "", fix, args[0]); err != nil {
 				return err
 			}
-			one, err := c.Trust(ctx, args[0], fingerprint)
+			peer, err := c.Trust(ctx, args[0], fingerprint)
 			if err != nil {
 				return err
 			}
-			return sh.awaitPeer(ctx, c, one, false)
+			return sh.awaitPeer(ctx, c, peer, false)
 		}),
 	}
 	cmd.Flags().BoolVar(&forget, "forget", false,
@@ -91,11 +91,11 @@ func (sh *shell) peersCommand() *cobra.Command {
 			if fingerprint == "" {
 				return api.Invalid("--fingerprint", "is missing").Fix("ask the other admin for it: bourse status")
 			}
-			one, err := c.AddPeer(ctx, args[0], fingerprint, address)
+			peer, err := c.AddPeer(ctx, args[0], fingerprint, address)
 			if err != nil {
 				return err
 			}
-			return sh.awaitPeer(ctx, c, one, one.Payload.Spec.Address != "")
+			return sh.awaitPeer(ctx, c, peer, peer.Payload.Spec.Address != "")
 		}),
 	}
 	add.Flags().StringVar(&fingerprint, "fingerprint", "", "fingerprint of the cluster's key (bourse status there)")
@@ -112,10 +112,10 @@ func (sh *shell) peersCommand() *cobra.Command {
 // awaitPeer waits until the agent has read the change of a Peer and, if it calls, has met the cluster, with a
 // time limit. It shows the Peer. Errors: Unavailable, and why the cluster could not be called.
 func (sh *shell) awaitPeer(ctx context.Context, c *client.Client,
-	said api.Envelope[api.KnownPeer], calls bool) error {
+	peer api.Envelope[api.KnownPeer], calls bool) error {
 	var trusted *metav1.Condition
-	now, err := await(ctx, said, c.Peers, func(now api.Envelope[api.KnownPeer]) bool {
-		trusted = observed(now.Payload.Status.Conditions, api.ConditionTrusted, said.Revision)
+	now, err := await(ctx, peer, c.Peers, func(now api.Envelope[api.KnownPeer]) bool {
+		trusted = observed(now.Payload.Status.Conditions, api.ConditionTrusted, peer.Revision)
 		return trusted != nil && (!calls || trusted.Status == metav1.ConditionTrue)
 	})
 	if err == nil {

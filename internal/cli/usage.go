@@ -98,13 +98,13 @@ var verbs = map[string]string{
 func noSuchCommand(cmd *cobra.Command, name string, more ...string) error {
 	remedy := fmt.Sprintf("see: %s --help", cmd.CommandPath())
 	cmd.SuggestionsMinimumDistance = 2
-	if ours, known := verbs[name]; known && !cmd.HasParent() {
+	if verb, known := verbs[name]; known && !cmd.HasParent() {
 		thing := "THING"
 		if len(more) > 0 {
 			thing = more[0]
 		}
 		return api.Errorf(api.CodeInvalid, "bourse has no command %s", name).
-			Fix("use: %s; %s", strings.ReplaceAll(ours, "THING", thing), remedy)
+			Fix("use: %s; %s", strings.ReplaceAll(verb, "THING", thing), remedy)
 	}
 	if alike := cmd.SuggestionsFor(name); len(alike) > 0 {
 		remedy = "did you mean " + strings.Join(alike, " or ") + "? " + remedy
@@ -117,8 +117,8 @@ func badFlag(cmd *cobra.Command, err error) error {
 	if words := cmd.Flags().Args(); !cmd.HasParent() && len(words) > 0 { // the flag of a command that is spelled wrong
 		return noSuchCommand(cmd, words[0], words[1:]...)
 	}
-	if ours, ok := errors.AsType[*api.Error](err); ok {
-		return ours
+	if known, ok := errors.AsType[*api.Error](err); ok {
+		return known
 	}
 	e := api.Errorf(api.CodeInvalid, "%s", err)
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {

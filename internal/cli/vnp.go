@@ -80,12 +80,12 @@ func (sh *shell) vnpWhyCommand() *cobra.Command {
 			if err != nil {
 				return nil // no broker answers, and the state says so
 			}
-			ours := slices.DeleteFunc(all, func(one clusterItem) bool {
+			clusters := slices.DeleteFunc(all, func(item clusterItem) bool {
 				return !slices.ContainsFunc(p.Payload.Status.Providers,
-					func(is api.PoolProvider) bool { return is.Name == one.ID })
+					func(provider api.PoolProvider) bool { return provider.Name == item.ID })
 			})
-			notePassedOver(sh.out, ours)
-			noteSilent(sh.out, ours)
+			notePassedOver(sh.out, clusters)
+			noteSilent(sh.out, clusters)
 			return nil
 		}),
 	}
@@ -127,9 +127,10 @@ func (sh *shell) explainVNP(p *virtualNodePool) error {
 		return nil
 	}
 	rows := [][]string{{"PROVIDER", "STATE", "CPU", "MEMORY", "COST", "UNTIL", "REQUEST"}}
-	for _, one := range s.Providers {
-		rows = append(rows, []string{one.Name, one.State, one.Reserved.Cpu().String(), one.Reserved.Memory().String(),
-			one.Cost, timeText(&one.Until), one.Request})
+	for _, provider := range s.Providers {
+		rows = append(rows, []string{provider.Name, provider.State, provider.Reserved.Cpu().String(),
+			provider.Reserved.Memory().String(),
+			provider.Cost, timeText(&provider.Until), provider.Request})
 	}
 	return sh.table(rows)
 }

@@ -117,17 +117,17 @@ func (sh *shell) vnpAdmitCommand(verb, short string, admitted bool, long string)
 
 // sayAdmitted says which providers a pool has after an edit, and what the edit does.
 func (sh *shell) sayAdmitted(before, now *virtualNodePool, provider string) {
-	is := now.Payload.Spec.Providers
+	providers := now.Payload.Spec.Providers
 	switch {
-	case before.Payload.Spec.Providers.Admits(provider) == is.Admits(provider):
+	case before.Payload.Spec.Providers.Admits(provider) == providers.Admits(provider):
 		fmt.Fprintln(sh.progress, "nothing to change")
-	case !is.Admits(provider) && slices.ContainsFunc(now.Payload.Status.Providers,
+	case !providers.Admits(provider) && slices.ContainsFunc(now.Payload.Status.Providers,
 		func(p api.PoolProvider) bool { return p.Name == provider }):
 		fmt.Fprintf(sh.progress, "%s is replaced: its pods move within their PodDisruptionBudgets\n", provider)
 	}
-	text, _ := json.Marshal(is) // strings and numbers have no text that fails
+	text, _ := json.Marshal(providers) // strings and numbers have no text that fails
 	fmt.Fprintf(sh.out, "%s: spec.providers: %s\n", now.ID, text)
-	if len(is.Only) > 0 && !slices.ContainsFunc(is.Only, is.Admits) {
+	if len(providers.Only) > 0 && !slices.ContainsFunc(providers.Only, providers.Admits) {
 		fmt.Fprintf(sh.progress, "warning: no provider may serve %s now\n", now.ID)
 	}
 }

@@ -34,20 +34,20 @@ func (sh *shell) watchable(cmd *cobra.Command) *cobra.Command {
 		defer func() { sh.out, sh.progress = out, progress }()
 		var seen, saidBefore string
 		for {
-			var page, said bytes.Buffer
-			sh.out, sh.progress = &page, &said
+			var page, output bytes.Buffer
+			sh.out, sh.progress = &page, &output
 			err := once(cmd, args)
 			if cmd.Context().Err() != nil {
 				return nil
 			}
-			if said.String() != saidBefore {
-				fmt.Fprint(progress, said.String())
+			if output.String() != saidBefore {
+				fmt.Fprint(progress, output.String())
 			}
 			sh.writeNew(out, seen, page.String())
 			if err != nil {
 				return err
 			}
-			seen, saidBefore = page.String(), said.String()
+			seen, saidBefore = page.String(), output.String()
 			if pause(cmd.Context(), time.Second) {
 				return nil
 			}
@@ -76,7 +76,7 @@ func (sh *shell) writeNew(out io.Writer, before, now string) {
 // returns the newest version. The first reads may return an older version or nothing. Errors: those
 // of reading, and of ctx.
 func await[T any](ctx context.Context, made api.Envelope[T],
-	all func(context.Context) ([]api.Envelope[T], error), said func(api.Envelope[T]) bool) (api.Envelope[T], error) {
+	all func(context.Context) ([]api.Envelope[T], error), matches func(api.Envelope[T]) bool) (api.Envelope[T], error) {
 	now := made
 	answered := func(context.Context) (bool, error) {
 		items, err := all(ctx)
@@ -87,7 +87,7 @@ func await[T any](ctx context.Context, made api.Envelope[T],
 			return false, err
 		}
 		now = items[i]
-		return said(now), nil
+		return matches(now), nil
 	}
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 20*time.Second, true, answered)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {

@@ -59,8 +59,8 @@ func (sh *shell) whyCommand() *cobra.Command {
 			}
 			explain(sh.out, *d, partIn(p, *d))
 			if p.Provider != "" && p.State.Counts() {
-				if at, err := c.Cluster(ctx, p.Provider); err == nil {
-					noteSilent(sh.out, []clusterItem{at})
+				if cluster, err := c.Cluster(ctx, p.Provider); err == nil {
+					noteSilent(sh.out, []clusterItem{cluster})
 				}
 			}
 			if p.Provider == "" {

@@ -44,16 +44,16 @@ func (d *Debouncer[State]) Age(name string, state State) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.clock.Now()
-	is, known := d.known[name]
+	last, known := d.known[name]
 	if !known {
 		d.forgetOld(now)
 	}
-	if !known || is.state != state {
-		is = since[State]{state: state, began: now}
+	if !known || last.state != state {
+		last = since[State]{state: state, began: now}
 	}
-	is.asked = now
-	d.known[name] = is
-	return now.Sub(is.began)
+	last.asked = now
+	d.known[name] = last
+	return now.Sub(last.began)
 }
 
 // Passes reports whether a thing has been in its state for less than Passing. The caller asks again soon.
@@ -68,8 +68,8 @@ func (d *Debouncer[State]) Forget(name string) {
 
 // forgetOld bounds what is known: it drops the names that nobody asks about. The lock is held.
 func (d *Debouncer[State]) forgetOld(now time.Time) {
-	for name, is := range d.known {
-		if now.Sub(is.asked) > forgetAfter {
+	for name, state := range d.known {
+		if now.Sub(state.asked) > forgetAfter {
 			delete(d.known, name)
 		}
 	}

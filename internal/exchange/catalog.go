@@ -55,13 +55,13 @@ func (c *catalog) begin(revision uint64) {
 func (c *catalog) after(revision uint64) (number uint64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at, _ := slices.BinarySearchFunc(c.log, revision, func(e CatalogChange, r uint64) int {
+	from, _ := slices.BinarySearchFunc(c.log, revision, func(e CatalogChange, r uint64) int {
 		if e.revision < r {
 			return -1
 		}
 		return 1
 	})
-	return c.first + uint64(at), revision >= c.began
+	return c.first + uint64(from), revision >= c.began
 }
 
 func (c *catalog) end() uint64 {
@@ -81,13 +81,13 @@ func (c *catalog) since(number uint64) (changes []CatalogChange, next uint64, ok
 	if number == next {
 		return nil, next, true
 	}
-	at := map[string]int{}
+	index := map[string]int{}
 	for _, e := range c.log[number-c.first:] {
-		if i, twice := at[e.Seller]; twice {
+		if i, twice := index[e.Seller]; twice {
 			changes[i].Lease = changes[i].Lease && e.Lease
 			continue
 		}
-		at[e.Seller] = len(changes)
+		index[e.Seller] = len(changes)
 		changes = append(changes, e)
 	}
 	return changes, next, true

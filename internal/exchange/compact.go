@@ -24,12 +24,12 @@ const (
 
 // compaction is the progress of snapshots, which replace the events before them.
 type compaction struct {
-	at      uint64       // revision of the last snapshot
-	tried   uint64       // head when a snapshot last ended or failed
-	next    time.Time    // no snapshot begins before, where space is scarce
-	running chan error   // receives the result of the snapshot that is being written; nil: none is
-	runs    uint64       // its revision
-	size    atomic.Int64 // of the newest snapshot, in bytes
+	revision uint64       // revision of the last snapshot
+	tried    uint64       // head when a snapshot last ended or failed
+	next     time.Time    // no snapshot begins before, where space is scarce
+	running  chan error   // receives the result of the snapshot that is being written; nil: none is
+	runs     uint64       // its revision
+	size     atomic.Int64 // of the newest snapshot, in bytes
 }
 
 // tail is the size of the events that are not in a snapshot, in bytes.
@@ -61,10 +61,10 @@ func (x *Exchange) compact(ctx context.Context) {
 
 // store collects a snapshot. The returned function encodes and stores it. It may run on any goroutine, later.
 func (x *Exchange) store(ctx context.Context) func() error {
-	at, encode := x.head, x.state.Snapshot()
+	head, encode := x.head, x.state.Snapshot()
 	return func() error {
 		size := new(counting)
-		err := x.journal.Snapshot(ctx, at, func(w io.Writer) error { return encode(io.MultiWriter(w, size)) })
+		err := x.journal.Snapshot(ctx, head, func(w io.Writer) error { return encode(io.MultiWriter(w, size)) })
 		x.compaction.size.Store(int64(*size))
 		return err
 	}
@@ -97,7 +97,7 @@ func (x *Exchange) compactionDue() bool {
 		if size.Tail < size.Snapshot/32 {
 			next = next.Add(compactRest)
 		}
-		return x.head.Revision > x.compaction.at && !x.clock.now.Before(next)
+		return x.head.Revision > x.compaction.revision && !x.clock.now.Before(next)
 	default:
 		return enough && size.Tail >= size.Snapshot/4
 	}
@@ -152,7 +152,7 @@ func (x *Exchange) Size() journal.Size { return x.journal.Size() }
 
 // compactNow stores a snapshot at once, if there are events after the last one.
 func (x *Exchange) compactNow(ctx context.Context) {
-	if x.compaction.at == x.head.Revision {
+	if x.compaction.revision == x.head.Revision {
 		return
 	}
 	x.compaction.runs, x.tail.included = x.head.Revision, x.tail.bytes
@@ -170,7 +170,7 @@ func (x *Exchange) compacted(err error) {
 		x.log.Warn("snapshot of the market not stored", "error", err)
 		return
 	}
-	c.at = c.runs
+	c.revision = c.runs
 	x.tail = tail{bytes: x.tail.bytes - x.tail.included, snapshot: c.size.Load()}
 }
 

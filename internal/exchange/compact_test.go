@@ -22,7 +22,7 @@ func ignoreRecord(journal.Record) error { return nil }
 func tail(t *testing.T, j journal.Journal) (from uint64, records int) {
 	t.Helper()
 	if _, err := j.Load(context.Background(),
-		func(at journal.Head, _ []byte) error { from = at.Revision; return nil },
+		func(head journal.Head, _ []byte) error { from = head.Revision; return nil },
 		func(journal.Record) error { records++; return nil }); err != nil {
 		t.Fatal(err)
 	}

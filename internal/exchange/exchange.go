@@ -129,9 +129,9 @@ func (x *Exchange) load(ctx context.Context) error {
 	state, head, err := rebuild(ctx, x.options.Self, each, func(ctx context.Context,
 		onSnapshot func(journal.Head, []byte) error,
 		onRecord func(journal.Record) error) (journal.Head, error) {
-		return x.journal.Load(ctx, func(at journal.Head, data []byte) error {
-			snapshot, loaded.snapshot = at.Revision, int64(len(data))
-			return onSnapshot(at, data)
+		return x.journal.Load(ctx, func(head journal.Head, data []byte) error {
+			snapshot, loaded.snapshot = head.Revision, int64(len(data))
+			return onSnapshot(head, data)
 		}, func(r journal.Record) error {
 			for _, e := range r.Events {
 				loaded.bytes += int64(len(e))
@@ -143,7 +143,7 @@ func (x *Exchange) load(ctx context.Context) error {
 		return err
 	}
 	x.state, x.head, x.tail = state, head, loaded
-	x.compaction.at, x.compaction.tried = snapshot, snapshot
+	x.compaction.revision, x.compaction.tried = snapshot, snapshot
 	if x.options.Self == "" {
 		x.catalog.begin(snapshot)
 		x.catalog.add(changes)

@@ -35,6 +35,9 @@ func (x *Exchange) ForgetChange(seller string) {
 
 // Compacted is the revision of the last snapshot that was stored, and whether another one is on its way.
 func (x *Exchange) Compacted() (at uint64, running bool) {
-	_ = x.Read(context.Background(), func(*market.State) { at, running = x.compaction.at, x.compaction.running != nil })
+	_ = x.Read(context.Background(), func(*market.State) {
+		at, running = x.compaction.revision,
+			x.compaction.running != nil
+	})
 	return at, running
 }

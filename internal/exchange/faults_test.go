@@ -65,7 +65,7 @@ func (j *faulty) Load(ctx context.Context, onSnapshot func(journal.Head, []byte)
 	return j.Journal.Load(ctx, onSnapshot, onRecord)
 }
 
-func (j *faulty) Snapshot(ctx context.Context, at journal.Head, write func(io.Writer) error) error {
+func (j *faulty) Snapshot(ctx context.Context, head journal.Head, write func(io.Writer) error) error {
 	j.snapshots.Add(1)
 	if j.slow != nil {
 		<-j.slow
@@ -73,7 +73,7 @@ func (j *faulty) Snapshot(ctx context.Context, at journal.Head, write func(io.Wr
 	if j.snapshot != nil {
 		return j.snapshot
 	}
-	return j.Journal.Snapshot(ctx, at, write)
+	return j.Journal.Snapshot(ctx, head, write)
 }
 
 var errDisk = errors.New("input/output error")

@@ -269,11 +269,11 @@ func (j *stuck) Append(ctx context.Context, after journal.Head, events [][]byte)
 	return j.Journal.Append(ctx, after, events)
 }
 
-func (j *stuck) Snapshot(ctx context.Context, at journal.Head, write func(io.Writer) error) error {
+func (j *stuck) Snapshot(ctx context.Context, head journal.Head, write func(io.Writer) error) error {
 	if j.most.Load() != 0 {
 		return journal.ErrFull
 	}
-	return j.Journal.Snapshot(ctx, at, write)
+	return j.Journal.Snapshot(ctx, head, write)
 }
 
 // opens starts the agent on another journal, with so many reservations that end within an hour.

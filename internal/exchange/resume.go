@@ -82,10 +82,10 @@ func (x *Exchange) retryEach(ctx context.Context, batch []*task, cause error) er
 // makeSpace compacts a full journal. If that does not help, it makes appends smaller. If they are as small as
 // possible, it pauses ticks.
 func (x *Exchange) makeSpace(ctx context.Context) {
-	before := x.compaction.at
+	before := x.compaction.revision
 	x.compactNow(ctx)
 	switch {
-	case x.compaction.at != before:
+	case x.compaction.revision != before:
 	case x.appendBytes > minAppend:
 		x.appendBytes = max(x.appendBytes/2, minAppend)
 	default:

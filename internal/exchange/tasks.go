@@ -81,14 +81,14 @@ func (x *Exchange) Read(ctx context.Context, look func(*market.State)) error {
 }
 
 // Snapshot returns the whole market, encoded, and the head of its journal at that moment.
-func (x *Exchange) Snapshot(ctx context.Context) (at journal.Head, state []byte, err error) {
+func (x *Exchange) Snapshot(ctx context.Context) (head journal.Head, state []byte, err error) {
 	var encode func(io.Writer) error
-	if err := x.Read(ctx, func(s *market.State) { at, encode = x.head, s.Snapshot() }); err != nil {
+	if err := x.Read(ctx, func(s *market.State) { head, encode = x.head, s.Snapshot() }); err != nil {
 		return journal.Head{}, nil, err
 	}
 	var encoded bytes.Buffer
 	err = encode(&encoded)
-	return at, encoded.Bytes(), err
+	return head, encoded.Bytes(), err
 }
 
 // Now returns the exchange's time.

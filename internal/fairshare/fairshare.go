@@ -13,9 +13,9 @@ type Bound struct{ One, All int }
 
 // NewBound returns the bound of parties that keep at most one bytes each, and all together most bytes, or a part of
 // the limit on the memory of the process if that is less: limit/part.
-func NewBound(one, most, limit, part int64) Bound {
+func NewBound(each, most, limit, part int64) Bound {
 	all := min(most, limit/part)
-	return Bound{One: int(min(one, all)), All: int(all)}
+	return Bound{One: int(min(each, all)), All: int(all)}
 }
 
 // Party keeps something within a Bound.

@@ -12,16 +12,16 @@ import (
 	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
-// absurd is more than a node or a pod has of any resource: 8 PiB, or 9 trillion cores. A sentinel or a lie
+// implausible is more than a node or a pod has of any resource: 8 PiB, or 9 trillion cores. A sentinel or a lie
 // of that size would dominate the sums of a pool.
-const absurd = 1 << 53
+const implausible = 1 << 53
 
 // amountsOf converts quantities. It rounds up as the scheduler does, sorts, and drops zeros. It limits impossible
-// amounts to between 0 and absurd, and returns their names.
+// amounts to between 0 and implausible, and returns their names.
 func amountsOf(quantities corev1.ResourceList) (list amounts.List, untrue []string) {
 	list = make(amounts.List, 0, len(quantities))
 	for name, quantity := range quantities {
-		n, ok := within(absurd, name, quantity)
+		n, ok := within(implausible, name, quantity)
 		if !ok {
 			untrue = append(untrue, string(name))
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 func TestQuantitiesNeverWrap(t *testing.T) {
-	const most = int64(absurd)
+	const most = int64(implausible)
 	sum := resource.MustParse("9223372036854775807")
 	sum.Add(sum) // beyond what parsing allows: sums of containers get there
 	for _, c := range []struct {

@@ -155,7 +155,7 @@ func (i *Inventory) pool(policy api.PoolPolicy, c counted) api.Pool {
 		accounts.of(owner).addAll(used)
 	}
 	if policy.Storage != nil { // from the policy: nodes do not report storage
-		lent, _ := within(absurd, corev1.ResourceStorage, *policy.Storage)
+		lent, _ := within(implausible, corev1.ResourceStorage, *policy.Storage)
 		for _, all := range []totals{c.capacity, c.allocatable} {
 			all[string(corev1.ResourceStorage)] = sum{low: uint64(lent)}
 		}
@@ -194,7 +194,7 @@ func atLeast(used totals, most api.Resources) totals {
 	out := totals{}
 	out.addAll(used)
 	for name, amount := range most {
-		n, _ := within(absurd, name, amount)
+		n, _ := within(implausible, name, amount)
 		if out[string(name)].int64() < n {
 			out[string(name)] = sum{low: uint64(n)}
 		}

@@ -96,11 +96,11 @@ func (n *node) bound(name string, made map[string]amounts.List, lent *api.Virtua
 		n.capacity, n.allocatable = n.capacity.Min(most), n.allocatable.Min(most)
 		return most != nil
 	}
-	at := slices.IndexFunc(lent.ByHand, func(h api.HandMadeNode) bool { return h.Node == name })
-	if at < 0 {
+	i := slices.IndexFunc(lent.ByHand, func(h api.HandMadeNode) bool { return h.Node == name })
+	if i < 0 {
 		return false
 	}
-	most, err := amounts.ParseCapacity("max", lent.ByHand[at].Max)
+	most, err := amounts.ParseCapacity("max", lent.ByHand[i].Max)
 	n.byHand, n.capacity, n.allocatable = true, n.capacity.Min(most), n.allocatable.Min(most)
 	return err == nil
 }

@@ -35,7 +35,7 @@ func TestPlainConsumersAreAllocated(t *testing.T) {
 		if got.Allocated.Cpu().String() != cpu || got.Allocated.Memory().String() != memory || len(got.Accounts) > 0 {
 			t.Errorf("allocated are %v, want %s CPU and %s; accounts are %v", got.Allocated, cpu, memory, got.Accounts)
 		}
-		if _, is := got.Allocated[corev1.ResourceName("example.com/none")]; is {
+		if _, ok := got.Allocated[corev1.ResourceName("example.com/none")]; ok {
 			t.Error("a resource counts that no node has")
 		}
 	}

@@ -61,7 +61,7 @@ func (i *Inventory) podMoved(key string, from, to *pod) {
 		}
 		i.usage[node].of(to.owner.Value()).add(to.requests)
 		i.owners.of(to.owner.Value()).add(to.requests)
-		if slices.ContainsFunc(to.requests, func(a amounts.Amount) bool { return a.Value >= absurd }) {
+		if slices.ContainsFunc(to.requests, func(a amounts.Amount) bool { return a.Value >= implausible }) {
 			i.options.Logger.Warn("a pod requests more than any node has; it counts as the most there is",
 				"pod", key, "node", node)
 		}

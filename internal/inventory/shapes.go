@@ -81,8 +81,8 @@ func floor(n int64, digits int) int64 {
 func (s shapes) keepLargest() []api.Shape {
 	for digits := finest - 1; len(s) > maxShapes && digits >= 0; digits-- {
 		coarser := shapes{}
-		for _, one := range s {
-			coarser.group(one.nodes, one.free, digits)
+		for _, shape := range s {
+			coarser.group(shape.nodes, shape.free, digits)
 		}
 		s = coarser
 	}
@@ -91,8 +91,8 @@ func (s shapes) keepLargest() []api.Shape {
 		all = keepMost(all)
 	}
 	out := make([]api.Shape, len(all))
-	for i, one := range all {
-		out[i] = api.Shape{Nodes: one.nodes, Free: one.free.Resources()}
+	for i, shape := range all {
+		out[i] = api.Shape{Nodes: shape.nodes, Free: shape.free.Resources()}
 	}
 	return out
 }
@@ -108,19 +108,19 @@ func larger(a, b *shape) int {
 // requests.
 func keepMost(all []*shape) []*shape {
 	most := map[string]*shape{}
-	for _, one := range all {
-		for _, a := range one.free {
+	for _, shape := range all {
+		for _, a := range shape.free {
 			if best := most[a.Resource]; best == nil || best.free.Of(a.Resource) < a.Value {
-				most[a.Resource] = one
+				most[a.Resource] = shape
 			}
 		}
 	}
 	first, rest := []*shape{}, []*shape{}
-	for _, one := range all {
-		if slices.ContainsFunc(one.free, func(a amounts.Amount) bool { return most[a.Resource] == one }) {
-			first = append(first, one)
+	for _, shape := range all {
+		if slices.ContainsFunc(shape.free, func(a amounts.Amount) bool { return most[a.Resource] == shape }) {
+			first = append(first, shape)
 		} else {
-			rest = append(rest, one)
+			rest = append(rest, shape)
 		}
 	}
 	kept := append(first, rest...)[:maxShapes]

@@ -95,17 +95,17 @@ func (i *Image) Append(after Head, events [][]byte) error {
 }
 
 // Snapshot replaces the records up to at by a copy of state.
-func (i *Image) Snapshot(at Head, state []byte) error {
+func (i *Image) Snapshot(head Head, state []byte) error {
 	if len(state) == 0 {
 		return fmt.Errorf("%w: a snapshot must not be empty", ErrInvalid)
 	}
-	replaced := i.upTo(at.Revision)
+	replaced := i.upTo(head.Revision)
 	if found, err := i.walk(replaced); err != nil {
 		return err
-	} else if found != at {
-		return fmt.Errorf("snapshot at %v, but the journal has %v there: %w", at, found, ErrConflict)
+	} else if found != head {
+		return fmt.Errorf("snapshot at %v, but the journal has %v there: %w", head, found, ErrConflict)
 	}
-	i.Base, i.State = at, bytes.Clone(state)
+	i.Base, i.State = head, bytes.Clone(state)
 	i.Records = slices.Clone(i.Records[replaced:])
 	return nil
 }

@@ -71,7 +71,7 @@ type Journal interface {
 	//
 	// Errors: ErrConflict if at is no such head of this journal; write's, after which nothing has changed;
 	// otherwise as Append.
-	Snapshot(ctx context.Context, at Head, write func(io.Writer) error) error
+	Snapshot(ctx context.Context, head Head, write func(io.Writer) error) error
 
 	// NewLineage begins a new lineage at after, the present head, and returns the new head. Call it after
 	// a restore from a backup. Acknowledged events may then be missing, and everything that was derived

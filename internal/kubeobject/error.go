@@ -17,7 +17,7 @@ func Error(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ours := errors.AsType[*api.Error](err); ours {
+	if _, ok := errors.AsType[*api.Error](err); ok {
 		return err
 	}
 	code := api.CodeUnavailable

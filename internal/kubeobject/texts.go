@@ -24,8 +24,8 @@ func cutTexts(value any) any {
 			in[name] = cutTexts(field)
 		}
 	case []any:
-		for i, one := range in {
-			in[i] = cutTexts(one)
+		for i, value := range in {
+			in[i] = cutTexts(value)
 		}
 	}
 	return value

@@ -128,8 +128,8 @@ func Touch(ctx context.Context, c client.Client, o client.Object,
 		return left, nil
 	}
 	return every, kubeobject.Change(ctx, c, o, func() {
-		at := labels.Set{touched: now.UTC().Format(time.RFC3339)}
-		o.SetAnnotations(labels.Merge(o.GetAnnotations(), at))
+		touch := labels.Set{touched: now.UTC().Format(time.RFC3339)}
+		o.SetAnnotations(labels.Merge(o.GetAnnotations(), touch))
 	})
 }
 

@@ -141,7 +141,7 @@ func testedCRDs(t *testing.T) map[string]object {
 func properties(schema object, path ...string) object {
 	for _, field := range path {
 		schema = schema["properties"].(object)[field].(object)
-		if items, is := schema["items"].(object); is {
+		if items, ok := schema["items"].(object); ok {
 			schema = items
 		}
 	}

@@ -25,8 +25,8 @@ const MaxHubID = 63 - len(HubPrefix) - 2*len("xxxxxxxx-")
 // is not the hub's.
 func TenantOf(namespace, hub string) string {
 	middle, of := strings.CutSuffix(namespace, "-"+hub)
-	middle, is := strings.CutPrefix(middle, HubPrefix)
-	if tenant, name, two := strings.Cut(middle, "-"); of && is && two && len(tenant) == 8 && len(name) == 8 {
+	middle, ok := strings.CutPrefix(middle, HubPrefix)
+	if tenant, name, two := strings.Cut(middle, "-"); of && ok && two && len(tenant) == 8 && len(name) == 8 {
 		return tenant
 	}
 	return ""

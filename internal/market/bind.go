@@ -73,7 +73,7 @@ func (c Accept) decide(s *State, now Time) (Outcome, error) {
 	case r.Provider == c.Provider && r.Changing() != nil && r.Change.Generation == c.Generation:
 		next := *r.Change
 		next.Acceptance = c.Document
-		r.Become(next, now)
+		r.ApplyChange(next, now)
 		r.Adopted = 0 // the provider says itself that it is in force
 		return changed(r, now), nil
 	case r.Provider != c.Provider || r.State != api.Held || r.Generation != c.Generation || r.Assignment == "":

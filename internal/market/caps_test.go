@@ -174,7 +174,7 @@ func TestCapsHold(t *testing.T) {
 			count, cores = 0, 0
 			for _, r := range d.state.All() {
 				if r.State.Counts() {
-					count, cores = count+1, cores+r.Takes().Of("cpu")
+					count, cores = count+1, cores+r.Usage().Of("cpu")
 				}
 			}
 			if count > caps.Reservations || cores > caps.Resources.Of("cpu") {

@@ -63,8 +63,8 @@ func (r *Reservation) Latest() int64 {
 	return max(r.Generation, r.Change.Generation)
 }
 
-// AsIs returns a change to the present size, units and end.
-func (r *Reservation) AsIs() Change {
+// Unchanged returns a change to the present size, units and end.
+func (r *Reservation) Unchanged() Change {
 	c := Change{Size: r.Size, Until: r.Until}
 	if r.Sale != nil {
 		c.Units = r.Sale.Units
@@ -103,8 +103,8 @@ func (r *Reservation) AnswerTo(assignment string) string {
 	return ""
 }
 
-// Takes returns the amounts that the reservation takes of its provider.
-func (r *Reservation) Takes() amounts.List {
+// Usage returns the amounts that the reservation takes of its provider.
+func (r *Reservation) Usage() amounts.List {
 	if c := r.Changing(); c != nil {
 		return r.Size.Max(c.Size)
 	}
@@ -121,8 +121,8 @@ func (r *Reservation) Ending() *Reservation {
 	return part
 }
 
-// Become applies a change to the reservation.
-func (r *Reservation) Become(c Change, now Time) {
+// ApplyChange applies a change to the reservation.
+func (r *Reservation) ApplyChange(c Change, now Time) {
 	shrunk := r.lost(c.Size, now)
 	past, before := r.Past, r.Until
 	if r.Sale != nil && (r.Sale.Units != c.Units) {

@@ -19,8 +19,8 @@ func (m *Member) Enables(provider string) bool {
 	if m == nil || m.Enabled == nil {
 		return true
 	}
-	_, is := slices.BinarySearch(m.Enabled.Providers, provider)
-	return is
+	_, ok := slices.BinarySearch(m.Enabled.Providers, provider)
+	return ok
 }
 
 // Enable adds a provider to a consumer's list, or removes it. The first Enable begins the list,
@@ -42,16 +42,16 @@ func (c Enable) decide(s *State, now Time) (Outcome, error) {
 	if m.Enabled != nil {
 		next.Providers = slices.Clone(m.Enabled.Providers)
 	}
-	at, is := slices.BinarySearch(next.Providers, c.Provider)
+	i, ok := slices.BinarySearch(next.Providers, c.Provider)
 	switch {
-	case m.Enabled != nil && is == c.Enabled:
+	case m.Enabled != nil && ok == c.Enabled:
 		return Outcome{Member: m}, nil
 	case c.Enabled && len(next.Providers) == maxEnabled:
 		return Outcome{}, api.Invalid("id", "%d providers are enabled", maxEnabled).Fix("disable one first")
 	case c.Enabled:
-		next.Providers = slices.Insert(next.Providers, at, c.Provider)
-	case is:
-		next.Providers = slices.Delete(next.Providers, at, at+1)
+		next.Providers = slices.Insert(next.Providers, i, c.Provider)
+	case ok:
+		next.Providers = slices.Delete(next.Providers, i, i+1)
 	}
 	return s.enabling(m, &next, now), nil
 }
@@ -97,7 +97,7 @@ func (m *Member) Chose(provider string, counts func(via string) bool) bool {
 				continue
 			}
 			chose = true
-			if _, is := slices.BinarySearch(c.Providers, provider); is {
+			if _, ok := slices.BinarySearch(c.Providers, provider); ok {
 				return true
 			}
 		}
@@ -116,21 +116,21 @@ type Choose struct {
 
 func (c Choose) decide(s *State, now Time) (Outcome, error) {
 	m := s.memberOrNew(c.Consumer, now)
-	at := slices.IndexFunc(m.Choices, func(old Choice) bool { return old.Via == c.Via })
-	if c.Providers == nil && at < 0 {
+	i := slices.IndexFunc(m.Choices, func(old Choice) bool { return old.Via == c.Via })
+	if c.Providers == nil && i < 0 {
 		return Outcome{Member: m}, nil
 	}
 	next := *m
 	next.Choices, next.Changed = slices.Clone(m.Choices), now
-	if at >= 0 {
-		next.Choices = slices.Delete(next.Choices, at, at+1)
+	if i >= 0 {
+		next.Choices = slices.Delete(next.Choices, i, i+1)
 	}
 	if c.Providers != nil {
 		chosen, err := c.read()
 		if err != nil {
 			return Outcome{}, err
 		}
-		if at >= 0 && slices.Equal(m.Choices[at].Providers, chosen.Providers) {
+		if i >= 0 && slices.Equal(m.Choices[i].Providers, chosen.Providers) {
 			return Outcome{Member: m}, nil
 		}
 		next.Choices = append(next.Choices[max(0, len(next.Choices)+1-maxChoices):], chosen)

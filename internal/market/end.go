@@ -55,11 +55,11 @@ func (c Release) decide(s *State, now Time) (Outcome, error) {
 
 // endReason returns the reason for which an end counts that a party signed, where both were bound. Each party speaks
 // for itself. When the end of a provider began, and not what it says, decides whether it kept its time.
-func (r *Reservation) endReason(signer string, said api.Reason) api.Reason {
+func (r *Reservation) endReason(signer string, reason api.Reason) api.Reason {
 	early := r.Ended.plus(SkewGrace) < r.EndsAt()
 	switch {
-	case signer != r.Provider && (said == "" || said == api.ReasonCancelled || said == api.ReasonEnded && !early):
-		return said
+	case signer != r.Provider && (reason == "" || reason == api.ReasonCancelled || reason == api.ReasonEnded && !early):
+		return reason
 	case signer != r.Provider:
 		return api.ReasonReleased
 	case early:

@@ -57,11 +57,11 @@ func (r *EventReader) Read(data []byte) (Event, error) {
 		return Event{}, fmt.Errorf("event: %w", err)
 	}
 	set := 0
-	for _, is := range []bool{
+	for _, ok := range []bool{
 		e.Member != nil, e.Token != nil, e.Reservation != nil, e.Offer != nil, e.Forget != nil, e.Leases != nil,
 		e.Operators != nil,
 	} {
-		if is {
+		if ok {
 			set++
 		}
 	}

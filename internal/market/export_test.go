@@ -26,7 +26,7 @@ func (s *State) Queued() int { return s.due.Len() }
 // Misplaced are the reservations and tokens whose entries are not where, or not due when, they should be.
 func (s *State) Misplaced() (ids []string) {
 	check := func(d *due, at Time) {
-		if queued, is := s.due.Get(d); d.at != at || is != (at != 0) || is && queued != d {
+		if queued, ok := s.due.Get(d); d.at != at || ok != (at != 0) || ok && queued != d {
 			ids = append(ids, d.id)
 		}
 	}

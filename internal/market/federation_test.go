@@ -145,7 +145,7 @@ func commitments(gate *node) map[string]api.AccountUse {
 		if out[r.Consumer].Commitments == nil {
 			out[r.Consumer] = api.AccountUse{Commitments: map[string]api.Resources{}}
 		}
-		out[r.Consumer].Commitments[r.ID] = r.Takes().Resources()
+		out[r.Consumer].Commitments[r.ID] = r.Usage().Resources()
 	}
 	return out
 }
@@ -214,7 +214,7 @@ func (f *federation) reckon(n *node, provider string, m api.Measurement) {
 	}
 	for _, r := range n.state.All() {
 		if r.Provider == provider && r.State.Counts() {
-			for _, a := range r.Takes() {
+			for _, a := range r.Usage() {
 				take(r.Consumer, r.ID, a.Resource, a.Value)
 			}
 		}

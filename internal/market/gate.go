@@ -127,7 +127,7 @@ func (c Admit) change(s *State, r *Reservation, now Time) (Outcome, error) {
 	}
 	r.AcceptBy = max(r.AcceptBy, c.BindsUntil)
 	if c.Adopt {
-		r.Become(next, now)
+		r.ApplyChange(next, now)
 		if r.State == api.Held { // its commit was lost, too
 			r.State, r.HeldUntil, r.ApproveBy = api.Reserved, 0, 0
 		}
@@ -172,7 +172,7 @@ func (c Commit) decide(s *State, now Time) (Outcome, error) {
 	case r.Provider != s.Self:
 		return Outcome{}, api.Errorf(api.CodeForbidden, "reservation %s is not provided by cluster %s", r.ID, s.Self)
 	case r.Changing() != nil && r.Change.Generation == c.Generation:
-		r.Become(*r.Change, now)
+		r.ApplyChange(*r.Change, now)
 		r.Fence = c.Fence
 		return changed(r, now), nil
 	case r.Generation != c.Generation || r.State.Over() || r.State == api.Releasing:

@@ -230,41 +230,41 @@ func SearchText(s *api.SignedOffer) string {
 }
 
 func readPlan(p *api.Plan) (Plan, error) {
-	at := "plans." + p.Name
+	field := "plans." + p.Name
 	if err := validName("plans.name", p.Name); err != nil {
 		return Plan{}, err
 	}
 	out := Plan{Plan: p, Pool: cmp.Or(p.Pool, api.GeneralPool), Min: 1, Max: 1, Step: 1}
-	if err := validName(at+".pool", out.Pool); err != nil {
+	if err := validName(field+".pool", out.Pool); err != nil {
 		return Plan{}, err
 	}
 	var err error
-	if out.Size, err = amounts.ParseRequest(at+".resources", p.Resources); err != nil {
+	if out.Size, err = amounts.ParseRequest(field+".resources", p.Resources); err != nil {
 		return Plan{}, err
 	}
-	if out.Price, err = money.Parse(at+".price", p.Price); err != nil {
+	if out.Price, err = money.Parse(field+".price", p.Price); err != nil {
 		return Plan{}, err
 	}
 	if u := p.Units; u != nil {
 		out.Min, out.Max, out.Step = u.Min, u.Max, max(u.Step, 1)
 	}
-	if err := checkNotice(at+".notice", p.Notice); err != nil {
+	if err := checkNotice(field+".notice", p.Notice); err != nil {
 		return Plan{}, err
 	}
 	switch {
 	case out.Min < 1 || out.Max < out.Min || out.Max > api.MaxUnits:
-		return Plan{}, api.Invalid(at+".units", "a contract cannot have %d to %d", out.Min, out.Max).
+		return Plan{}, api.Invalid(field+".units", "a contract cannot have %d to %d", out.Min, out.Max).
 			Fix("give 1 <= min <= max <= %d", api.MaxUnits)
 	case p.Quantity < 0 || p.Quantity > api.MaxUnits:
-		return Plan{}, api.Invalid(at+".quantity", "%d cannot be sold", p.Quantity).
+		return Plan{}, api.Invalid(field+".quantity", "%d cannot be sold", p.Quantity).
 			Fix("give 1 to %d, or nothing", api.MaxUnits)
 	case p.Quantity > 0 && p.Quantity < out.Min:
-		return Plan{}, api.Invalid(at+".quantity", "%d is less than the fewest that one contract has: %d", p.Quantity,
+		return Plan{}, api.Invalid(field+".quantity", "%d is less than the fewest that one contract has: %d", p.Quantity,
 			out.Min).Fix("give more, or lower units.min")
 	case p.MinDuration != nil && p.MinDuration.Duration < 0 || p.MaxDuration != nil && p.MaxDuration.Duration <= 0:
-		return Plan{}, api.Invalid(at+".maxDuration", "durations are more than 0").Fix("give more, or nothing")
+		return Plan{}, api.Invalid(field+".maxDuration", "durations are more than 0").Fix("give more, or nothing")
 	case p.MinDuration != nil && p.MaxDuration != nil && p.MaxDuration.Duration < p.MinDuration.Duration:
-		return Plan{}, api.Invalid(at+".maxDuration", "%s is less than minDuration", p.MaxDuration.Duration).
+		return Plan{}, api.Invalid(field+".maxDuration", "%s is less than minDuration", p.MaxDuration.Duration).
 			Fix("give at least %s", p.MinDuration.Duration)
 	}
 	return out, nil

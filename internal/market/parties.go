@@ -142,9 +142,9 @@ func (s *State) updateList(cluster string, l list, r *Reservation, sign int64) {
 	}
 	switch {
 	case l == borrowed && sign > 0:
-		p.size = p.size.Swap(nil, r.Takes())
+		p.size = p.size.Swap(nil, r.Usage())
 	case l == borrowed:
-		p.size = p.size.Swap(r.Takes(), nil)
+		p.size = p.size.Swap(r.Usage(), nil)
 	}
 	if p.index.Len() == 0 {
 		delete(s.parties, cluster)
@@ -218,12 +218,12 @@ func (r *Reservation) boundPair() pair {
 
 // countPair counts the reservations that bind two clusters.
 func (s *State) countPair(old, r *Reservation) {
-	was, is := old.boundPair(), r.boundPair()
-	if was == is {
+	was, bound := old.boundPair(), r.boundPair()
+	if was == bound {
 		return
 	}
-	if is != (pair{}) {
-		s.pairs[is]++
+	if bound != (pair{}) {
+		s.pairs[bound]++
 	}
 	if was != (pair{}) {
 		if s.pairs[was]--; s.pairs[was] == 0 {

@@ -17,11 +17,11 @@ func (p *Plan) Serves(pool string, size amounts.List, d time.Duration) int64 {
 	}
 	units := p.Min
 	for _, need := range size {
-		one := p.Size.Of(need.Resource)
-		if one == 0 {
+		unit := p.Size.Of(need.Resource)
+		if unit == 0 {
 			return 0
 		}
-		units = max(units, (need.Value-1)/one+1)
+		units = max(units, (need.Value-1)/unit+1)
 	}
 	if units > p.Max {
 		return 0

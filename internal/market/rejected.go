@@ -94,8 +94,8 @@ func (x *rejections) forgetOldest(of *rejectedOf) {
 	of.bytes -= r.Bytes
 	x.bytes -= r.Bytes
 	delete(x.byID, r.ID)
-	if at := (ownKey{r.Consumer, r.Key}); x.byKey[at] == r {
-		delete(x.byKey, at)
+	if key := (ownKey{r.Consumer, r.Key}); x.byKey[key] == r {
+		delete(x.byKey, key)
 	}
 	if len(of.all) == 0 {
 		delete(x.byConsumer, r.Consumer)

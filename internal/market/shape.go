@@ -27,11 +27,11 @@ func measureShapes(field string, shapes []api.Shape) ([]Shape, error) {
 	}
 	out := make([]Shape, len(shapes))
 	for i, s := range shapes {
-		at := fmt.Sprintf("%s[%d]", field, i)
+		path := fmt.Sprintf("%s[%d]", field, i)
 		if s.Nodes < 1 || s.Nodes > maxNodes {
-			return nil, api.Invalid(at+".nodes", "%d nodes", s.Nodes).Fix("give 1 to %d", maxNodes)
+			return nil, api.Invalid(path+".nodes", "%d nodes", s.Nodes).Fix("give 1 to %d", maxNodes)
 		}
-		free, err := amounts.ParseCapacity(at+".free", s.Free)
+		free, err := amounts.ParseCapacity(path+".free", s.Free)
 		if err != nil {
 			return nil, err
 		}

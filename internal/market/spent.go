@@ -53,7 +53,9 @@ func (s *State) spends(r *Reservation) (Spent, bool) {
 
 // summarizeSpent returns what replaces the older half of s.spent if it is too long.
 func (s *State) summarizeSpent() []Passed {
-	known := slices.DeleteFunc(slices.Collect(maps.Values(s.spent)), func(one Spent) bool { return one.Consumer == "" })
+	known := slices.DeleteFunc(slices.Collect(maps.Values(s.spent)), func(spent Spent) bool {
+		return spent.Consumer == ""
+	})
 	if len(known) < maxSpent {
 		return nil
 	}
@@ -62,22 +64,22 @@ func (s *State) summarizeSpent() []Passed {
 			b.ID))
 	})
 	all := map[string]Passed{}
-	for _, one := range known[:len(known)/2] {
-		p, begun := all[one.Consumer]
+	for _, spent := range known[:len(known)/2] {
+		p, begun := all[spent.Consumer]
 		if !begun {
-			p = s.passed[one.Consumer]
+			p = s.passed[spent.Consumer]
 		}
-		p.Consumer, p.AcceptBy, p.Until = one.Consumer, max(p.AcceptBy, one.AcceptBy), max(p.Until, one.Until)
-		all[one.Consumer] = p
+		p.Consumer, p.AcceptBy, p.Until = spent.Consumer, max(p.AcceptBy, spent.AcceptBy), max(p.Until, spent.Until)
+		all[spent.Consumer] = p
 	}
 	return byKey(all)
 }
 
 // spend adds to s.spent, and drops what can no longer be shown.
 func (s *State) spend(all []Spent, now Time) {
-	maps.DeleteFunc(s.spent, func(_ string, one Spent) bool { return now >= one.Until })
-	for _, one := range all {
-		s.spent[one.ID] = one
+	maps.DeleteFunc(s.spent, func(_ string, spent Spent) bool { return now >= spent.Until })
+	for _, spent := range all {
+		s.spent[spent.ID] = spent
 	}
 }
 
@@ -86,9 +88,9 @@ func (s *State) replaceSpent(all []Passed, now Time) {
 	maps.DeleteFunc(s.passed, func(_ string, p Passed) bool { return now >= p.Until })
 	for _, p := range all {
 		s.passed[p.Consumer] = p
-		maps.DeleteFunc(s.spent, func(_ string, one Spent) bool {
-			return one.Consumer == p.Consumer &&
-				one.AcceptBy <= p.AcceptBy
+		maps.DeleteFunc(s.spent, func(_ string, spent Spent) bool {
+			return spent.Consumer == p.Consumer &&
+				spent.AcceptBy <= p.AcceptBy
 		})
 	}
 }

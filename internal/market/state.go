@@ -248,7 +248,7 @@ func (s *State) updateAccounts(r *Reservation, sign int64) {
 		return
 	}
 	p := s.provider(r.Provider)
-	p.pool(r.Pool).change(r.Consumer, func(a *account) { a.hold(r.ID, r.Takes(), sign) })
+	p.pool(r.Pool).change(r.Consumer, func(a *account) { a.hold(r.ID, r.Usage(), sign) })
 	p.sold.hold(r.ID, r.sold(), sign)
 	if r.Dedicated() {
 		p.pool(r.Pool).dedicate(r.Consumer, sign)
@@ -271,7 +271,7 @@ func (s *State) held(id, consumer, provider, pool string) amounts.List {
 	if r == nil || r.Consumer != consumer || r.Pool != pool {
 		return nil
 	}
-	return r.Takes()
+	return r.Usage()
 }
 
 // accountsFor reports whether this market accounts for a reservation at its provider: an agent only

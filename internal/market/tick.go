@@ -97,7 +97,7 @@ func over(r *Reservation, state api.State, reason api.Reason, message string, no
 // forgetting returns what to drop with a reservation: also an offer that only it needs.
 func (s *State) forgetting(r *Reservation) Forget {
 	f := Forget{Reservations: []string{r.ID}}
-	if spent, is := s.spends(r); is {
+	if spent, ok := s.spends(r); ok {
 		f.Spent, f.Passed = []Spent{spent}, s.summarizeSpent()
 	}
 	if o := r.Offer; o != nil && s.madeFrom[o.Digest] == 1 && !s.offers[o.Digest].OnSale {

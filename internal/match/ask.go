@@ -164,13 +164,13 @@ func durationOf(r api.Request) (time.Duration, error) {
 }
 
 func checkNames(r api.Request) error {
-	for _, one := range []struct{ field, name string }{
+	for _, list := range []struct{ field, name string }{
 		{"pool", r.Pool}, {"target", r.Target}, {"relendKey", r.RelendKey},
 	} {
-		if one.name == "" {
+		if list.name == "" {
 			continue
 		}
-		if err := market.ValidCluster(one.field, one.name); err != nil {
+		if err := market.ValidCluster(list.field, list.name); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,7 @@ func (e *Engine) Evaluate(v *market.View, a Ask, now market.Time) api.Evaluation
 	}
 	sort.Slice(verdicts, func(i, j int) bool { return verdicts[i].miss.before(&verdicts[j].miss) })
 	for _, v := range verdicts {
-		out.Clusters = append(out.Clusters, v.said)
+		out.Clusters = append(out.Clusters, v.verdict)
 	}
 	return out
 }
@@ -30,21 +30,21 @@ func (e *Engine) Evaluate(v *market.View, a Ask, now market.Time) api.Evaluation
 // verdict is the verdict on a cluster, with a miss to sort it by. A candidate sorts as one that passed the
 // last filter and lacks a negative amount.
 type verdict struct {
-	said api.Verdict
-	miss miss
+	verdict api.Verdict
+	miss    miss
 }
 
 func (q *question) verdict(c *candidate, filter int, r reason) verdict {
 	if r == passes {
 		score := q.score(c)
 		return verdict{
-			said: api.Verdict{Cluster: c.Cluster, Score: score, Bought: q.bought(c)},
-			miss: miss{filter: len(filters), short: -score, Listing: c.Listing},
+			verdict: api.Verdict{Cluster: c.Cluster, Score: score, Bought: q.bought(c)},
+			miss:    miss{filter: len(filters), short: -score, Listing: c.Listing},
 		}
 	}
 	f := &filters[filter]
 	return verdict{
-		said: api.Verdict{Cluster: c.Cluster, Filter: f.name, Reason: reasonNames[r], Message: f.explain(q, c, r)},
-		miss: missOf(q, c, filter, r),
+		verdict: api.Verdict{Cluster: c.Cluster, Filter: f.name, Reason: reasonNames[r], Message: f.explain(q, c, r)},
+		miss:    missOf(q, c, filter, r),
 	}
 }

@@ -124,11 +124,11 @@ func (l *language) build(expression string) (cel.Program, error) {
 	}
 	ast, issues := l.env.Compile(expression)
 	if err := issues.Err(); err != nil {
-		first, at := issues.Errors()[0], ""
+		first, position := issues.Errors()[0], ""
 		if line := first.Location.Line(); line > 0 {
-			at = fmt.Sprintf("line %d, column %d: ", line, first.Location.Column()+1)
+			position = fmt.Sprintf("line %d, column %d: ", line, first.Location.Column()+1)
 		}
-		return nil, api.Invalid(l.field, "%s%s", at, oneLine(first.Message)).
+		return nil, api.Invalid(l.field, "%s%s", position, oneLine(first.Message)).
 			Fix("write a CEL expression over %s", l.names)
 	}
 	if !ast.OutputType().IsExactType(cel.BoolType) {

@@ -138,10 +138,10 @@ func needsNoNetwork(c *candidate) bool {
 
 // connects passes pairs of clusters with one reachable gateway at least: the other one dials it.
 func connects(q *question, c *candidate) reason {
-	switch theirs := &c.card.Properties; {
-	case theirs.Network != q.Request.Network:
+	switch properties := &c.card.Properties; {
+	case properties.Network != q.Request.Network:
 		return noNetwork
-	case !theirs.Gateway && !q.card.Properties.Gateway:
+	case !properties.Gateway && !q.card.Properties.Gateway:
 		return noGateway
 	}
 	return passes

@@ -62,8 +62,8 @@ func (t *tally) qualified(r *ranked) {
 		}
 		t.best = t.best[:maxRanked-1]
 	}
-	at := sort.Search(len(t.best), func(i int) bool { return r.before(&t.best[i]) })
-	t.best = slices.Insert(t.best, at, *r)
+	i := sort.Search(len(t.best), func(i int) bool { return r.before(&t.best[i]) })
+	t.best = slices.Insert(t.best, i, *r)
 }
 
 // miss counts an eliminated cluster, and records it if it is the nearest miss.

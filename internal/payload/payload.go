@@ -123,8 +123,8 @@ func Sharing() Options {
 		if err != nil {
 			return err
 		}
-		all, is := shared[string(text)]
-		if !is {
+		all, ok := shared[string(text)]
+		if !ok {
 			if err := Read(text, &all); err != nil {
 				return err
 			}

@@ -132,9 +132,9 @@ func invalid(in *jsontext.Decoder, wrong string) error {
 }
 
 // field returns the path of a value as errors have it: plans[0].resources.cpu.
-func field(at jsontext.Pointer) string {
+func field(pointer jsontext.Pointer) string {
 	path := ""
-	for name := range at.Tokens() {
+	for name := range pointer.Tokens() {
 		switch _, err := strconv.ParseUint(name, 10, 32); {
 		case err == nil:
 			path += "[" + name + "]"

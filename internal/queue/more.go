@@ -28,8 +28,8 @@ func more(old, l *market.Listing, now market.Time) bool {
 			p.Tenant != before.Tenant || grew(before.Available, p.Available) {
 			return true
 		}
-		if is, was := l.Measured.Pools[p.Name].Shapes,
-			old.Measured.Pools[p.Name].Shapes; !p.Unfilled.Equal(before.Unfilled) || !reflect.DeepEqual(is, was) {
+		if now, was := l.Measured.Pools[p.Name].Shapes,
+			old.Measured.Pools[p.Name].Shapes; !p.Unfilled.Equal(before.Unfilled) || !reflect.DeepEqual(now, was) {
 			return true
 		}
 	}
@@ -37,6 +37,6 @@ func more(old, l *market.Listing, now market.Time) bool {
 }
 
 // grew reports whether any amount grew.
-func grew(was, is amounts.List) bool {
-	return slices.ContainsFunc(is, func(a amounts.Amount) bool { return a.Value > was.Of(a.Resource) })
+func grew(was, now amounts.List) bool {
+	return slices.ContainsFunc(now, func(a amounts.Amount) bool { return a.Value > was.Of(a.Resource) })
 }

@@ -35,8 +35,8 @@ func problem(status int, message string, errs ...error) huma.StatusError {
 		_ = e.Fix("send less at once")
 	}
 	for i, err := range errs {
-		if ours, ok := errors.AsType[*api.Error](err); ok {
-			return ours
+		if known, ok := errors.AsType[*api.Error](err); ok {
+			return known
 		}
 		detail, ok := errors.AsType[*huma.ErrorDetail](err)
 		switch {
@@ -74,8 +74,8 @@ func wrap(err error) error {
 	if err == nil {
 		return nil
 	}
-	if ours, ok := errors.AsType[*api.Error](err); ok {
-		return ours
+	if known, ok := errors.AsType[*api.Error](err); ok {
+		return known
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return api.Errorf(api.CodeUnavailable, "what this call needs did not answer in time, such as an API server that "+

@@ -14,8 +14,8 @@ import (
 // agreedBy is what two parties signed of 8 CPUs without this broker.
 func agreedBy(consumer, provider *transporttest.Party, id string) api.Agreement {
 	d := transporttest.NewDeal(consumer, provider, id, "8", time.Now())
-	theirs := d.Signed()
-	return api.Agreement{Assignment: theirs.Payload.Assignment, Acceptance: provider.Agree(*theirs)}
+	shown := d.Signed()
+	return api.Agreement{Assignment: shown.Payload.Assignment, Acceptance: provider.Agree(*shown)}
 }
 
 // A key that was stolen before its cluster gave it up binds nothing afterwards: not for an

@@ -58,9 +58,9 @@ const maxKnown = 8 << 20
 
 func (r *requestReader) read(data []byte, into *api.ReservationCreate) error {
 	r.mu.Lock()
-	known, is := r.known[string(data)]
+	known, ok := r.known[string(data)]
 	r.mu.Unlock()
-	if is {
+	if ok {
 		*into = known
 		return nil
 	}

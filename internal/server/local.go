@@ -73,8 +73,8 @@ func (l *local) readClusters(broker transport.Broker, ctx context.Context) ([]ap
 // showPassedOver shows which of the clusters this one passes over for each new request.
 func (l *local) showPassedOver(ctx context.Context, all []api.Envelope[api.Cluster]) error {
 	var names []string
-	for _, one := range all {
-		names = append(names, one.ID)
+	for _, cluster := range all {
+		names = append(names, cluster.ID)
 	}
 	why, err := l.cluster.PassedOver(ctx, names)
 	for i := range all {
@@ -103,8 +103,8 @@ func (l *local) routes(a huma.API) {
 		readWhole(l.readClusters))
 	huma.Register(a, operation("get-cluster", http.MethodGet, "/clusters/{cluster}", "Read a cluster"),
 		func(ctx context.Context, in *ClusterPath) (*body[api.Envelope[api.Cluster]], error) {
-			one, err := l.broker.Cluster(ctx, in.Cluster)
-			all := []api.Envelope[api.Cluster]{one}
+			cluster, err := l.broker.Cluster(ctx, in.Cluster)
+			all := []api.Envelope[api.Cluster]{cluster}
 			if err == nil {
 				err = l.showPassedOver(ctx, all)
 			}

@@ -64,7 +64,7 @@ type ClusterAPI interface {
 	// Peers returns the clusters that this one has met, and those whose key its admin named.
 	Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], error)
 	// Trust sets the key of a cluster. Errors: Invalid.
-	Trust(ctx context.Context, cluster string, said api.PeerSpec) (api.Envelope[api.KnownPeer], error)
+	Trust(ctx context.Context, cluster string, spec api.PeerSpec) (api.Envelope[api.KnownPeer], error)
 	// Suspend stops all new reservations of a cluster here. It may be repeated. Errors: Invalid.
 	Suspend(ctx context.Context, cluster string, s api.Suspension) (api.Envelope[api.KnownPeer], error)
 	// Resume undoes Suspend. It may be repeated. Errors: Invalid.
@@ -77,7 +77,7 @@ type ClusterAPI interface {
 	// AdmitProvider lets a provider serve a VirtualNodePool, or does not. It may be repeated. Errors:
 	// NotFound, Invalid; Conflict if Git would undo it.
 	AdmitProvider(ctx context.Context, name, provider string,
-		is api.Admission) (api.Envelope[api.KnownVirtualNodePool], error)
+		admission api.Admission) (api.Envelope[api.KnownVirtualNodePool], error)
 	// StopVirtualNodePool deletes a VirtualNodePool, which drains it. volumesDie is the digest of the volumes
 	// that are given up. Errors: NotFound; Conflict if Git would make it again; VolumesAtStake.
 	StopVirtualNodePool(ctx context.Context, name, volumesDie string) error

@@ -293,8 +293,8 @@ func TestLocal(t *testing.T) {
 	}
 	h.OnCluster = func(id string) (api.Envelope[api.Cluster], error) { return api.Envelope[api.Cluster]{ID: id}, nil }
 	for id, want := range map[string]string{"paris": "InUse: paris serves a VirtualNodePool", "milan": ""} {
-		if one, err := c.Cluster(ctx, id); err != nil || one.Payload.PassedOver != want {
-			t.Errorf("%s is passed over: %q, %v", id, one.Payload.PassedOver, err)
+		if cluster, err := c.Cluster(ctx, id); err != nil || cluster.Payload.PassedOver != want {
+			t.Errorf("%s is passed over: %q, %v", id, cluster.Payload.PassedOver, err)
 		}
 	}
 	for name, err := range map[string]error{

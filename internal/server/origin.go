@@ -30,9 +30,9 @@ func CheckOrigin(r *http.Request) error {
 	if r.ContentLength == 0 {
 		return nil
 	}
-	said := r.Header.Get("Content-Type")
-	if kind, _, _ := mime.ParseMediaType(said); formTypes[kind] {
-		return api.Invalid("Content-Type", "a body of type %.60q is not accepted", said).
+	contentType := r.Header.Get("Content-Type")
+	if kind, _, _ := mime.ParseMediaType(contentType); formTypes[kind] {
+		return api.Invalid("Content-Type", "a body of type %.60q is not accepted", contentType).
 			Fix("send JSON, with Content-Type: application/json")
 	}
 	return nil

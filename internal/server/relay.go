@@ -73,70 +73,70 @@ func (m *relay) after(number uint64, cluster string) (documents []string, last u
 }
 
 // post keeps a message. Errors: Unavailable at the bound, if the sender has the most bytes itself.
-func (m *relay) post(at route, document string, expires time.Time) error {
+func (m *relay) post(to route, document string, expires time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.messages == nil {
 		m.messages, m.senders = map[string]map[route]message{}, map[string]*sender{}
 	}
-	if m.messages[at.to][at].document == document {
+	if m.messages[to.to][to].document == document {
 		return nil
 	}
 	m.number++
 	next := message{m.number, document, expires}
-	m.drop(at)
+	m.drop(to)
 	if now := time.Now(); m.bytes+next.bytes() > maxRelayed && now.Sub(m.swept) >= time.Second {
 		m.swept = now
 		m.dropExpired(now)
 	}
 	for m.bytes+next.bytes() > maxRelayed {
 		most := m.largest()
-		if own := m.senders[at.from]; own != nil && own.bytes >= m.senders[most].bytes {
+		if own := m.senders[to.from]; own != nil && own.bytes >= m.senders[most].bytes {
 			refused("handshake_messages")
-			return api.Errorf(api.CodeUnavailable, "cluster %s has sent more messages than this broker can keep", at.from).
+			return api.Errorf(api.CodeUnavailable, "cluster %s has sent more messages than this broker can keep", to.from).
 				Fix("try again")
 		}
 		refused("handshake_messages")
 		m.drop(m.oldest(most))
 	}
-	m.keep(at, next)
+	m.keep(to, next)
 	return nil
 }
 
-func (m *relay) keep(at route, l message) {
-	if m.messages[at.to] == nil {
-		m.messages[at.to] = map[route]message{}
+func (m *relay) keep(to route, l message) {
+	if m.messages[to.to] == nil {
+		m.messages[to.to] = map[route]message{}
 	}
-	if m.senders[at.from] == nil {
-		m.senders[at.from] = &sender{messages: map[route]struct{}{}}
+	if m.senders[to.from] == nil {
+		m.senders[to.from] = &sender{messages: map[route]struct{}{}}
 	}
-	m.messages[at.to][at] = l
-	m.senders[at.from].messages[at] = struct{}{}
-	m.senders[at.from].bytes += l.bytes()
+	m.messages[to.to][to] = l
+	m.senders[to.from].messages[to] = struct{}{}
+	m.senders[to.from].bytes += l.bytes()
 	m.bytes += l.bytes()
 }
 
-func (m *relay) drop(at route) {
-	l, kept := m.messages[at.to][at]
+func (m *relay) drop(route route) {
+	l, kept := m.messages[route.to][route]
 	if !kept {
 		return
 	}
 	m.bytes -= l.bytes()
-	if delete(m.messages[at.to], at); len(m.messages[at.to]) == 0 {
-		delete(m.messages, at.to)
+	if delete(m.messages[route.to], route); len(m.messages[route.to]) == 0 {
+		delete(m.messages, route.to)
 	}
-	from := m.senders[at.from]
+	from := m.senders[route.from]
 	from.bytes -= l.bytes()
-	if delete(from.messages, at); len(from.messages) == 0 {
-		delete(m.senders, at.from)
+	if delete(from.messages, route); len(from.messages) == 0 {
+		delete(m.senders, route.from)
 	}
 }
 
 func (m *relay) dropExpired(now time.Time) {
 	for _, to := range m.messages {
-		for at, l := range to {
+		for route, l := range to {
 			if now.After(l.expires) {
-				m.drop(at)
+				m.drop(route)
 			}
 		}
 	}
@@ -144,9 +144,9 @@ func (m *relay) dropExpired(now time.Time) {
 
 // largest returns the sender with the most bytes.
 func (m *relay) largest() (name string) {
-	for one, s := range m.senders {
-		if most := m.senders[name]; most == nil || s.bytes > most.bytes || s.bytes == most.bytes && one < name {
-			name = one
+	for sender, s := range m.senders {
+		if most := m.senders[name]; most == nil || s.bytes > most.bytes || s.bytes == most.bytes && sender < name {
+			name = sender
 		}
 	}
 	return name
@@ -155,9 +155,9 @@ func (m *relay) largest() (name string) {
 // oldest returns the route of a sender's oldest message.
 func (m *relay) oldest(from string) (oldest route) {
 	number := m.number + 1
-	for at := range m.senders[from].messages {
-		if l := m.messages[at.to][at]; l.number < number {
-			oldest, number = at, l.number
+	for route := range m.senders[from].messages {
+		if l := m.messages[route.to][route]; l.number < number {
+			oldest, number = route, l.number
 		}
 	}
 	return oldest

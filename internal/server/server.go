@@ -102,11 +102,11 @@ func New(o Options) *Server {
 	return s
 }
 
-var ours sync.Once
+var once sync.Once
 
 // newAPI makes the REST framework use our errors, types and limits.
 func newAPI(mux *http.ServeMux) huma.API {
-	ours.Do(func() { huma.NewError = problem })
+	once.Do(func() { huma.NewError = problem })
 	config := huma.DefaultConfig("Bourse", api.Version)
 	config.Info.Description = "A resource broker for Liqo federations."
 	config.DocsPath, config.SchemasPath, config.CreateHooks = "", "", nil

@@ -23,9 +23,9 @@ func TestStandings(t *testing.T) {
 	if _, err := w.milan.Cluster(context.Background(), "rome"); api.CodeOf(err) != api.CodeNotFound {
 		t.Fatalf("rome is not hidden: %v", err)
 	}
-	rome := func(states ...api.MemberState) (said []api.Standing) {
+	rome := func(states ...api.MemberState) (said []api.Membership) {
 		for _, s := range states {
-			said = append(said, api.Standing{Cluster: "rome", State: s})
+			said = append(said, api.Membership{Cluster: "rome", State: s})
 		}
 		return said
 	}
@@ -72,12 +72,12 @@ func TestStandingsBeforeASignature(t *testing.T) {
 	if got := watch(t, w.oslo.Client, "", snapshot).standing; len(got) > 0 {
 		t.Errorf("the provider is told %v", got)
 	}
-	if got, want := watch(t, w.rome.Client, "", snapshot).standing, []api.Standing{{Cluster: "milan",
+	if got, want := watch(t, w.rome.Client, "", snapshot).standing, []api.Membership{{Cluster: "milan",
 		State: api.MemberActive}}; !slices.Equal(got, want) {
 		t.Errorf("the consumer is told %v, want %v", got, want)
 	}
 	w.confirm(t, held)
-	if got, want := watch(t, w.oslo.Client, "", snapshot).standing, []api.Standing{{Cluster: "rome",
+	if got, want := watch(t, w.oslo.Client, "", snapshot).standing, []api.Membership{{Cluster: "rome",
 		State: api.MemberActive}}; !slices.Equal(got, want) {
 		t.Errorf("the provider of what is signed is told %v, want %v", got, want)
 	}

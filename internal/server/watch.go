@@ -207,7 +207,7 @@ func (t *stream) tellStandings(events *events, parties []string) {
 		}
 		t.told[party] = l.Member.State
 		events.add(api.WatchEvent{Type: api.WatchStanding,
-			Standing: &api.Standing{Cluster: party, State: l.Member.State}})
+			Standing: &api.Membership{Cluster: party, State: l.Member.State}})
 	}
 }
 

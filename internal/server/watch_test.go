@@ -23,7 +23,7 @@ type watched struct {
 	complete bool
 	states   map[string]api.State // by ID, the newest
 	told     int                  // how many reservations were told
-	standing []api.Standing       // what was told of others, in order
+	standing []api.Membership     // what was told of others, in order
 	token    string
 }
 

@@ -32,8 +32,8 @@ type Outlet struct {
 func CallAll(all []Outlet, call func(Outlet) error) error {
 	failed := make([]error, len(all))
 	var calls sync.WaitGroup
-	for i, one := range all {
-		calls.Go(func() { failed[i] = call(one) })
+	for i, outlet := range all {
+		calls.Go(func() { failed[i] = call(outlet) })
 	}
 	calls.Wait()
 	return cmp.Or(failed...)

@@ -216,20 +216,20 @@ func Keys(ctx context.Context, m *exchange.Exchange, cluster string) ([]clusterk
 // KnownKeys returns the key of another cluster: the pinned one or, until the cluster has shown it, the one that the
 // admin named.
 func KnownKeys(ctx context.Context, m *exchange.Exchange) clusterkey.Known {
-	return func(cluster string) (is identity.Fingerprint) {
+	return func(cluster string) (fingerprint identity.Fingerprint) {
 		_ = m.Read(ctx, func(s *market.State) {
 			member := s.Member(cluster)
 			switch {
 			case member == nil:
 			case member.Expected() != "":
-				is, _ = identity.ParseFingerprint(member.Expected())
+				fingerprint, _ = identity.ParseFingerprint(member.Expected())
 			case member.Key != "":
 				if key, err := clusterkey.ParsePublicKey(member.Key); err == nil {
-					is = key.Fingerprint()
+					fingerprint = key.Fingerprint()
 				}
 			}
 		})
-		return is
+		return fingerprint
 	}
 }
 
@@ -278,10 +278,10 @@ func EndSigned(document string, r *market.Reservation, parties map[string][]clus
 
 // Names reports whether a digest is that of the assignment in force of a reservation, or of its change.
 func Names(digest string, r *market.Reservation) bool {
-	is := func(assignment string) bool {
+	current := func(assignment string) bool {
 		return assignment != "" && digest == clusterkey.Digest(assignment).String()
 	}
-	return is(r.Assignment) || r.Change != nil && is(r.Change.Assignment)
+	return current(r.Assignment) || r.Change != nil && current(r.Change.Assignment)
 }
 
 // NamesNothing reports whether a verified end names no assignment, as those made before 2026-11-23.

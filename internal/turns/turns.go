@@ -166,19 +166,19 @@ func (r *rota[T]) remove(party string, item T) {
 	r.size--
 	if len(r.waiting[party]) == 0 {
 		delete(r.waiting, party)
-		r.parties = slices.DeleteFunc(r.parties, func(one string) bool { return one == party })
+		r.parties = slices.DeleteFunc(r.parties, func(other string) bool { return other == party })
 	}
 }
 
 // before returns how many items are served before one that waits.
 func (r *rota[T]) before(party string, item T) (n int) {
 	round, own := slices.Index(r.waiting[party], item), slices.Index(r.parties, party)
-	for i, one := range r.parties {
+	for i, party := range r.parties {
 		served := round
 		if i < own {
 			served++
 		}
-		n += min(len(r.waiting[one]), served)
+		n += min(len(r.waiting[party]), served)
 	}
 	return n
 }

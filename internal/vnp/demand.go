@@ -48,16 +48,16 @@ type pod struct {
 	shape    string // the same for pods that request the same
 }
 
-func (r *round) newPod(one *corev1.Pod, requests amounts.List) pod {
-	return pod{one, requests, fmt.Sprint(requests)}
+func (r *planning) newPod(from *corev1.Pod, requests amounts.List) pod {
+	return pod{from, requests, fmt.Sprint(requests)}
 }
 
 // countPods counts what the pods on each node request, and sorts the Pending ones into those that
 // count and those that do not.
-func (r *round) countPods() {
-	ours := map[string]bool{}
+func (r *planning) countPods() {
+	own := map[string]bool{}
 	for _, provider := range r.providers {
-		ours[provider.Node] = provider.Node != ""
+		own[provider.Node] = provider.Node != ""
 	}
 	for _, provider := range r.providers {
 		if len(provider.Used) > 0 {
@@ -66,47 +66,47 @@ func (r *round) countPods() {
 	}
 	seen := map[string]amounts.List{} // by node, of the pool's namespaces
 	failed := map[types.UID]mark{}    // of the pods that are still there
-	for _, one := range r.o.Pods {
-		if one.DeletionTimestamp != nil || kubeobject.HasEnded(one.Status.Phase) {
+	for _, pod := range r.o.Pods {
+		if pod.DeletionTimestamp != nil || kubeobject.HasEnded(pod.Status.Phase) {
 			continue
 		}
-		requests, node := r.requests(one), one.Spec.NodeName
+		requests, node := r.requests(pod), pod.Spec.NodeName
 		if node != "" {
-			if ours[node] {
+			if own[node] {
 				seen[node] = seen[node].Plus(requests)
 				r.Used[node] = r.Used[node].Max(seen[node])
-				if kubeobject.ControllerKind(one) == "DaemonSet" { // it ends with the node, and moves nowhere
+				if kubeobject.ControllerKind(pod) == "DaemonSet" { // it ends with the node, and moves nowhere
 					r.daemons[node] = r.daemons[node].Plus(requests)
 				} else {
-					r.on[node] = append(r.on[node], r.newPod(one, requests))
+					r.on[node] = append(r.on[node], r.newPod(pod, requests))
 				}
 			}
 			continue
 		}
-		since, waits := unschedulable(one)
+		since, waits := unschedulable(pod)
 		if !waits {
 			continue
 		}
-		reason, message := r.check(one, since)
-		if mark, marked := r.failed[one.UID]; marked {
-			failed[one.UID] = mark
+		reason, message := r.check(pod, since)
+		if mark, marked := r.failed[pod.UID]; marked {
+			failed[pod.UID] = mark
 		}
 		if reason == "" {
-			r.count = append(r.count, r.newPod(one, requests))
+			r.count = append(r.count, r.newPod(pod, requests))
 			continue
 		}
-		r.noteUncounted(one, reason, message)
+		r.noteUncounted(pod, reason, message)
 	}
 	r.failed = failed
 	r.sortBySize(r.count)
 }
 
 // noteUncounted counts a pod among those that do not count.
-func (r *round) noteUncounted(one *corev1.Pod, reason, message string) {
+func (r *planning) noteUncounted(pod *corev1.Pod, reason, message string) {
 	i := slices.IndexFunc(r.Not, func(u api.UncountedPods) bool { return u.Reason == reason })
 	if i < 0 {
 		i, r.Not = len(r.Not), append(r.Not, api.UncountedPods{Reason: reason,
-			Example: one.Namespace + "/" + one.Name, Message: message})
+			Example: pod.Namespace + "/" + pod.Name, Message: message})
 	}
 	r.Not[i].Count++
 }
@@ -119,8 +119,8 @@ func (p *Planner) sortBySize(pods []pod) {
 }
 
 // requests returns what a pod requests of the resources of max, and its place if max names pods.
-func (p *Planner) requests(one *corev1.Pod) amounts.List {
-	list := resourcehelper.PodRequests(one, resourcehelper.PodResourcesOptions{})
+func (p *Planner) requests(pod *corev1.Pod) amounts.List {
+	list := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	list[corev1.ResourcePods] = amounts.Amount{Resource: "pods", Value: 1}.Quantity()
 	all, err := amounts.ParseRequest("resources", list)
 	if err != nil { // an amount that no provider has: it stays too large
@@ -148,7 +148,7 @@ func (p *Planner) compareSize(a, b amounts.List) int {
 }
 
 // unschedulable returns since when the scheduler finds no node for a pod.
-func unschedulable(p *corev1.Pod) (since time.Time, is bool) {
+func unschedulable(p *corev1.Pod) (since time.Time, waits bool) {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
 			return c.LastTransitionTime.Time, true
@@ -158,30 +158,30 @@ func unschedulable(p *corev1.Pod) (since time.Time, is bool) {
 }
 
 // check returns why a pod does not count, empty if it may count.
-func (r *round) check(one *corev1.Pod, since time.Time) (reason, message string) {
+func (r *planning) check(pod *corev1.Pod, since time.Time) (reason, message string) {
 	if at := since.Add(r.pendingFor); r.o.Now.Before(at) {
 		r.LookAgain(at)
 		return NotYet, fmt.Sprintf("it counts once it is Unschedulable for %s", r.pendingFor)
 	}
-	if node := one.Status.NominatedNodeName; r.o.Nodes[node] {
+	if node := pod.Status.NominatedNodeName; r.o.Nodes[node] {
 		return Nominated, "the scheduler makes room for it at node " + node
 	}
 	if r.o.Refuses != nil {
-		if why := r.o.Refuses(one); why != "" {
+		if why := r.o.Refuses(pod); why != "" {
 			return Refused, why
 		}
 	}
-	if a := one.Spec.Affinity; a != nil && (a.PodAffinity != nil &&
+	if a := pod.Spec.Affinity; a != nil && (a.PodAffinity != nil &&
 		len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 || a.PodAntiAffinity != nil &&
 		len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0) {
 		return Affinity, "it has a required affinity or anti-affinity with other pods"
 	}
-	if slices.ContainsFunc(one.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
+	if slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
 		return c.WhenUnsatisfiable == corev1.DoNotSchedule
 	}) {
 		return Spread, "it has a topology spread constraint with DoNotSchedule"
 	}
-	if node := r.volumesAt(one); node != "" {
+	if node := r.volumesAt(pod); node != "" {
 		switch i := slices.IndexFunc(r.providers, func(p Provider) bool { return p.Node == node }); {
 		case i < 0:
 			return NotAllowed, "its volumes are at node " + node + ", which is not of the pool"
@@ -189,7 +189,7 @@ func (r *round) check(one *corev1.Pod, since time.Time) (reason, message string)
 			return NotAllowed, "its volumes are at node " + node + ", which leaves the pool"
 		}
 	}
-	if !slices.ContainsFunc(r.nodes(), func(n *corev1.Node) bool { return allowed(one, n) }) {
+	if !slices.ContainsFunc(r.nodes(), func(n *corev1.Node) bool { return allowed(pod, n) }) {
 		return NotAllowed, "its node selector, affinity or tolerations do not allow the virtual nodes; " +
 			"pods that were made before their namespace was offloaded must be made again"
 	}
@@ -197,19 +197,19 @@ func (r *round) check(one *corev1.Pod, since time.Time) (reason, message string)
 	if r.spread > 1 {
 		most = part(r.max, 1, r.spread)
 	}
-	for _, need := range resourcesOf(one) {
+	for _, need := range resourcesOf(pod) {
 		if need.Resource != "pods" && !has(r.max, need.Resource) {
 			return TooLarge, fmt.Sprintf("it requests %s, which max does not name", need.Resource)
 		}
 	}
-	if !most.Fits(r.requests(one)) {
+	if !most.Fits(r.requests(pod)) {
 		return TooLarge, "it requests more than one provider may give (max, spread)"
 	}
 	return "", ""
 }
 
-func resourcesOf(one *corev1.Pod) amounts.List {
-	all, _ := amounts.ParseRequest("resources", resourcehelper.PodRequests(one, resourcehelper.PodResourcesOptions{}))
+func resourcesOf(pod *corev1.Pod) amounts.List {
+	all, _ := amounts.ParseRequest("resources", resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
 	return all
 }
 
@@ -221,7 +221,7 @@ func has(of amounts.List, resource string) bool {
 var architectures = []string{"amd64", "arm64"}
 
 // nodes returns the virtual nodes of the pool, and those that a new provider might have.
-func (r *round) nodes() (nodes []*corev1.Node) {
+func (r *planning) nodes() (nodes []*corev1.Node) {
 	for _, a := range architectures {
 		nodes = append(nodes, r.node(r.newAt(a)))
 	}
@@ -232,7 +232,7 @@ func (r *round) nodes() (nodes []*corev1.Node) {
 }
 
 // newAt returns a new provider of an architecture, that of the observation's node if it is empty.
-func (r *round) newAt(architecture string) *Provider {
+func (r *planning) newAt(architecture string) *Provider {
 	labels := r.o.Node.Labels
 	if architecture != "" {
 		labels = maps.Clone(labels)
@@ -242,7 +242,7 @@ func (r *round) newAt(architecture string) *Provider {
 }
 
 // node returns the virtual node of a provider.
-func (r *round) node(of *Provider) *corev1.Node {
+func (r *planning) node(of *Provider) *corev1.Node {
 	node := *r.o.Node
 	if of.Labels != nil {
 		node.Labels = of.Labels
@@ -251,12 +251,12 @@ func (r *round) node(of *Provider) *corev1.Node {
 }
 
 // allowed reports whether node selector, node affinity and tolerations of a pod allow a node.
-func allowed(one *corev1.Pod, node *corev1.Node) bool {
-	matches, err := nodeaffinity.GetRequiredNodeAffinity(one).Match(node)
+func allowed(pod *corev1.Pod, node *corev1.Node) bool {
+	matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
 	if err != nil || !matches {
 		return false
 	}
-	_, untolerated := corehelper.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, one.Spec.Tolerations,
+	_, untolerated := corehelper.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, pod.Spec.Tolerations,
 		func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }, false)
 	return !untolerated
 }

@@ -24,24 +24,26 @@ const (
 
 // place puts pods into what is free on the virtual nodes for which use returns true, and returns
 // those for which there is no room.
-func (r *round) place(pods []pod, use func(*Provider) bool) (rest []pod) {
+func (r *planning) place(pods []pod, use func(*Provider) bool) (rest []pod) {
 	type room struct {
-		at   *Provider
-		free amounts.List
+		provider *Provider
+		free     amounts.List
 	}
 	var rooms []room
 	for i := range r.providers {
-		if one := &r.providers[i]; use(one) {
-			rooms = append(rooms, room{one, one.size().Minus(r.Used[one.Node])})
+		if provider := &r.providers[i]; use(provider) {
+			rooms = append(rooms, room{provider, provider.size().Minus(r.Used[provider.Node])})
 		}
 	}
-	for _, one := range pods {
-		i := slices.IndexFunc(rooms, func(in room) bool { return in.free.Fits(one.requests) && r.mayRun(one.Pod, in.at) })
+	for _, pod := range pods {
+		i := slices.IndexFunc(rooms, func(in room) bool {
+			return in.free.Fits(pod.requests) && r.mayRun(pod.Pod, in.provider)
+		})
 		if i < 0 {
-			rest = append(rest, one)
+			rest = append(rest, pod)
 			continue
 		}
-		rooms[i].free = rooms[i].free.Minus(one.requests)
+		rooms[i].free = rooms[i].free.Minus(pod.requests)
 	}
 	return rest
 }
@@ -56,11 +58,11 @@ func (p *Provider) size() amounts.List {
 
 // demandPods returns the pods that need room on virtual nodes that stay: those that count, those
 // on virtual nodes that leave, and those that their provider cannot place. Volumes hold pods where they are.
-func (r *round) demandPods() []pod {
+func (r *planning) demandPods() []pod {
 	all := slices.Clone(r.count)
-	for _, one := range r.providers {
-		for _, p := range r.on[one.Node] {
-			if r.volumesAt(p.Pod) == "" && (!one.stays() || r.moves(p.Pod)) {
+	for _, provider := range r.providers {
+		for _, p := range r.on[provider.Node] {
+			if r.volumesAt(p.Pod) == "" && (!provider.stays() || r.moves(p.Pod)) {
 				all = append(all, p)
 			}
 		}
@@ -69,9 +71,11 @@ func (r *round) demandPods() []pod {
 	return all
 }
 
-// grow plans more for the pods that have no room, and for min. It asks the broker first what fits.
-func (r *round) grow() {
-	r.waiting = r.place(r.demandPods(), func(one *Provider) bool { return one.State == Ready || one.State == Asked })
+// planGrow plans more for the pods that have no room, and for min. It asks the broker first what fits.
+func (r *planning) planGrow() {
+	r.waiting = r.place(r.demandPods(), func(provider *Provider) bool {
+		return provider.State == Ready || provider.State == Asked
+	})
 	r.placed = r.sumPlaced()
 	rest := r.waiting
 	least := r.min.Beyond(r.Reserved)
@@ -79,19 +83,20 @@ func (r *round) grow() {
 		return
 	}
 	left := r.max.Minus(r.Reserved)
-	fitting := slices.DeleteFunc(slices.Clone(rest), func(one pod) bool { return !left.Fits(one.requests) })
+	fitting := slices.DeleteFunc(slices.Clone(rest), func(pod pod) bool { return !left.Fits(pod.requests) })
 	if len(fitting) < len(rest) {
 		r.limit(LimitedByMax, "max leaves no room for %d more pods", len(rest)-len(fitting))
 	}
 	if len(fitting) == 0 && len(least) == 0 {
 		return
 	}
-	for _, one := range r.providers {
-		if one.stays() && (one.State == Asked || one.Changing || one.Capped != "") { // one at a time: it may be enough
-			if one.Capped != "" {
-				r.limit(CapReached, "%s", one.Capped)
+	for _, provider := range r.providers {
+		// one at a time: it may be enough
+		if provider.stays() && (provider.State == Asked || provider.Changing || provider.Capped != "") {
+			if provider.Capped != "" {
+				r.limit(CapReached, "%s", provider.Capped)
 			}
-			r.limit(WaitsForReservations, "waits for provider %s", one.Name)
+			r.limit(WaitsForReservations, "waits for provider %s", provider.Name)
 			return
 		}
 	}
@@ -103,7 +108,7 @@ func (r *round) grow() {
 }
 
 // order returns the clusters of a broker's answer that may serve the pool: those in use first.
-func (r *round) order(clusters []api.Fit) (fits []*api.Fit) {
+func (r *planning) order(clusters []api.Fit) (fits []*api.Fit) {
 	for i := range clusters {
 		fit := &clusters[i]
 		has := r.find(fit.Cluster)
@@ -123,7 +128,7 @@ func (r *round) order(clusters []api.Fit) (fits []*api.Fit) {
 	return fits
 }
 
-func (r *round) find(name string) *Provider {
+func (r *planning) find(name string) *Provider {
 	i := slices.IndexFunc(r.providers, func(p Provider) bool { return p.Name == name })
 	if i < 0 {
 		return nil
@@ -132,7 +137,7 @@ func (r *round) find(name string) *Provider {
 }
 
 // inUse counts the providers that stay.
-func (r *round) inUse() (n int) {
+func (r *planning) inUse() (n int) {
 	for i := range r.providers {
 		if r.providers[i].stays() {
 			n++
@@ -143,11 +148,11 @@ func (r *round) inUse() (n int) {
 
 // budgetLeft is what the providers that stay leave of maxPrice, without the cost of one. It may be
 // negative.
-func (r *round) budgetLeft(without *Provider) int64 {
+func (r *planning) budgetLeft(without *Provider) int64 {
 	left := r.budget
 	for i := range r.providers {
-		if one := &r.providers[i]; one.stays() && (without == nil || one.Name != without.Name) {
-			left -= one.Cost
+		if provider := &r.providers[i]; provider.stays() && (without == nil || provider.Name != without.Name) {
+			left -= provider.Cost
 		}
 	}
 	return left

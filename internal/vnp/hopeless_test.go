@@ -43,10 +43,10 @@ func (w *world) all(kind string) (n int) {
 func (w *world) add(kind string, n int, cpu int64, change ...func(*corev1.Pod)) {
 	for range n {
 		w.made++
-		one := pending(fmt.Sprintf("%s-%d", kind, w.made), cpu, change...)
-		one.Labels = map[string]string{"kind": kind}
-		one.Status.Conditions[0].LastTransitionTime = metav1.NewTime(w.Now)
-		w.Pods = append(w.Pods, one)
+		pod := pending(fmt.Sprintf("%s-%d", kind, w.made), cpu, change...)
+		pod.Labels = map[string]string{"kind": kind}
+		pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(w.Now)
+		w.Pods = append(w.Pods, pod)
 	}
 }
 
@@ -105,9 +105,9 @@ func drawHistory(t *rapid.T, tried bool) (minutes [][]event) {
 // happen lets an event happen.
 func (w *world) happen(e event) {
 	name := []string{"milan", "oslo"}[e.n%2]
-	var at *Provider
+	var provider *Provider
 	if slices.ContainsFunc(w.Providers, func(p Provider) bool { return p.Name == name }) {
-		at = w.provider(name)
+		provider = w.provider(name)
 	}
 	switch e.kind {
 	case "small":
@@ -145,19 +145,19 @@ func (w *world) happen(e event) {
 		})
 	case "away": // with its node, for so many minutes
 		w.away[name] = !w.away[name]
-		if at != nil && w.away[name] && at.State == Ready {
-			at.State, at.Since = NotReady, w.Now
+		if provider != nil && w.away[name] && provider.State == Ready {
+			provider.State, provider.Since = NotReady, w.Now
 		}
 	case "node":
-		if at != nil && at.State == Ready {
-			at.State, at.Since = NotReady, w.Now
+		if provider != nil && provider.State == Ready {
+			provider.State, provider.Since = NotReady, w.Now
 		}
 	case "contract":
-		if at != nil {
-			at.Ends = true
+		if provider != nil {
+			provider.Ends = true
 		}
 	case "ends": // its provider ends it early
-		if at != nil {
+		if provider != nil {
 			w.end(name)
 		}
 	case "edit":

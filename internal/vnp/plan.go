@@ -101,7 +101,7 @@ func durationOr(d *metav1.Duration, otherwise time.Duration) time.Duration {
 
 // Plan returns the next steps. It changes nothing but what the planner remembers.
 func (p *Planner) Plan(o Observation) *Plan {
-	r := &round{Planner: p, o: &o, Plan: &Plan{Used: map[string]amounts.List{}}, on: map[string][]pod{},
+	r := &planning{Planner: p, o: &o, Plan: &Plan{Used: map[string]amounts.List{}}, on: map[string][]pod{},
 		daemons: map[string]amounts.List{}}
 	r.markLeaving()
 	r.Plan.Providers = r.providers
@@ -109,32 +109,32 @@ func (p *Planner) Plan(o Observation) *Plan {
 	r.noteUnplaced()
 	r.dropUnhelped()
 	r.Counted += len(r.count)
-	for _, one := range r.providers {
-		if one.stays() {
-			r.Reserved = r.Reserved.Plus(one.Reserved)
+	for _, provider := range r.providers {
+		if provider.stays() {
+			r.Reserved = r.Reserved.Plus(provider.Reserved)
 		}
 	}
 	r.Demand = r.usedWithout("").Plus(sum(r.count)).Max(p.min)
 	if p.spec.Demand == api.DemandFixed {
 		r.Demand, r.count = p.min, nil
 	}
-	r.extend()
+	r.planExtend()
 	if r.AllNotReady {
 		r.limit(api.ConditionAllNotReady, "most virtual nodes are not Ready: this cluster is probably cut off")
 		p.excess = time.Time{}
 		return r.Plan
 	}
-	r.grow()
-	r.replace()
-	r.shrink()
-	for _, one := range r.late { // it leaves only if another is faster
-		r.find(one.Name).State = Asked
+	r.planGrow()
+	r.planReplace()
+	r.planShrink()
+	for _, provider := range r.late { // it leaves only if another is faster
+		r.find(provider.Name).State = Asked
 	}
 	return r.Plan
 }
 
-// round is the making of one plan.
-type round struct {
+// planning is the making of one plan.
+type planning struct {
 	*Planner
 	*Plan
 	o         *Observation
@@ -151,30 +151,30 @@ type round struct {
 }
 
 // limit records the first reason for which demand is not met.
-func (r *round) limit(reason, format string, args ...any) {
+func (r *planning) limit(reason, format string, args ...any) {
 	if r.Limited == "" {
 		r.Limited, r.Message = reason, fmt.Sprintf(format, args...)
 	}
 }
 
 // do adds a step.
-func (r *round) do(s Step) { r.Steps = append(r.Steps, s) }
+func (r *planning) do(s Step) { r.Steps = append(r.Steps, s) }
 
 func sum(pods []pod) (all amounts.List) {
-	for _, one := range pods {
-		all = all.Plus(one.requests)
+	for _, pod := range pods {
+		all = all.Plus(pod.requests)
 	}
 	return all
 }
 
 // usedWithout returns what runs on the virtual nodes, without what would end with one of them: its DaemonSets' pods.
-func (r *round) usedWithout(node string) (used amounts.List) {
-	for _, one := range r.providers {
-		if used = used.Plus(r.Used[one.Node]); one.Node == node {
+func (r *planning) usedWithout(node string) (used amounts.List) {
+	for _, provider := range r.providers {
+		if used = used.Plus(r.Used[provider.Node]); provider.Node == node {
 			used = used.Minus(r.daemons[node])
 		}
-		for _, p := range r.on[one.Node] {
-			if one.stays() && r.moves(p.Pod) { // it needs room elsewhere, and until then takes some here
+		for _, p := range r.on[provider.Node] {
+			if provider.stays() && r.moves(p.Pod) { // it needs room elsewhere, and until then takes some here
 				used = used.Plus(p.requests)
 			}
 		}
@@ -184,7 +184,7 @@ func (r *round) usedWithout(node string) (used amounts.List) {
 
 // neededWithout returns what must be reserved once a node is gone: empty if none goes. Pods for which no node
 // has room do not keep what is reserved: it does not help them.
-func (r *round) neededWithout(node string) amounts.List {
+func (r *planning) neededWithout(node string) amounts.List {
 	if r.spec.Demand == api.DemandFixed {
 		return r.min
 	}
@@ -192,11 +192,11 @@ func (r *round) neededWithout(node string) amounts.List {
 }
 
 // sumPlaced returns what the Pending pods request that have room.
-func (r *round) sumPlaced() (all amounts.List) {
+func (r *planning) sumPlaced() (all amounts.List) {
 	waits := idsOf(r.waiting)
-	for _, one := range r.count {
-		if !waits[one.UID] {
-			all = all.Plus(one.requests)
+	for _, pod := range r.count {
+		if !waits[pod.UID] {
+			all = all.Plus(pod.requests)
 		}
 	}
 	return all
@@ -205,8 +205,8 @@ func (r *round) sumPlaced() (all amounts.List) {
 // idsOf returns the set of pods.
 func idsOf(pods []pod) map[types.UID]bool {
 	ids := make(map[types.UID]bool, len(pods))
-	for _, one := range pods {
-		ids[one.UID] = true
+	for _, pod := range pods {
+		ids[pod.UID] = true
 	}
 	return ids
 }
@@ -215,7 +215,7 @@ func idsOf(pods []pod) map[types.UID]bool {
 func (p *Provider) stays() bool { return p.State != Leaving && p.State != Dead }
 
 // markLeaving sorts the providers, and marks those that must be replaced.
-func (r *round) markLeaving() {
+func (r *planning) markLeaving() {
 	r.providers = slices.Clone(r.o.Providers)
 	slices.SortFunc(r.providers, func(a, b Provider) int { return strings.Compare(a.Name, b.Name) })
 	if !r.o.Reached {
@@ -224,15 +224,15 @@ func (r *round) markLeaving() {
 		r.reached = r.o.Now
 	}
 	unready, nodes := 0, 0
-	for _, one := range r.providers {
-		if one.State != Asked {
+	for _, provider := range r.providers {
+		if provider.State != Asked {
 			nodes++
 		}
-		if one.State == NotReady {
+		if provider.State == NotReady {
 			unready++
 		}
-		if one.Drifted || one.Unmet {
-			r.Drifted = append(r.Drifted, one.Name)
+		if provider.Drifted || provider.Unmet {
+			r.Drifted = append(r.Drifted, provider.Name)
 		}
 	}
 	r.AllNotReady = unready > 0 && (nodes > 1 && unready*2 > nodes || !r.o.Reached && unready == nodes)
@@ -245,80 +245,80 @@ func (r *round) markLeaving() {
 }
 
 // markToReplace marks a provider that must be replaced.
-func (r *round) markToReplace(one *Provider) {
-	left := one.Until.Sub(r.o.Now)
-	switch one.State {
+func (r *planning) markToReplace(provider *Provider) {
+	left := provider.Until.Sub(r.o.Now)
+	switch provider.State {
 	case NotReady:
 		if !r.AllNotReady {
-			r.mark(one, Dead, one.Since.Add(cmp.Or(r.o.DeadAfter, deadAfter)))
+			r.mark(provider, Dead, provider.Since.Add(cmp.Or(r.o.DeadAfter, deadAfter)))
 		}
 	case Asked:
 		if r.o.Reached {
-			r.mark(one, Leaving, one.Since.Add(askedFor))
+			r.mark(provider, Leaving, provider.Since.Add(askedFor))
 		}
 	case Ready:
 		switch {
-		case r.ousted(one) && left <= r.duration/2, !r.admits(one.Name):
-			one.State = Leaving
-		case !one.Until.IsZero() && left < r.duration/4 && r.o.Reached:
-			r.mark(one, Leaving, r.reached.Add(answersWithin))
+		case r.ousted(provider) && left <= r.duration/2, !r.admits(provider.Name):
+			provider.State = Leaving
+		case !provider.Until.IsZero() && left < r.duration/4 && r.o.Reached:
+			r.mark(provider, Leaving, r.reached.Add(answersWithin))
 		}
 	}
 }
 
 // ousted reports whether a provider is replaced at its extension, because of what a broker says. Earlier, a
 // broker's word moves no pod.
-func (r *round) ousted(one *Provider) bool {
-	return one.Disabled || one.Unmet && r.spec.Replace == api.ReplaceOnDrift
+func (r *planning) ousted(provider *Provider) bool {
+	return provider.Disabled || provider.Unmet && r.spec.Replace == api.ReplaceOnDrift
 }
 
 // mark gives a provider a state once it is time.
-func (r *round) mark(one *Provider, state State, at time.Time) {
+func (r *planning) mark(provider *Provider, state State, at time.Time) {
 	if r.o.Now.Before(at) {
 		r.LookAgain(at)
 		return
 	}
-	one.State = state
+	provider.State = state
 }
 
 // admits reports whether the spec lets a provider serve the pool.
 func (p *Planner) admits(name string) bool { return p.spec.Providers.Admits(name) }
 
-// extend plans the extensions of reservations with less than half of their time left.
-func (r *round) extend() {
-	for _, one := range r.providers {
-		if one.Until.IsZero() || one.State == Dead || !one.stays() && len(r.on[one.Node]) == 0 {
+// planExtend plans the extensions of reservations with less than half of their time left.
+func (r *planning) planExtend() {
+	for _, provider := range r.providers {
+		if provider.Until.IsZero() || provider.State == Dead || !provider.stays() && len(r.on[provider.Node]) == 0 {
 			continue
 		}
-		left := one.Until.Sub(r.o.Now)
+		left := provider.Until.Sub(r.o.Now)
 		if left > r.duration/2 {
-			r.LookAgain(one.Until.Add(-r.duration / 2))
+			r.LookAgain(provider.Until.Add(-r.duration / 2))
 			continue
 		}
 		until := r.o.Now.Add(r.duration)
-		if r.ousted(&one) && one.State == Leaving { // it lasts for as long as what runs there needs to move
+		if r.ousted(&provider) && provider.State == Leaving { // it lasts for as long as what runs there needs to move
 			if left > r.duration/8 {
-				r.LookAgain(one.Until.Add(-r.duration / 8))
+				r.LookAgain(provider.Until.Add(-r.duration / 8))
 				continue
 			}
 			until = r.o.Now.Add(r.duration / 4)
 		} else {
-			r.warn(&one, left)
+			r.warn(&provider, left)
 		}
 		switch {
-		case one.Changing:
-		case !one.Ends:
-			r.do(Step{Verb: Extend, Provider: one.Name, Until: until})
-		case one.State == Ready && one.Wish == nil && r.o.Reached && !slices.Contains(r.o.Avoid, one.Name):
-			most := r.priceOf(r.budgetLeft(&one))
-			r.do(Step{Verb: Renew, Provider: one.Name, Size: one.Reserved, MaxPrice: most})
+		case provider.Changing:
+		case !provider.Ends:
+			r.do(Step{Verb: Extend, Provider: provider.Name, Until: until})
+		case provider.State == Ready && provider.Wish == nil && r.o.Reached && !slices.Contains(r.o.Avoid, provider.Name):
+			most := r.priceOf(r.budgetLeft(&provider))
+			r.do(Step{Verb: Renew, Provider: provider.Name, Size: provider.Reserved, MaxPrice: most})
 		}
 	}
 }
 
 // warn notes that a reservation is not extended, and how much of its time is left: a half, a quarter, an
 // eighth.
-func (r *round) warn(one *Provider, left time.Duration) {
+func (r *planning) warn(provider *Provider, left time.Duration) {
 	for _, part := range []struct {
 		left time.Duration
 		text string
@@ -327,10 +327,10 @@ func (r *round) warn(one *Provider, left time.Duration) {
 		{r.duration/2 - min(answersWithin, r.duration/8), "less than half"},
 	} {
 		if left < part.left {
-			r.NotExtended = append(r.NotExtended, fmt.Sprintf("%s (%s of its time is left)", one.Name, part.text))
+			r.NotExtended = append(r.NotExtended, fmt.Sprintf("%s (%s of its time is left)", provider.Name, part.text))
 			return
 		}
-		r.LookAgain(one.Until.Add(-part.left + time.Second))
+		r.LookAgain(provider.Until.Add(-part.left + time.Second))
 	}
 }
 

@@ -57,17 +57,17 @@ func TestAnyHistory(t *testing.T) {
 			},
 			"volume": func(t *rapid.T) {
 				if len(w.Providers) > 0 {
-					one := &w.Providers[rapid.IntRange(0, len(w.Providers)-1).Draw(t, "where")]
-					one.Claims = rapid.SampledFrom([][]string{nil, {"team/data"}}).Draw(t, "claims")
+					provider := &w.Providers[rapid.IntRange(0, len(w.Providers)-1).Draw(t, "where")]
+					provider.Claims = rapid.SampledFrom([][]string{nil, {"team/data"}}).Draw(t, "claims")
 				}
 			},
 			"node": func(t *rapid.T) {
 				if len(w.Providers) > 0 {
-					one := &w.Providers[rapid.IntRange(0, len(w.Providers)-1).Draw(t, "which")]
-					if one.State == Ready {
-						one.State, one.Since = NotReady, w.Now
-					} else if one.State == NotReady {
-						one.State, one.Since = Ready, w.Now
+					provider := &w.Providers[rapid.IntRange(0, len(w.Providers)-1).Draw(t, "which")]
+					if provider.State == Ready {
+						provider.State, provider.Since = NotReady, w.Now
+					} else if provider.State == NotReady {
+						provider.State, provider.Since = Ready, w.Now
 					}
 				}
 			},

@@ -20,7 +20,7 @@ const (
 
 // growth is what an answer leads to: steps, or what keeps it from more.
 type growth struct {
-	*round
+	*planning
 	steps            []Step
 	pods             []pod // that have no room yet
 	least, left      amounts.List
@@ -30,7 +30,7 @@ type growth struct {
 // search asks the broker for room for pods, and for what is missing of min, until an answer helps. It asks for all
 // of them first. If that gives nothing, it asks for one pod of a shape, and shape by shape leaves out those that get
 // nothing alone: a pod that cannot be served changes nothing for others.
-func (r *round) search(pods []pod, least, left amounts.List) {
+func (r *planning) search(pods []pod, least, left amounts.List) {
 	try := func(pods []pod, size, least amounts.List) *growth {
 		return r.try(pods, size.Min(left), least, left)
 	}
@@ -55,7 +55,7 @@ func (r *round) search(pods []pod, least, left amounts.List) {
 }
 
 // searchAlone finds a shape of which one pod gets room, and then asks for as many pods as get room together.
-func (r *round) searchAlone(pods []pod, try func(pods []pod, size, least amounts.List) *growth) *growth {
+func (r *planning) searchAlone(pods []pod, try func(pods []pod, size, least amounts.List) *growth) *growth {
 	shapes := r.inTurn(groupByShape(pods))
 	none := map[string]bool{} // shapes that get nothing
 	for i, shape := range shapes {
@@ -84,26 +84,26 @@ func (r *round) searchAlone(pods []pod, try func(pods []pod, size, least amounts
 		}
 		return alone
 	}
-	return &growth{round: r}
+	return &growth{planning: r}
 }
 
 // groupByShape returns the pods of each shape, in order.
 func groupByShape(pods []pod) (groups [][]pod) {
-	at := map[string]int{}
-	for _, one := range pods {
-		i, known := at[one.shape]
+	index := map[string]int{}
+	for _, pod := range pods {
+		i, known := index[pod.shape]
 		if !known {
-			i, at[one.shape] = len(groups), len(groups)
+			i, index[pod.shape] = len(groups), len(groups)
 			groups = append(groups, nil)
 		}
-		groups[i] = append(groups[i], one)
+		groups[i] = append(groups[i], pod)
 	}
 	return groups
 }
 
 // inTurn returns the largest shape first, then the smallest, then the others. If there are more than a plan tries, the
 // next plan begins with those that this one leaves out: however often a pool is planned, each shape gets its turn.
-func (r *round) inTurn(shapes [][]pod) [][]pod {
+func (r *planning) inTurn(shapes [][]pod) [][]pod {
 	if len(shapes) < 3 {
 		return shapes
 	}
@@ -120,14 +120,14 @@ func (r *round) inTurn(shapes [][]pod) [][]pod {
 }
 
 // try asks the broker for a size, and plans what the answer gives to pods and least.
-func (r *round) try(pods []pod, size, least, left amounts.List) (g *growth) {
+func (r *planning) try(pods []pod, size, least, left amounts.List) (g *growth) {
 	ask := Ask{Size: positive(size), MaxPrice: r.priceOf(r.budgetLeft(nil))}
 	shapes := groupByShape(pods)
 	for _, shape := range shapes[:min(len(shapes), maxShapes)] {
 		ask.Pods = append(ask.Pods, Shape{shape[0].requests, int64(len(shape))})
 	}
 	for range maxPages {
-		g = &growth{round: r, pods: pods, least: least, left: left}
+		g = &growth{planning: r, pods: pods, least: least, left: left}
 		if r.silent || len(r.Asks) >= maxAsks {
 			return g
 		}
@@ -154,7 +154,7 @@ func (r *round) try(pods []pod, size, least, left amounts.List) (g *growth) {
 }
 
 // explain says why nothing grows.
-func (r *round) explain(pods int) {
+func (r *planning) explain(pods int) {
 	why := r.answer.Why
 	if why != "" {
 		why = "; " + why
@@ -175,11 +175,11 @@ func (r *round) explain(pods int) {
 }
 
 // noProvider begins the sentence that no provider has room. It names those that have, and are not Ready in time.
-func (r *round) noProvider() string {
+func (r *planning) noProvider() string {
 	var late []string
-	for _, one := range r.providers {
-		if !one.stays() && r.isLate(one.Name) && r.admits(one.Name) {
-			late = append(late, one.Name)
+	for _, provider := range r.providers {
+		if !provider.stays() && r.isLate(provider.Name) && r.admits(provider.Name) {
+			late = append(late, provider.Name)
 		}
 	}
 	if len(late) == 0 {
@@ -214,11 +214,11 @@ func (g *growth) growAt(fit *api.Fit, shapes [][]pod, architecture string) {
 		}
 		head = head.Min(most)
 	}
-	at := has
-	if at == nil {
-		at = g.newAt(architecture)
+	provider := has
+	if provider == nil {
+		provider = g.newAt(architecture)
 	}
-	size, rest := g.take(fit, shapes, at, head)
+	size, rest := g.take(fit, shapes, provider, head)
 	taken := len(rest) < len(g.pods)
 	size = size.Max(g.least.Min(head))
 	if !taken && len(positive(size)) == 0 {
@@ -234,18 +234,18 @@ func (g *growth) growAt(fit *api.Fit, shapes [][]pod, architecture string) {
 }
 
 // take returns what pods take of head at a provider, and the pods that are left.
-func (g *growth) take(fit *api.Fit, shapes [][]pod, at *Provider,
+func (g *growth) take(fit *api.Fit, shapes [][]pod, provider *Provider,
 	head amounts.List) (size amounts.List, rest []pod) {
 	room := map[string]int64{}
 	for i, n := range fit.Pods[:min(len(fit.Pods), len(shapes))] {
 		room[shapes[i][0].shape] = n
 	}
-	rest = slices.DeleteFunc(slices.Clone(g.pods), func(one pod) bool {
-		next := size.Plus(one.requests)
-		if room[one.shape] <= 0 || !head.Fits(next) || !g.mayRun(one.Pod, at) {
+	rest = slices.DeleteFunc(slices.Clone(g.pods), func(pod pod) bool {
+		next := size.Plus(pod.requests)
+		if room[pod.shape] <= 0 || !head.Fits(next) || !g.mayRun(pod.Pod, provider) {
 			return false
 		}
-		size, room[one.shape] = next, room[one.shape]-1
+		size, room[pod.shape] = next, room[pod.shape]-1
 		return true
 	})
 	return size, rest

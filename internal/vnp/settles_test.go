@@ -72,8 +72,8 @@ func TestBindingsThatAreSeenLate(t *testing.T) {
 	s.PendingFor = &metav1.Duration{Duration: time.Second}
 	p := planner(t, s)
 	pods := several(3, 2)
-	for _, one := range pods {
-		one.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(10*time.Minute - 2*time.Second))
+	for _, pod := range pods {
+		pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(10*time.Minute - 2*time.Second))
 	}
 	pods[0].Status.Conditions, pods[1].Status.Conditions = nil, nil // the scheduler bound these, and the cache lags
 	o := seen(nil, ready("milan", 4))
@@ -97,8 +97,8 @@ func TestASlowProvider(t *testing.T) {
 	for range 120 {
 		w.Now = w.Now.Add(30 * time.Second)
 		for i := range w.Providers {
-			if one := &w.Providers[i]; one.State == Asked && w.Now.Sub(one.Since) >= 6*time.Minute {
-				one.State, one.Labels = Ready, labels
+			if provider := &w.Providers[i]; provider.State == Asked && w.Now.Sub(provider.Since) >= 6*time.Minute {
+				provider.State, provider.Labels = Ready, labels
 			}
 		}
 		w.schedule()
@@ -132,11 +132,11 @@ func TestRoomForWhatMovesBack(t *testing.T) {
 		o.Now = noon.Add(time.Duration(i) * time.Minute)
 		plan := p.Plan(o)
 		for _, s := range plan.Steps {
-			switch at := &o.Providers[1]; {
+			switch provider := &o.Providers[1]; {
 			case s.Verb == Lower && s.Provider == "oslo":
-				at.Wish = s.Size
+				provider.Wish = s.Size
 			case s.Verb == Restore && s.Provider == "oslo":
-				at.Wish = nil
+				provider.Wish = nil
 			}
 		}
 		all = append(all, steps(plan)...)

@@ -125,33 +125,34 @@ func (w *world) hasNodeFor(p *corev1.Pod) bool {
 }
 
 // startDaemon gives a new virtual node its pod of a DaemonSet.
-func (w *world) startDaemon(at *Provider) {
-	has := slices.ContainsFunc(w.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == at.Node })
-	if w.daemons && !has && at.State == Ready {
+func (w *world) startDaemon(provider *Provider) {
+	has := slices.ContainsFunc(w.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == provider.Node })
+	if w.daemons && !has && provider.State == Ready {
 		w.made++
-		w.Pods = append(w.Pods, pending(fmt.Sprintf("log-%d", w.made), 1, ofDaemonSet, on(at.Node)))
+		w.Pods = append(w.Pods, pending(fmt.Sprintf("log-%d", w.made), 1, ofDaemonSet, on(provider.Node)))
 	}
 }
 
 // makeAgain makes another pod instead of one, as a controller does.
-func (w *world) makeAgain(one *corev1.Pod) {
+func (w *world) makeAgain(pod *corev1.Pod) {
 	w.made++
-	next := pending(one.Name, 1)
-	next.UID, next.Labels, next.OwnerReferences = types.UID(fmt.Sprint(one.Name, "-", w.made)), one.Labels, one.OwnerReferences
-	next.Spec = one.Spec
+	next := pending(pod.Name, 1)
+	next.UID, next.Labels, next.OwnerReferences = types.UID(fmt.Sprint(pod.Name, "-",
+		w.made)), pod.Labels, pod.OwnerReferences
+	next.Spec = pod.Spec
 	next.Spec.NodeName, next.Status.Conditions[0].LastTransitionTime = "", metav1.NewTime(w.Now)
-	*one = *next
+	*pod = *next
 }
 
 // end ends the reservation of a provider. Its pods are made again, but not those of DaemonSets.
 func (w *world) end(name string) {
 	p := *w.provider(name)
-	w.Pods = slices.DeleteFunc(w.Pods, func(one *corev1.Pod) bool {
-		return one.Spec.NodeName == p.Node && kubeobject.ControllerKind(one) == "DaemonSet"
+	w.Pods = slices.DeleteFunc(w.Pods, func(pod *corev1.Pod) bool {
+		return pod.Spec.NodeName == p.Node && kubeobject.ControllerKind(pod) == "DaemonSet"
 	})
-	for _, one := range w.Pods {
-		if one.Spec.NodeName == p.Node {
-			w.makeAgain(one)
+	for _, pod := range w.Pods {
+		if pod.Spec.NodeName == p.Node {
+			w.makeAgain(pod)
 		}
 	}
 	w.capacity[name] += p.Reserved.Of("cpu") / 1000
@@ -243,8 +244,8 @@ func (w *world) do(s Step, plan *Plan) {
 	case Clear, Release:
 		p := w.provider(s.Provider)
 		if len(s.Pods) > 0 { // their controllers make others
-			for _, one := range s.Pods {
-				w.makeAgain(one)
+			for _, pod := range s.Pods {
+				w.makeAgain(pod)
 			}
 			return
 		}

@@ -88,8 +88,8 @@ func TestARestoredCluster(t *testing.T) {
 }
 
 func refused(err error) bool {
-	_, is := errors.AsType[*journal.RefusedError](err)
-	return is
+	_, ok := errors.AsType[*journal.RefusedError](err)
+	return ok
 }
 
 // A command whose events take more than a part of the Ledger keeps nobody else from writing.

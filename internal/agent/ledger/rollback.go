@@ -65,10 +65,10 @@ func (d *rollbackDetector) watch(ctx context.Context, r client.Reader,
 	}
 }
 
-func rolledBack(is, was uint64) error {
+func rolledBack(now, was uint64) error {
 	return &journal.RefusedError{
 		Where: "ledger", Found: fmt.Sprintf("it is at revision %d, and was at %d: an older state of the cluster was put back",
-			is, was),
+			now, was),
 		Remedy: "start the agent again (a Deployment does): it takes back from the broker what it accepted",
 	}
 }

@@ -38,7 +38,7 @@ func (p *Peerings) Control(m ctrl.Manager) error {
 	}
 	// of those in which this cluster borrows
 	borrows := func(ctx context.Context, o client.Object) (out []reconcile.Request) {
-		if _, is := o.(*corev1.Namespace); is && liqo.Peer(o) == "" {
+		if _, ok := o.(*corev1.Namespace); ok && liqo.Peer(o) == "" {
 			return nil
 		}
 		var list api.PeeringList

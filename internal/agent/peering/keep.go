@@ -31,7 +31,7 @@ func (p *Peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, 
 	if err != nil {
 		return p.failed(ctx, object, err)
 	}
-	var standing *network.Standing
+	var standing *network.State
 	if progress.Open || progress.Through {
 		if standing, err = side.Connect(ctx, peer, received, &progress); err != nil {
 			return p.failed(ctx, object, err)

@@ -37,7 +37,7 @@ type Side interface {
 	Open(ctx context.Context, peer string, received *api.Handshake) (peering.Progress, error)
 	// Connect brings the network forward that reservations ask for, and adds to p what to send.
 	// Nil: none does.
-	Connect(ctx context.Context, peer string, received *api.Handshake, p *peering.Progress) (*network.Standing, error)
+	Connect(ctx context.Context, peer string, received *api.Handshake, p *peering.Progress) (*network.State, error)
 	// Serve does what the peering is for, and returns what it waits for.
 	Serve(ctx context.Context, peer string) (waits string, err error)
 	// Suspension returns the condition Suspended of the consumer, nil where that is not known.

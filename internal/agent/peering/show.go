@@ -54,7 +54,7 @@ func (p *Peerings) show(ctx context.Context, object *api.Peering, next api.Peeri
 
 // withNetwork returns the conditions of a peering with how far its network is. Nil: no reservation
 // asks for one.
-func withNetwork(object *api.Peering, s *network.Standing) []metav1.Condition {
+func withNetwork(object *api.Peering, s *network.State) []metav1.Condition {
 	conditions := object.Status.DeepCopy().Conditions
 	if s == nil {
 		meta.RemoveStatusCondition(&conditions, api.ConditionNetworkReady)
@@ -66,10 +66,10 @@ func withNetwork(object *api.Peering, s *network.Standing) []metav1.Condition {
 
 // setCondition sets a condition of a peering to True or False.
 func setCondition(conditions *[]metav1.Condition, object *api.Peering,
-	kind string, is bool, reason, message string) {
+	kind string, holds bool, reason, message string) {
 	c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message,
 		ObservedGeneration: object.Generation}
-	if is {
+	if holds {
 		c.Status = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(conditions, c)

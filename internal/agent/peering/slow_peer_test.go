@@ -75,7 +75,7 @@ func (s *slow) Open(_ context.Context, peer string, _ *api.Handshake) (peering.P
 		Say: &api.HandshakeContent{Nonce: &api.HandshakeNonce{Nonce: []byte("n")}}}, nil
 }
 
-func (s *slow) Connect(context.Context, string, *api.Handshake, *peering.Progress) (*network.Standing, error) {
+func (s *slow) Connect(context.Context, string, *api.Handshake, *peering.Progress) (*network.State, error) {
 	return nil, nil
 }
 
@@ -166,7 +166,7 @@ func TestASlowPeerHoldsUpNobody(t *testing.T) {
 	for i := range count {
 		if name := fmt.Sprintf("consumer-%d", i); name != s.never {
 			follow(name)
-			known.RecordState(api.Standing{Cluster: name, State: api.MemberActive})
+			known.RecordState(api.Membership{Cluster: name, State: api.MemberActive})
 		}
 	}
 	open := func() (open int) {

@@ -29,7 +29,7 @@ type stale struct {
 }
 
 func (s *stale) Get(ctx context.Context, key client.ObjectKey, o client.Object, of ...client.GetOption) error {
-	if p, is := o.(*api.Peering); is && s.has != nil {
+	if p, ok := o.(*api.Peering); ok && s.has != nil {
 		s.has.DeepCopyInto(p)
 		return nil
 	}
@@ -60,21 +60,21 @@ func TestAPeeringThatTheCacheStillHas(t *testing.T) {
 		Lending: &slow{got: map[string]bool{"rome": true}},
 		Peers: peers.New(peers.Options{Client: c, Namespace: "default", Events: events.NewFakeRecorder(100),
 			Trigger: trigger, StateChanged: func(string, api.PeeringRole) {}})})
-	at := client.ObjectKey{Namespace: "default", Name: api.PeeringName("rome", api.RoleConsumer)}
+	key := client.ObjectKey{Namespace: "default", Name: api.PeeringName("rome", api.RoleConsumer)}
 	look := func() {
 		t.Helper()
-		if _, err := p.Reconcile(ctx, ctrl.Request{NamespacedName: at}); err != nil {
+		if _, err := p.Reconcile(ctx, ctrl.Request{NamespacedName: key}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	object := &api.Peering{Spec: api.PeeringSpec{Cluster: "rome", Role: api.RoleConsumer}}
-	object.Namespace, object.Name = at.Namespace, at.Name
+	object.Namespace, object.Name = key.Namespace, key.Name
 	if err := c.Create(ctx, object); err != nil {
 		t.Fatal(err)
 	}
 	look()
 	var is api.Peering
-	if err := c.Get(ctx, at, &is); client.IgnoreNotFound(err) != nil || err == nil {
+	if err := c.Get(ctx, key, &is); client.IgnoreNotFound(err) != nil || err == nil {
 		t.Fatalf("the unused Peering is there: %v", err)
 	}
 
@@ -96,13 +96,13 @@ func TestAPeeringThatTheCacheStillHas(t *testing.T) {
 	}
 	look()
 	look()
-	if err := c.Get(ctx, at, &is); err != nil || is.UID == object.UID || is.Status.State != api.PeeringOpen {
+	if err := c.Get(ctx, key, &is); err != nil || is.UID == object.UID || is.Status.State != api.PeeringOpen {
 		t.Fatalf("the Peering is %+v, %v", is, err)
 	}
 	made := is.UID
 	cache.has = nil
 	look()
-	if err := c.Get(ctx, at, &is); err != nil || is.UID != made {
+	if err := c.Get(ctx, key, &is); err != nil || is.UID != made {
 		t.Errorf("the Peering is %+v, %v", is, err)
 	}
 }

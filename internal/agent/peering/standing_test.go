@@ -92,7 +92,7 @@ func TestStandingOfAConsumer(t *testing.T) {
 			t.Errorf("the Event is %q (and %d more), want %q", event, len(recorder.Events), wanted)
 		}
 	}
-	say := func(state api.MemberState) { known.RecordState(api.Standing{Cluster: "rome", State: state}) }
+	say := func(state api.MemberState) { known.RecordState(api.Membership{Cluster: "rome", State: state}) }
 	const active, cordoned, drained = authv1beta1.TenantConditionActive, authv1beta1.TenantConditionCordoned, authv1beta1.TenantConditionDrained
 
 	say(api.MemberActive)

@@ -71,13 +71,13 @@ func (m *Messenger) meetSender(ctx context.Context, document string) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, meetWithin)
 	defer cancel()
-	theirs, err := m.options.Relay.Reservation(ctx, shared)
+	shown, err := m.options.Relay.Reservation(ctx, shared)
 	if err != nil {
 		return false
 	}
-	card := theirs.Payload.ProviderCard
-	if theirs.Payload.Consumer == from {
-		card = theirs.Payload.ConsumerCard
+	card := shown.Payload.ProviderCard
+	if shown.Payload.Consumer == from {
+		card = shown.Payload.ConsumerCard
 	}
 	m.options.Trust.Greet(ctx, m.options.Market, card, from)
 	return true

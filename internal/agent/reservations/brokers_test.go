@@ -86,20 +86,20 @@ func (offers) Look(string) {}
 func (noRequests) Look(context.Context, *market.Reservation) (*requests.Wish, error) { return nil, nil }
 
 // hears makes a session show a reservation, and returns what the Ledger then says.
-func (b *brokersOf) hears(s *session.Session, theirs *transport.Reservation) *market.Reservation {
+func (b *brokersOf) hears(s *session.Session, shown *transport.Reservation) *market.Reservation {
 	b.t.Helper()
-	s.Record(theirs)
-	_ = b.settle(b.t.Context(), theirs.ID)
-	ours, err := b.read(b.t.Context(), theirs.ID)
+	s.Record(shown)
+	_ = b.settle(b.t.Context(), shown.ID)
+	record, err := b.read(b.t.Context(), shown.ID)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return ours
+	return record
 }
 
 // lying returns a state of a reservation with a lie in it.
-func lying(theirs *transport.Reservation, change func(*api.Reservation)) *transport.Reservation {
-	lie := *theirs
+func lying(shown *transport.Reservation, change func(*api.Reservation)) *transport.Reservation {
+	lie := *shown
 	lie.Payload.Fence = api.Fence{Lineage: "other", Revision: 1 << 60}
 	change(&lie.Payload)
 	return &lie
@@ -151,11 +151,11 @@ func TestASignedEndComesByAnyBroker(t *testing.T) {
 		error) {
 		return *d.Reserved(acceptance), nil
 	}
-	if ours := b.hears(b.main, d.Signed()); ours.State != api.Reserved {
-		t.Fatalf("it is %s", ours.State)
+	if record := b.hears(b.main, d.Signed()); record.State != api.Reserved {
+		t.Fatalf("it is %s", record.State)
 	}
-	if ours := b.hears(b.other, d.Ending(rome, api.ReasonReleased)); ours.State != api.Releasing {
-		t.Errorf("it is %s", ours.State)
+	if record := b.hears(b.other, d.Ending(rome, api.ReasonReleased)); record.State != api.Releasing {
+		t.Errorf("it is %s", record.State)
 	}
 }
 
@@ -172,9 +172,9 @@ func TestTwoBrokersBringOneID(t *testing.T) {
 		return transport.Reservation{}, nil
 	}
 	again := transporttest.NewDeal(oslo, milan, "r-1", "1", b.options.Ledger.Now().Go())
-	if ours := b.hears(b.other, again.Signed()); ours.Consumer != "rome" ||
+	if record := b.hears(b.other, again.Signed()); record.Consumer != "rome" ||
 		!slices.Equal(refused, []string{"r-1 " + string(api.ReasonBadAssignment)}) {
-		t.Errorf("it is %s's, and the other broker hears %q", ours.Consumer, refused)
+		t.Errorf("it is %s's, and the other broker hears %q", record.Consumer, refused)
 	}
 }
 
@@ -183,8 +183,8 @@ func TestASellersConnectorBringsNoConsumer(t *testing.T) {
 	oslo, milan := transporttest.NewParty(t, "oslo"), transporttest.NewParty(t, "milan")
 	b := newBrokersOf(t, milan)
 	d := transporttest.NewDeal(oslo, milan, "r-1", "2", b.options.Ledger.Now().Go())
-	if ours := b.hears(b.seller, d.Signed()); ours != nil {
-		t.Errorf("admitted as if by %q", ours.Via)
+	if record := b.hears(b.seller, d.Signed()); record != nil {
+		t.Errorf("admitted as if by %q", record.Via)
 	}
 }
 
@@ -194,12 +194,12 @@ func TestABrokerBesideTheOwnConnector(t *testing.T) {
 	b := newBrokersOf(t, milan)
 	d := transporttest.NewDeal(rome, milan, "r-1", "2", b.options.Ledger.Now().Go())
 	d.Signed()
-	if ours := b.hears(b.own, d.Reserved("")); ours == nil || ours.State != api.Reserved || ours.Via != "milan" {
-		t.Fatalf("it is %+v", ours)
+	if record := b.hears(b.own, d.Reserved("")); record == nil || record.State != api.Reserved || record.Via != "milan" {
+		t.Fatalf("it is %+v", record)
 	}
 	b.mainAsked.OnAccept = func(_, acceptance string) (transport.Reservation, error) { return *d.Changed(acceptance), nil }
-	if ours := b.hears(b.main, d.Changing("3", "")); ours.Generation != 2 || ours.Size.Of("cpu") != 3000 {
-		t.Errorf("after a change by the broker it is %d, %v", ours.Generation, ours.Size)
+	if record := b.hears(b.main, d.Changing("3", "")); record.Generation != 2 || record.Size.Of("cpu") != 3000 {
+		t.Errorf("after a change by the broker it is %d, %v", record.Generation, record.Size)
 	}
 }
 
@@ -228,12 +228,12 @@ func TestAnotherBrokerEndsNoRequest(t *testing.T) {
 	b.notes(shown)
 	failed := func(r *api.Reservation) { r.State = api.Failed }
 	for name, f := range map[string]*session.Session{"another broker": b.other, "the seller's connector": b.seller} {
-		if ours := b.hears(f, lying(shown, failed)); ours.State != api.Held {
-			t.Errorf("%s made it %s", name, ours.State)
+		if record := b.hears(f, lying(shown, failed)); record.State != api.Held {
+			t.Errorf("%s made it %s", name, record.State)
 		}
 	}
-	if ours := b.hears(b.main, lying(shown, failed)); ours.State != api.Failed {
-		t.Errorf("the broker where it was made did not end it: %s", ours.State)
+	if record := b.hears(b.main, lying(shown, failed)); record.State != api.Failed {
+		t.Errorf("the broker where it was made did not end it: %s", record.State)
 	}
 }
 

@@ -46,10 +46,10 @@ type Options struct {
 	Consumer Consumer
 	// Contracts shows the contract of a reservation in a namespace, if it has one.
 	Contracts interface {
-		Show(ctx context.Context, namespace string, ours *market.Reservation) error
+		Show(ctx context.Context, namespace string, record *market.Reservation) error
 	}
 	// Peer makes the Peering that a reservation needs. Nil, without Liqo: nothing does.
-	Peer  func(ctx context.Context, ours *market.Reservation) error
+	Peer  func(ctx context.Context, record *market.Reservation) error
 	Clock clock.WithTicker
 	Log   *slog.Logger
 }
@@ -59,7 +59,7 @@ type Provider struct {
 	Gate *gate.Gate
 	// Instructions shows a reservation as a ProviderInstruction.
 	Instructions interface {
-		Show(ctx context.Context, ours *market.Reservation) error
+		Show(ctx context.Context, record *market.Reservation) error
 	}
 	// Offers looks again at how much of an offer is sold.
 	Offers interface{ Look(name string) }
@@ -71,7 +71,7 @@ type Consumer struct {
 	// Requests makes the controller look at the request of a reservation, and returns what that
 	// wishes; nil: it is gone.
 	Requests interface {
-		Look(ctx context.Context, ours *market.Reservation) (*requests.Wish, error)
+		Look(ctx context.Context, record *market.Reservation) (*requests.Wish, error)
 	}
 }
 
@@ -103,9 +103,9 @@ func (r *Reservations) Look(id string) { r.queue.Add(id) }
 // has shown all that it knows: it may miss some of them.
 func (r *Reservations) LookAtAll(ctx context.Context) {
 	all, _ := r.options.Ledger.Reservations(ctx)
-	for _, ours := range all {
-		if ours.Bound() || ours.State == api.Releasing || ours.State == api.Pending {
-			r.queue.Add(ours.ID)
+	for _, record := range all {
+		if record.Bound() || record.State == api.Releasing || record.State == api.Pending {
+			r.queue.Add(record.ID)
 		}
 	}
 }
@@ -130,24 +130,24 @@ func (r *Reservations) Run(ctx context.Context) error {
 // or the Ledger ends.
 func (r *Reservations) followLedger(ctx context.Context) {
 	r.options.Ledger.Follow(ctx, r.options.Cluster, func(changed []*market.Reservation) {
-		for _, ours := range changed {
-			r.noteTurn(ours)
-			r.queue.Add(ours.ID)
+		for _, record := range changed {
+			r.noteTurn(record)
+			r.queue.Add(record.ID)
 		}
 	})
 }
 
 // noteTurn notes the turn of a record of the Ledger: that of the consumer where this cluster lends, and that of the
 // request's namespace where it borrows.
-func (r *Reservations) noteTurn(ours *market.Reservation) {
-	turn := turns.Turn{Party: "consumer " + ours.Consumer, Ends: ours.State == api.Releasing}
-	if ours.Consumer == r.options.Cluster && ours.Object != nil {
-		turn.Party = "namespace " + ours.Object.Namespace
+func (r *Reservations) noteTurn(record *market.Reservation) {
+	turn := turns.Turn{Party: "consumer " + record.Consumer, Ends: record.State == api.Releasing}
+	if record.Consumer == r.options.Cluster && record.Object != nil {
+		turn.Party = "namespace " + record.Object.Namespace
 	}
-	if ours.State.Over() {
-		r.turns.Delete(ours.ID)
+	if record.State.Over() {
+		r.turns.Delete(record.ID)
 	} else {
-		r.turns.Store(ours.ID, turn)
+		r.turns.Store(record.ID, turn)
 	}
 }
 
@@ -158,14 +158,14 @@ func (r *Reservations) turnOf(id string) (turn turns.Turn) {
 		turn = noted.(turns.Turn)
 	}
 	for _, session := range r.options.Sessions.Open() {
-		theirs := session.Shown(id)
-		if theirs == nil {
+		shown := session.Shown(id)
+		if shown == nil {
 			continue
 		}
 		if !known {
-			turn.Party = "consumer " + theirs.Payload.Consumer
+			turn.Party = "consumer " + shown.Payload.Consumer
 		}
-		state := theirs.Payload.State
+		state := shown.Payload.State
 		turn.Ends = turn.Ends || state == api.Releasing || state.Over()
 	}
 	return turn
@@ -201,9 +201,9 @@ func (r *Reservations) settle(ctx context.Context, id string) (failed error) {
 		decides, err := r.settleAt(ctx, session, id)
 		decided, failed = decided || decides, cmp.Or(err, failed)
 	}
-	ours, err := r.read(ctx, id)
-	if err == nil && ours != nil && !decided {
-		err = r.sync(ctx, sessions[0], nil, ours)
+	record, err := r.read(ctx, id)
+	if err == nil && record != nil && !decided {
+		err = r.sync(ctx, sessions[0], nil, record)
 	}
 	return cmp.Or(err, failed)
 }
@@ -214,36 +214,36 @@ func (r *Reservations) settle(ctx context.Context, id string) (failed error) {
 func (r *Reservations) settleAt(
 	ctx context.Context, s *session.Session, id string,
 ) (decides bool, failed error) {
-	ours, err := r.read(ctx, id)
+	record, err := r.read(ctx, id)
 	if err != nil {
 		return false, err
 	}
-	theirs, missing := s.Shown(id), s.IsMissing(ours)
-	if theirs == nil && !missing {
+	shown, missing := s.Shown(id), s.IsMissing(record)
+	if shown == nil && !missing {
 		r.slots.Leave(s, id)
 		return false, nil
 	}
 	if !r.slots.Take(s, id) {
-		return theirs != nil && s.Decides(theirs, ours), nil
+		return shown != nil && s.Decides(shown, record), nil
 	}
 	defer r.slots.Leave(s, id)
 	if missing {
-		if err := s.ShowAgreement(ctx, ours); api.IsTemporary(err) {
+		if err := s.ShowAgreement(ctx, record); api.IsTemporary(err) {
 			failed = err
 		}
 	}
-	switch theirs = s.Shown(id); {
-	case theirs == nil:
+	switch shown = s.Shown(id); {
+	case shown == nil:
 		return false, failed
-	case s.Decides(theirs, ours):
-		return true, cmp.Or(r.sync(ctx, s, theirs, ours), failed)
+	case s.Decides(shown, record):
+		return true, cmp.Or(r.sync(ctx, s, shown, record), failed)
 	default:
-		return false, cmp.Or(r.applySigned(ctx, s, theirs, ours), failed)
+		return false, cmp.Or(r.applySigned(ctx, s, shown, record), failed)
 	}
 }
 
 // read returns what the Ledger says of a reservation, nil if nothing.
-func (r *Reservations) read(ctx context.Context, id string) (ours *market.Reservation, err error) {
-	err = r.options.Ledger.Read(ctx, func(s *market.State) { ours = s.Reservation(id) })
-	return ours, err
+func (r *Reservations) read(ctx context.Context, id string) (record *market.Reservation, err error) {
+	err = r.options.Ledger.Read(ctx, func(s *market.State) { record = s.Reservation(id) })
+	return record, err
 }

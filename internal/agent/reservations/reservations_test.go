@@ -26,15 +26,15 @@ func (b *brokersOf) becomes(id string, state api.State) {
 	b.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
-		ours, err := b.read(b.t.Context(), id)
+		record, err := b.read(b.t.Context(), id)
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		if ours != nil && ours.State == state {
+		if record != nil && record.State == state {
 			return
 		}
 		if time.Now().After(deadline) {
-			b.t.Fatalf("%s does not become %s: %+v", id, state, ours)
+			b.t.Fatalf("%s does not become %s: %+v", id, state, record)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

@@ -39,7 +39,7 @@ func atProvider(t *testing.T, by int, bound *bool,
 		}
 		before = b.hears(b.main, d.Signed())
 	}
-	theirs := shows(rome, milan, d)
+	shown := shows(rome, milan, d)
 	for _, broker := range []*transporttest.Broker{b.mainAsked, b.otherAsked, b.ownAsked} {
 		broker.OnAccept = func(_, acceptance string) (transport.Reservation, error) {
 			if d.Shown().Payload.Change.Pending() {
@@ -48,7 +48,7 @@ func atProvider(t *testing.T, by int, bound *bool,
 			return transport.Reservation{}, transporttest.Away
 		}
 	}
-	return b.effect(before, by, theirs)
+	return b.effect(before, by, shown)
 }
 
 // atConsumer shows rome's agent a reservation of its own at oslo, in the same way.
@@ -76,8 +76,8 @@ func atConsumer(t *testing.T, by int, bound bool,
 }
 
 // effect returns, in the table's words, what a sender's word changes in the Ledger.
-func (b *brokersOf) effect(before *market.Reservation, by int, theirs *transport.Reservation) string {
-	after := b.hears(b.sender(by), theirs)
+func (b *brokersOf) effect(before *market.Reservation, by int, shown *transport.Reservation) string {
+	after := b.hears(b.sender(by), shown)
 	switch {
 	case before == nil && after == nil:
 	case before == nil:

@@ -67,11 +67,11 @@ func TestConsumersTakeTurns(t *testing.T) {
 func TestNamespacesTakeTurns(t *testing.T) {
 	b := newBrokersOf(t, transporttest.NewParty(t, "rome"))
 	note := func(namespace, name string, state api.State) {
-		ours := &market.Reservation{ID: namespace + name, State: state, Consumer: "rome", Provider: "milan",
+		record := &market.Reservation{ID: namespace + name, State: state, Consumer: "rome", Provider: "milan",
 			Object: &market.Object{Namespace: namespace, Name: name, UID: name},
 			Until:  market.At(b.options.Ledger.Now().Go().Add(time.Hour))}
-		b.noteTurn(ours)
-		b.Look(ours.ID)
+		b.noteTurn(record)
+		b.Look(record.ID)
 	}
 	for n := range 500 {
 		note("noisy", fmt.Sprint(n), api.Held)

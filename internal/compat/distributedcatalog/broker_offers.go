@@ -109,11 +109,11 @@ func (m *member) change(ctx context.Context, o *Offer, on *api.Listing) (func() 
 		if err != nil {
 			return nil, err
 		}
-		name, said, err := o.read(m.cluster, &signed.Signed.Offer)
+		name, offer, err := o.read(m.cluster, &signed.Signed.Offer)
 		if err != nil {
 			return nil, err
 		}
-		if name != signed.Signed.Name || !sameSale(&signed.Signed.Offer, &said) {
+		if name != signed.Signed.Name || !sameSale(&signed.Signed.Offer, &offer) {
 			return nil, api.Invalid("document", "it is offer %s, and says something else", signed.Key()).
 				Fix("send the document of what is said beside it")
 		}
@@ -148,9 +148,9 @@ func within(field string, i int, err error) error {
 	if !ok || field == "" {
 		return err
 	}
-	at := *wrong
-	at.Field = strings.TrimSuffix(fmt.Sprintf("%s[%d].%s", field, i, wrong.Field), ".")
-	return &at
+	located := *wrong
+	located.Field = strings.TrimSuffix(fmt.Sprintf("%s[%d].%s", field, i, wrong.Field), ".")
+	return &located
 }
 
 // deleteOffer takes an offer off sale. One that is not there is off sale already; another's is never touched.

@@ -36,9 +36,9 @@ func (c *connector) brokers(_ http.ResponseWriter, r *http.Request) (any, error)
 	return out, err
 }
 
-// heard is what others sell as a broker says it now. Errors: Unavailable where none is reached,
+// catalogs is what others sell as a broker says it now. Errors: Unavailable where none is reached,
 // though there may be a copy of it.
-func (c *connector) heard(ctx context.Context) ([]Catalog, error) {
+func (c *connector) catalogs(ctx context.Context) ([]Catalog, error) {
 	all, err := c.Client.Brokers(ctx)
 	if err != nil {
 		return nil, err
@@ -62,11 +62,11 @@ func (c *connector) known(ctx context.Context, what string) (*dealtWith, error) 
 
 // addBroker: a broker is joined with a token of its operator, and not by its address.
 func (c *connector) addBroker(_ http.ResponseWriter, r *http.Request) (any, error) {
-	at, err := param(r, 512, "path")
+	path, err := param(r, 512, "path")
 	if err != nil {
 		return nil, err
 	}
-	switch known, err := c.known(r.Context(), at); {
+	switch known, err := c.known(r.Context(), path); {
 	case err != nil:
 		return nil, err
 	case known != nil:
@@ -89,9 +89,9 @@ func (c *connector) setBroker(_ http.ResponseWriter, r *http.Request) (any, erro
 		return nil, err
 	}
 	if known.spec.Disabled {
-		return said("Broker unsubscribed"), nil
+		return withMessage("Broker unsubscribed"), nil
 	}
-	return said("Broker subscribed"), nil
+	return withMessage("Broker subscribed"), nil
 }
 
 // removeBroker forgets one; what is agreed through it stays. The one that the agent was started
@@ -104,7 +104,7 @@ func (c *connector) removeBroker(_ http.ResponseWriter, r *http.Request) (any, e
 	if err := c.Client.DeleteBroker(r.Context(), known.name); err != nil {
 		return nil, err
 	}
-	return said("Broker deleted"), nil
+	return withMessage("Broker deleted"), nil
 }
 
 func (c *connector) named(r *http.Request) (*dealtWith, error) {

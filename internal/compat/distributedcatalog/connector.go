@@ -136,8 +136,8 @@ func inText(payload any) string {
 	return string(data)
 }
 
-// said is what such an answer says where there is nothing to read.
-func said(message string) string {
+// withMessage is what such an answer says where there is nothing to read.
+func withMessage(message string) string {
 	return inText(map[string]string{"status": "OK", "message": message})
 }
 
@@ -185,7 +185,7 @@ func (c *connector) subscribe(w http.ResponseWriter, r *http.Request) {
 	c.subscribers.serve(w, r, "the people of this cluster", subscription{
 		quiet: true, every: lookAway,
 		read: func() (first []Catalog, away, ok bool) {
-			first, err := c.heard(r.Context())
+			first, err := c.catalogs(r.Context())
 			if err != nil && api.CodeOf(err) != api.CodeUnavailable {
 				refuseInText(w, r, err)
 				return nil, false, false
@@ -193,14 +193,14 @@ func (c *connector) subscribe(w http.ResponseWriter, r *http.Request) {
 			return first, err != nil, true
 		},
 		told: func() { server.EndCall(r.Context()) },
-		look: func(ctx context.Context, _ bool) ([]Catalog, error) { return c.heard(ctx) },
+		look: func(ctx context.Context, _ bool) ([]Catalog, error) { return c.catalogs(ctx) },
 		write: func(payload any) any {
-			switch said := payload.(type) {
+			switch value := payload.(type) {
 			case error:
-				why, _ := failed(said)
+				why, _ := failed(value)
 				return frame{frameText, frameBody{eventError, "Broker unreachable: " + why.Error}}
 			case string:
-				return frame{frameBroker, frameBody{eventBroker, said}}
+				return frame{frameBroker, frameBody{eventBroker, value}}
 			}
 			return frame{frameText, frameBody{eventCatalog, inText(payload)}}
 		},

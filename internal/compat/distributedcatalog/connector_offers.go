@@ -53,7 +53,7 @@ func (c *connector) putOffer(w http.ResponseWriter, r *http.Request) (any, error
 		now, err := c.ownOffer(r.Context(), status.Cluster, offer.OfferID)
 		return err == nil && equality.Semantic.DeepEqual(now.Payload.Spec, spec)
 	})
-	return said("Offer updated"), nil
+	return withMessage("Offer updated"), nil
 }
 
 // settles waits briefly until our view of the cluster shows the last write, because its caller reads it next.
@@ -106,5 +106,5 @@ func (c *connector) deleteOffer(_ http.ResponseWriter, r *http.Request) (any, er
 		_, err := c.ownOffer(r.Context(), status.Cluster, id)
 		return err != nil
 	})
-	return said("Offer deleted"), nil
+	return withMessage("Offer deleted"), nil
 }

@@ -47,15 +47,15 @@ func (c *connector) documents(ctx context.Context, wanted func(*api.Deal) bool) 
 	}
 	deals, err := c.Client.Contracts(ctx)
 	out := []ContractDocument{}
-	at := map[string]string{status.Cluster: c.URL} // the connector of each seller
+	connectors := map[string]string{status.Cluster: c.URL} // the connector of each seller
 	for i := range deals {
 		if d := &deals[i].Payload; wanted(d) {
 			seller := d.Status.Terms.Seller
-			if _, known := at[seller]; !known {
+			if _, known := connectors[seller]; !known {
 				shown, _ := c.Cluster(ctx, seller) // while no broker is reached its address is not known
-				at[seller] = shown.Payload.Properties.Connector
+				connectors[seller] = shown.Payload.Properties.Connector
 			}
-			out = append(out, document(d, cmp.Or(at[seller], status.Broker)))
+			out = append(out, document(d, cmp.Or(connectors[seller], status.Broker)))
 			if seller == status.Cluster {
 				name := &out[len(out)-1].Seller.ClusterPrettyName
 				*name = cmp.Or(p.PrettyName, *name)
@@ -209,12 +209,12 @@ func (c *connector) request(ctx context.Context, p api.Purchase,
 	sum := sha256.Sum256([]byte(p.Seller + "/" + p.Offer + "/" + p.Plan))
 	prefix := requestPrefix + hex.EncodeToString(sum[:8]) + "-"
 	last := 0
-	for _, one := range all {
-		number, ours := strings.CutPrefix(one.ID, requests+"/"+prefix)
-		if n, err := strconv.Atoi(number); ours && err == nil {
+	for _, status := range all {
+		number, ok := strings.CutPrefix(status.ID, requests+"/"+prefix)
+		if n, err := strconv.Atoi(number); ok && err == nil {
 			last = max(last, n)
-			if !ended(one.Payload.Status.State) {
-				return one, true, nil
+			if !ended(status.Payload.Status.State) {
+				return status, true, nil
 			}
 		}
 	}

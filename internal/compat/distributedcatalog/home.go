@@ -40,8 +40,9 @@ func (o Objects) Profile(ctx context.Context) (Profile, error) {
 	if err := client.IgnoreNotFound(o.Get(ctx, client.ObjectKeyFromObject(object), object)); err != nil {
 		return Profile{}, kubeobject.Error(err)
 	}
-	said := object.Annotations
-	return Profile{PrettyName: said[prettyNameAnnotation], ContractEndpoint: said[contractEndpointAnnotation]}, nil
+	annotations := object.Annotations
+	return Profile{PrettyName: annotations[prettyNameAnnotation],
+		ContractEndpoint: annotations[contractEndpointAnnotation]}, nil
 }
 
 // SetProfile implements [Home]. It returns once the agent's cache has the profile, which the caller

@@ -133,22 +133,22 @@ func (p *Plan) read(field, name string, into *api.Plan) error {
 	for _, all := range []map[string]Amount{p.Resources, p.OtherResources} {
 		for _, word := range slices.Sorted(maps.Keys(all)) {
 			text := string(all[word])
-			at := field + ".resources." + word
+			path := field + ".resources." + word
 			if len(word) > 64 {
 				return api.Invalid(field+".resources", "%.80q is no resource", word).
 					Fix("use cpu, memory, storage, gpu or Kubernetes' own names")
 			}
 			amount, err := payload.ParseQuantity(text)
 			if err != nil || amount.Sign() < 0 {
-				return api.Invalid(at, "%.40q is not a quantity", text).Fix("write it as Kubernetes does: 500m, 2 or 8Gi")
+				return api.Invalid(path, "%.40q is not a quantity", text).Fix("write it as Kubernetes does: 500m, 2 or 8Gi")
 			}
 			resource := corev1.ResourceName(cmp.Or(words[word], word))
 			if other, twice := resources[resource]; twice && other.Cmp(amount) != 0 {
-				return api.Invalid(at, "%s is given twice, as %s and as %s", resource, other.String(), amount.String()).
+				return api.Invalid(path, "%s is given twice, as %s and as %s", resource, other.String(), amount.String()).
 					Fix("give it once")
 			}
 			if resource == "nvidia.com/gpu" && amount.MilliValue()%1000 != 0 {
-				return api.Invalid(at, "%.40q is not a whole number of GPUs", text).Fix("write 1000m or 1 for one")
+				return api.Invalid(path, "%.40q is not a whole number of GPUs", text).Fix("write 1000m or 1 for one")
 			}
 			resources[resource] = amount
 		}
@@ -193,16 +193,16 @@ func showable(field, text string, most int) error {
 // sellers that are silent. brokerURL is where those are dealt with that have no connector.
 func byProvider(listed []api.Envelope[api.Listing], but, brokerURL string) []Catalog {
 	all := []Catalog{}
-	at := map[string]int{}
+	index := map[string]int{}
 	for i := range listed {
 		l := &listed[i].Payload
 		if l.Seller == but || !l.Fresh {
 			continue
 		}
-		n, known := at[l.Seller]
+		n, known := index[l.Seller]
 		if !known {
 			n = len(all)
-			at[l.Seller] = n
+			index[l.Seller] = n
 			all = append(all, Catalog{Provider: provider(l, brokerURL)})
 		}
 		offer := showListing(l)
@@ -215,6 +215,6 @@ func byProvider(listed []api.Envelope[api.Listing], but, brokerURL string) []Cat
 }
 
 func provider(l *api.Listing, brokerURL string) Provider {
-	at := cmp.Or(l.Properties.Connector, brokerURL)
-	return Provider{ClusterID: l.Seller, ClusterName: l.Seller, Endpoint: at, ClusterContractEndpoint: at}
+	url := cmp.Or(l.Properties.Connector, brokerURL)
+	return Provider{ClusterID: l.Seller, ClusterName: l.Seller, Endpoint: url, ClusterContractEndpoint: url}
 }

@@ -124,8 +124,8 @@ func show(seller, name string, o *api.OfferSpec, left func(plan *api.Plan) int64
 			shown.PlanCost, shown.PlanCostCurrency, shown.PlanCostPeriod = times(p.Price.Amount,
 				units), p.Price.Currency, string(p.Price.Period)
 		}
-		for resource, one := range p.Resources {
-			amount := one.DeepCopy()
+		for resource, quantity := range p.Resources {
+			amount := quantity.DeepCopy()
 			amount.Mul(units)
 			word := shownAs[string(resource)]
 			if word == "memory" && o.Labels[labelRAM] != "" {
@@ -147,11 +147,11 @@ func show(seller, name string, o *api.OfferSpec, left func(plan *api.Plan) int64
 
 // times is so much so many times, exactly.
 func times(amount string, units int64) json.Number {
-	one, ok := new(big.Rat).SetString(amount)
+	number, ok := new(big.Rat).SetString(amount)
 	if !ok || units == 1 {
 		return json.Number(amount)
 	}
-	return json.Number(plainly(one.Mul(one, new(big.Rat).SetInt64(units))))
+	return json.Number(plainly(number.Mul(number, new(big.Rat).SetInt64(units))))
 }
 
 // plainly is an amount with at most nine digits after the point, and none that says nothing.

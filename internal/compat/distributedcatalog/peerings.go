@@ -147,8 +147,8 @@ func (c *connector) bought(r *http.Request) (live []string, provider string, err
 		return nil, "", err
 	}
 	all, err := c.Requests(r.Context())
-	for _, one := range all {
-		if s := one.Payload.Status; s.Provider == provider && s.Reservation != "" && inForce(s.State) {
+	for _, status := range all {
+		if s := status.Payload.Status; s.Provider == provider && s.Reservation != "" && inForce(s.State) {
 			live = append(live, s.Reservation)
 		}
 	}

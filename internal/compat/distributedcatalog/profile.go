@@ -69,7 +69,7 @@ func (c *connector) setPrettyName(_ http.ResponseWriter, r *http.Request) (any, 
 	if err != nil {
 		return nil, err
 	}
-	return said("Pretty name updated"), c.change(r.Context(), func(p *Profile) { p.PrettyName = name })
+	return withMessage("Pretty name updated"), c.change(r.Context(), func(p *Profile) { p.PrettyName = name })
 }
 
 func (c *connector) contractEndpoint(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -86,7 +86,7 @@ func (c *connector) setContractEndpoint(_ http.ResponseWriter, r *http.Request) 
 		return nil, err
 	}
 	status, err := c.Status(r.Context())
-	return said("Contract endpoint kept. Buyers still come to " +
+	return withMessage("Contract endpoint kept. Buyers still come to " +
 		cmp.Or(c.URL, status.Broker) + ": another address is --connector-url of the agent"), err
 }
 

@@ -85,12 +85,12 @@ func (c *connector) revoke(_ http.ResponseWriter, r *http.Request) (any, error) 
 		switch {
 		case d.Spec.Reservation != id:
 		case !inForce(d.Status.State):
-			return said("Contract is over"), nil
+			return withMessage("Contract is over"), nil
 		case d.Status.Terms.Buyer == status.Cluster:
-			return said("Contract ended"), c.ReleaseLocally(r.Context(), id, api.Release{})
+			return withMessage("Contract ended"), c.ReleaseLocally(r.Context(), id, api.Release{})
 		default:
-			at, err := c.Reclaim(r.Context(), id)
-			return said("Contract ends at " + at.At.UTC().Format(time.RFC3339)), err
+			reclaimed, err := c.Reclaim(r.Context(), id)
+			return withMessage("Contract ends at " + reclaimed.At.UTC().Format(time.RFC3339)), err
 		}
 	}
 	return nil, api.Errorf(api.CodeNotFound, "no contract %.80q", id).At("id").Fix("see: GET /api/contracts")

@@ -32,11 +32,11 @@ func (s *sessions) open(cluster string, state *tls.ConnectionState) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	oldest, have := "", 0
-	for token, one := range s.all {
-		if one.cluster != cluster {
+	for token, session := range s.all {
+		if session.cluster != cluster {
 			continue
 		}
-		if have++; oldest == "" || one.begun.Before(s.all[oldest].begun) {
+		if have++; oldest == "" || session.begun.Before(s.all[oldest].begun) {
 			oldest = token
 		}
 	}
@@ -51,23 +51,23 @@ func (s *sessions) open(cluster string, state *tls.ConnectionState) string {
 func (s *sessions) find(token string) *tls.ConnectionState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	one, known := s.all[token]
+	session, known := s.all[token]
 	if !known {
 		return nil
 	}
-	if s.now().Sub(one.begun) > sessionEnds {
+	if s.now().Sub(session.begun) > sessionEnds {
 		delete(s.all, token)
 		return nil
 	}
-	return one.state
+	return session.state
 }
 
 // end forgets the tokens of a cluster.
 func (s *sessions) end(cluster string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for token, one := range s.all {
-		if one.cluster == cluster {
+	for token, session := range s.all {
+		if session.cluster == cluster {
 			delete(s.all, token)
 		}
 	}

@@ -91,8 +91,8 @@ func (a *audience) first(catalog []Catalog) map[string]digest {
 	a.mu.Lock() // one after another, as each takes the memory of a provider's catalog
 	defer a.mu.Unlock()
 	known := map[string]digest{}
-	for i, is := range readingOf(catalog).digests {
-		known[catalog[i].ClusterID] = is
+	for i, digest := range readingOf(catalog).digests {
+		known[catalog[i].ClusterID] = digest
 	}
 	return known
 }

@@ -112,8 +112,8 @@ func updateKnown(known map[string]digest, now reading) (out []Catalog) {
 	for i := range now.catalog {
 		c := &now.catalog[i]
 		delete(gone, c.ClusterID)
-		if is := now.digests[i]; known[c.ClusterID] != is {
-			known[c.ClusterID] = is
+		if digest := now.digests[i]; known[c.ClusterID] != digest {
+			known[c.ClusterID] = digest
 			out = append(out, *c)
 		}
 	}

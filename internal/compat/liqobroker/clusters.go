@@ -115,8 +115,8 @@ func projected(l *market.Listing) foreignCluster {
 	return f
 }
 
-func yesNo(is bool) string {
-	if is {
+func yesNo(yes bool) string {
+	if yes {
 		return "Yes"
 	}
 	return "No"

@@ -91,8 +91,9 @@ func (c *claims) add(to *advertisementDTO) {
 		to.Cost.EnergyCost = now.energyCost
 	}
 	if now.location != (locationDTO{}) {
-		if at := to.Location; at != nil {
-			now.location.CountryCode, now.location.Region, now.location.City = at.CountryCode, at.Region, at.City
+		if location := to.Location; location != nil {
+			now.location.CountryCode, now.location.Region = location.CountryCode, location.Region
+			now.location.City = location.City
 		}
 		to.Location = &now.location
 	}

@@ -127,12 +127,12 @@ func (d *deputy) sign(ctx context.Context, l *market.Listing) error {
 		if provider == nil || provider.Member == nil {
 			return nil, nil
 		}
-		theirs, err := clusterkey.ParsePublicKey(provider.Member.Key)
+		providerKey, err := clusterkey.ParsePublicKey(provider.Member.Key)
 		if err != nil {
 			return nil, err
 		}
 		document, err := key.Sign(api.DocumentAssignment,
-			market.AssignmentOf(r, key.Public().Fingerprint().String(), theirs.Fingerprint().String()))
+			market.AssignmentOf(r, key.Public().Fingerprint().String(), providerKey.Fingerprint().String()))
 		return market.Confirm{ID: r.ID, Consumer: l.Cluster, Generation: r.Generation, Document: document}, err
 	})
 }

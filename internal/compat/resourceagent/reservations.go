@@ -220,9 +220,9 @@ func (a *agents) reservations(r *http.Request) (compat.Answer, error) {
 		if err != nil {
 			return compat.Answer{}, err
 		}
-		for _, one := range all {
-			if one.Consumer == l.Cluster && one.State.Counts() {
-				out.Reservations = append(out.Reservations, shown(one))
+		for _, record := range all {
+			if record.Consumer == l.Cluster && record.State.Counts() {
+				out.Reservations = append(out.Reservations, shown(record))
 			}
 		}
 	}

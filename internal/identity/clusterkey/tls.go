@@ -48,9 +48,9 @@ func (k *Key) ClientTLS(cluster, peer string, known Known) (*tls.Config, error) 
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"},
 		InsecureSkipVerify: true, // there is no CA: the key is compared below instead
 		VerifyConnection: func(s tls.ConnectionState) error {
-			is, _, err := TLSPeer(s, known)
-			if err == nil && is != peer {
-				err = fmt.Errorf("cluster %s answers, not %s", is, peer)
+			id, _, err := TLSPeer(s, known)
+			if err == nil && id != peer {
+				err = fmt.Errorf("cluster %s answers, not %s", id, peer)
 			}
 			return err
 		},

@@ -51,36 +51,36 @@ func Run(t *testing.T, place func(testing.TB) (open func() journal.Journal)) {
 type Store interface {
 	journal.Journal
 	Read(context.Context, func(journal.Head, []byte) error, func(journal.Record) error) (journal.Head, error)
-	Begin(ctx context.Context, at journal.Head, write func(io.Writer) error) error
+	Begin(ctx context.Context, head journal.Head, write func(io.Writer) error) error
 }
 
 // RunStore holds a store to what backups need of it.
 func RunStore(t *testing.T, place func(testing.TB) (open func() Store)) {
 	open := place(t)
 	j := open()
-	at := Next(Next(journal.Genesis(), batch("a", "b")), batch("c"))
+	head := Next(Next(journal.Genesis(), batch("a", "b")), batch("c"))
 	if _, err := j.Read(t.Context(), nil, nil); err == nil {
 		t.Error("read what is not there")
 	}
 	state := string(bytes.Repeat([]byte("0123456789abcdef"), 100_000))
-	if err := j.Begin(t.Context(), at, journal.State([]byte(state))); err != nil {
+	if err := j.Begin(t.Context(), head, journal.State([]byte(state))); err != nil {
 		t.Fatal(err)
 	}
-	want := Content{Base: at, State: state, Head: at}
+	want := Content{Base: head, State: state, Head: head}
 	j.Close()
 	same(t, read(t, open()), want)
 	l := load(t, open())
 	l.append("d")
 	l.Close()
 	want.Head, want.Records = l.head, []journal.Record{record(4, "d")}
-	if err := open().Begin(t.Context(), at, journal.State([]byte(state))); !errors.Is(err, journal.ErrConflict) {
+	if err := open().Begin(t.Context(), head, journal.State([]byte(state))); !errors.Is(err, journal.ErrConflict) {
 		t.Errorf("begin where there is something: %v, want ErrConflict", err)
 	}
 	j = open()
 	for range 2 {
 		var got Content
-		head, err := j.Read(t.Context(), func(at journal.Head, state []byte) error {
-			got.Base, got.State = at, string(state)
+		head, err := j.Read(t.Context(), func(head journal.Head, state []byte) error {
+			got.Base, got.State = head, string(state)
 			return nil
 		}, func(r journal.Record) error {
 			got.Records = append(got.Records, r)
@@ -96,10 +96,10 @@ func RunStore(t *testing.T, place func(testing.TB) (open func() Store)) {
 
 	again := place(t)
 	load(t, again()).Close() // a journal without events
-	if err := again().Begin(t.Context(), at, journal.State([]byte("s"))); err != nil {
+	if err := again().Begin(t.Context(), head, journal.State([]byte("s"))); err != nil {
 		t.Fatal(err)
 	}
-	same(t, read(t, again()), Content{Base: at, State: "s", Head: at})
+	same(t, read(t, again()), Content{Base: head, State: "s", Head: head})
 }
 
 // Content is what a Load returned and told.
@@ -160,9 +160,9 @@ func (l *loaded) append(events ...string) journal.Head {
 	return head
 }
 
-func (l *loaded) snapshot(at journal.Head, state string) {
+func (l *loaded) snapshot(head journal.Head, state string) {
 	l.t.Helper()
-	if err := l.Snapshot(l.t.Context(), at, journal.State([]byte(state))); err != nil {
+	if err := l.Snapshot(l.t.Context(), head, journal.State([]byte(state))); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -253,13 +253,13 @@ func appendIsReplayed(t *testing.T, open func() journal.Journal) {
 func appendIsConditional(t *testing.T, open func() journal.Journal) {
 	j := load(t, open())
 	empty := j.head
-	one := j.append("a")
+	first := j.append("a")
 	j.append("b")
 	otherLineage, otherHash, later := j.head, j.head, Next(j.head, batch("c"))
 	otherLineage.Lineage += "x"
 	otherHash.Hash[31] ^= 1
 	for name, after := range map[string]journal.Head{
-		"an older head": one, "the empty journal": empty, "no head": {}, "a later head": later,
+		"an older head": first, "the empty journal": empty, "no head": {}, "a later head": later,
 		"another lineage": otherLineage, "another hash": otherHash,
 	} {
 		if _, err := j.Append(t.Context(), after, batch("x")); !errors.Is(err, journal.ErrConflict) {
@@ -308,21 +308,21 @@ func endedContext(t *testing.T, open func() journal.Journal) {
 func memoryIsCopied(t *testing.T, open func() journal.Journal) {
 	j := load(t, open())
 	event, state := []byte("event"), []byte("state")
-	one, err := j.Append(t.Context(), j.head, [][]byte{event})
+	first, err := j.Append(t.Context(), j.head, [][]byte{event})
 	if err != nil {
 		t.Fatal(err)
 	}
-	j.snapshot(one, "other")
-	if err := j.Snapshot(t.Context(), one, journal.State(state)); err != nil {
+	j.snapshot(first, "other")
+	if err := j.Snapshot(t.Context(), first, journal.State(state)); err != nil {
 		t.Fatal(err)
 	}
-	two, err := j.Append(t.Context(), one, [][]byte{event})
+	second, err := j.Append(t.Context(), first, [][]byte{event})
 	if err != nil {
 		t.Fatal(err)
 	}
 	copy(event, "EVENT")
 	copy(state, "STATE")
-	want := Content{Base: one, State: "state", Head: two, Records: []journal.Record{record(2, "event")}}
+	want := Content{Base: first, State: "state", Head: second, Records: []journal.Record{record(2, "event")}}
 	same(t, read(t, j), want)
 	same(t, read(t, open()), want)
 }
@@ -355,7 +355,7 @@ func snapshotReplaces(t *testing.T, open func() journal.Journal) {
 func snapshotIsConditional(t *testing.T, open func() journal.Journal) {
 	j := load(t, open())
 	empty := j.head
-	one := j.append("a")
+	first := j.append("a")
 	three := j.append("b", "c")
 	j.append("d")
 	j.snapshot(three, "abc")
@@ -364,11 +364,11 @@ func snapshotIsConditional(t *testing.T, open func() journal.Journal) {
 	otherLineage, otherHash, later := j.head, j.head, Next(j.head, batch("e"))
 	otherLineage.Lineage += "x"
 	otherHash.Hash[0] ^= 1
-	for name, at := range map[string]journal.Head{
-		"the empty journal": empty, "older than the snapshot": one, "within a batch": within, "no head": {},
+	for name, head := range map[string]journal.Head{
+		"the empty journal": empty, "older than the snapshot": first, "within a batch": within, "no head": {},
 		"a later head": later, "another lineage": otherLineage, "another hash": otherHash,
 	} {
-		if err := j.Snapshot(t.Context(), at, journal.State([]byte("x"))); !errors.Is(err, journal.ErrConflict) {
+		if err := j.Snapshot(t.Context(), head, journal.State([]byte("x"))); !errors.Is(err, journal.ErrConflict) {
 			t.Errorf("snapshot at %s: %v, want ErrConflict", name, err)
 		}
 	}
@@ -377,8 +377,8 @@ func snapshotIsConditional(t *testing.T, open func() journal.Journal) {
 
 func lineageContinues(t *testing.T, open func() journal.Journal) {
 	j := load(t, open())
-	one := j.append("a")
-	j.snapshot(one, "a")
+	first := j.append("a")
+	j.snapshot(first, "a")
 	before := j.append("b")
 	renewed, err := j.NewLineage(t.Context(), before)
 	if err != nil {
@@ -393,7 +393,7 @@ func lineageContinues(t *testing.T, open func() journal.Journal) {
 	if err := j.Snapshot(t.Context(), before, journal.State([]byte("x"))); !errors.Is(err, journal.ErrConflict) {
 		t.Errorf("snapshot at the head of the old lineage: %v, want ErrConflict", err)
 	}
-	want := Content{Base: one, State: "a", Records: []journal.Record{record(2, "b")}, Head: renewed}
+	want := Content{Base: first, State: "a", Records: []journal.Record{record(2, "b")}, Head: renewed}
 	want.Base.Lineage = renewed.Lineage
 	same(t, read(t, open()), want)
 	j = load(t, open())

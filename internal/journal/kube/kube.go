@@ -90,8 +90,8 @@ func (j *Journal) readAll(ctx context.Context) (*unstructured.Unstructured, *con
 			return nil, nil, nil, err
 		}
 		state, err = j.readParts(ctx, found, state)
-		odd, is := errors.AsType[*partError](err)
-		if !is {
+		odd, ok := errors.AsType[*partError](err)
+		if !ok {
 			return object, found, state, err
 		}
 		if _, now, _, err := j.readOrCreate(ctx); err != nil || now.write == found.write {
@@ -123,7 +123,7 @@ func (j *Journal) Append(ctx context.Context, after journal.Head, events [][]byt
 }
 
 // Snapshot implements journal.Journal.
-func (j *Journal) Snapshot(ctx context.Context, at journal.Head, write func(io.Writer) error) error {
+func (j *Journal) Snapshot(ctx context.Context, head journal.Head, write func(io.Writer) error) error {
 	var buffer bytes.Buffer
 	if err := write(&buffer); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (j *Journal) Snapshot(ctx context.Context, at journal.Head, write func(io.W
 	}
 	var w written
 	if j.limits.parts > 0 && len(packed) > j.limits.inlineSnapshot {
-		switch err := j.writeParts(ctx, &w, at, packed); {
+		switch err := j.writeParts(ctx, &w, head, packed); {
 		case err == nil:
 			defer j.release(&w)
 			packed = nil
@@ -147,17 +147,17 @@ func (j *Journal) Snapshot(ctx context.Context, at journal.Head, write func(io.W
 			return fmt.Errorf("ledger %s: %w", j.key, err)
 		}
 	}
-	seal := at.Seal(state)
+	seal := head.Seal(state)
 	_, err = j.change(ctx, func(next *content) error {
 		if w.parts != nil && w.loads != j.loads {
 			return journal.ErrNotLoaded
 		}
-		if err := next.image.Snapshot(at, least(state)); err != nil {
+		if err := next.image.Snapshot(head, least(state)); err != nil {
 			return err
 		}
 		next.seal, next.snapshot, next.plain, next.parts, next.image.State = seal, packed, int64(len(state)), w.parts, nil
 		j.alone = j.limits.parts > 0 && len(packed) > j.limits.inlineSnapshot
-		next.filed = slices.DeleteFunc(slices.Clone(next.filed), func(p part) bool { return p.Revision <= at.Revision })
+		next.filed = slices.DeleteFunc(slices.Clone(next.filed), func(p part) bool { return p.Revision <= head.Revision })
 		return nil
 	})
 	return err

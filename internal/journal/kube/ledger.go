@@ -116,8 +116,8 @@ func weigh(records []journal.Record) (sum int64) {
 
 // used reports whether the content names a part.
 func (c *content) used(number int64) bool {
-	is := func(p part) bool { return p.Part == number }
-	return slices.ContainsFunc(c.parts, is) || slices.ContainsFunc(c.filed, is)
+	sameNumber := func(p part) bool { return p.Part == number }
+	return slices.ContainsFunc(c.parts, sameNumber) || slices.ContainsFunc(c.filed, sameNumber)
 }
 
 func newLedger(key client.ObjectKey) *unstructured.Unstructured {

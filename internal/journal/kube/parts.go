@@ -93,14 +93,14 @@ func (j *Journal) fence(ctx context.Context) error {
 }
 
 // begin reserves n parts for a snapshot at a head.
-func (j *Journal) begin(ctx context.Context, w *written, at journal.Head, n int) (err error) {
+func (j *Journal) begin(ctx context.Context, w *written, head journal.Head, n int) (err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := j.usable(ctx); err != nil {
 		return err
 	}
 	trial := j.image
-	if err := trial.Snapshot(at, []byte{0}); err != nil {
+	if err := trial.Snapshot(head, []byte{0}); err != nil {
 		return err
 	}
 	if err := j.fence(ctx); err != nil {
@@ -226,16 +226,16 @@ func (j *Journal) readPart(ctx context.Context, p part) (data []byte, err error)
 		object := newLedger(j.partKey(p.Part))
 		if err := j.client.Get(ctx, j.partKey(p.Part), object); err != nil {
 			if apierrors.IsNotFound(err) {
-				return &partError{part: p.Part, is: "is missing"}
+				return &partError{part: p.Part, fault: "is missing"}
 			}
 			return err
 		}
 		data, err = decodePart(object)
 		switch {
 		case err == nil && len(data) == 0:
-			return &partError{part: p.Part, is: "shows no spec.data", remedy: applyCRDs}
+			return &partError{part: p.Part, fault: "shows no spec.data", remedy: applyCRDs}
 		case err != nil || digest(data) != p.Digest:
-			return &partError{part: p.Part, is: "does not have the content that the Ledger names"}
+			return &partError{part: p.Part, fault: "does not have the content that the Ledger names"}
 		}
 		return nil
 	})
@@ -245,7 +245,7 @@ func (j *Journal) readPart(ctx context.Context, p part) (data []byte, err error)
 // partError says that a part is not the one that the Ledger names.
 type partError struct {
 	part   int64
-	is     string
+	fault  string
 	remedy string // empty: put it back
 }
 
@@ -255,4 +255,4 @@ func (e *partError) refuse(key client.ObjectKey) *journal.RefusedError {
 	return refused
 }
 
-func (e *partError) Error() string { return fmt.Sprintf("part %d %s", e.part, e.is) }
+func (e *partError) Error() string { return fmt.Sprintf("part %d %s", e.part, e.fault) }

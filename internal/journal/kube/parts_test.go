@@ -63,11 +63,12 @@ func (w *writer) lives(ctx context.Context, steps int) error {
 	before, logged := w.head, w.log
 	for i := range steps {
 		if i%5 == 4 {
-			at, state := w.head, w.log
+			head, state := w.head, w.log
 			if i%2 == 0 {
-				at, state = before, logged
+				head, state = before, logged
 			}
-			if err := w.Snapshot(ctx, at, journal.State([]byte(strings.Join(state, ",")))); err != nil && !errors.Is(err, journal.ErrFull) {
+			if err := w.Snapshot(ctx, head, journal.State([]byte(strings.Join(state, ",")))); err != nil && !errors.Is(err,
+				journal.ErrFull) {
 				return err
 			}
 		}
@@ -345,7 +346,7 @@ func TestFiledWhileASnapshotIsWritten(t *testing.T) {
 	}
 	done := 0
 	for range 24 {
-		at, log := first.head, slices.Clone(first.log)
+		head, log := first.head, slices.Clone(first.log)
 		during = func() error {
 			first.mu.Lock()
 			first.next = slices.Min(slices.Collect(maps.Keys(first.taken)))
@@ -359,7 +360,7 @@ func TestFiledWhileASnapshotIsWritten(t *testing.T) {
 			return nil
 		}
 		noise := []byte(strings.Join(log, ","))
-		if err := first.Snapshot(t.Context(), at, journal.State(noise)); err != nil && !errors.Is(err, journal.ErrFull) {
+		if err := first.Snapshot(t.Context(), head, journal.State(noise)); err != nil && !errors.Is(err, journal.ErrFull) {
 			t.Fatal(err)
 		}
 		again := newWriter("b", cluster, interceptor.Funcs{}, t)

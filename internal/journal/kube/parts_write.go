@@ -58,7 +58,7 @@ type written struct {
 
 // writeParts writes a packed snapshot in pieces. Appends go on meanwhile. Without an error, the caller
 // must release w.
-func (j *Journal) writeParts(ctx context.Context, w *written, at journal.Head, packed []byte) error {
+func (j *Journal) writeParts(ctx context.Context, w *written, head journal.Head, packed []byte) error {
 	if space := j.limits.space(); int64(len(packed)) > space {
 		return fmt.Errorf("%w: its snapshot takes %d bytes, of at most %d: end reservations", journal.ErrFull,
 			len(packed), space)
@@ -67,7 +67,7 @@ func (j *Journal) writeParts(ctx context.Context, w *written, at journal.Head, p
 		return err
 	}
 	pieces := slices.Collect(slices.Chunk(packed, j.limits.part))
-	if err := j.begin(ctx, w, at, len(pieces)); err != nil {
+	if err := j.begin(ctx, w, head, len(pieces)); err != nil {
 		return err
 	}
 	mine := func(ctx context.Context) error {

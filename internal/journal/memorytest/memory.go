@@ -40,12 +40,12 @@ func (j *Journal) Append(ctx context.Context, after journal.Head, events [][]byt
 }
 
 // Snapshot implements journal.Journal.
-func (j *Journal) Snapshot(ctx context.Context, at journal.Head, write func(io.Writer) error) error {
+func (j *Journal) Snapshot(ctx context.Context, head journal.Head, write func(io.Writer) error) error {
 	var state bytes.Buffer
 	if err := write(&state); err != nil {
 		return err
 	}
-	_, err := j.change(ctx, func() error { return j.image.Snapshot(at, state.Bytes()) })
+	_, err := j.change(ctx, func() error { return j.image.Snapshot(head, state.Bytes()) })
 	return err
 }
 

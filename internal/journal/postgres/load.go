@@ -76,14 +76,14 @@ func (j *Journal) AcceptLoss(ctx context.Context) (journal.Head, error) {
 
 // Begin makes a journal without events begin at the snapshot of another journal. Load it after that.
 // No broker may lead. Errors: ErrConflict if the journal has events; otherwise as Load and Snapshot.
-func (j *Journal) Begin(ctx context.Context, at journal.Head, write func(io.Writer) error) error {
+func (j *Journal) Begin(ctx context.Context, head journal.Head, write func(io.Writer) error) error {
 	if err := j.takeLead(ctx); err != nil {
 		return err
 	}
 	if _, err := j.Load(ctx, tables.IgnoreState, tables.IgnoreRecord); err != nil {
 		return err
 	}
-	return j.BeginAt(ctx, at, write)
+	return j.BeginAt(ctx, head, write)
 }
 
 // Read verifies and replays the journal like Load, but changes nothing, also not the writer. It may run
@@ -152,7 +152,7 @@ func (j *Journal) take(ctx context.Context, s *session, onSnapshot tables.OnSnap
 			_, err := tx.ExecContext(ctx, "UPDATE bourse_journal SET writer = $1", writer)
 			return err
 		})
-		if said := (*pgconn.PgError)(nil); errors.As(err, &said) && said.Code == "40001" && !v.replays {
+		if failure := (*pgconn.PgError)(nil); errors.As(err, &failure) && failure.Code == "40001" && !v.replays {
 			continue // a serialization failure
 		}
 		s.writer = writer
@@ -220,19 +220,19 @@ func (v *verifier) run(ctx context.Context, tx *sql.Tx,
 	case version != format:
 		return tables.Refused(v.Where, tables.RemedyNewer, "its format is %d, this version knows %d", version, format)
 	}
-	var was, is string
+	var was, got string
 	var revision, first, last int64
 	var hash, baseHash, seal []byte
 	row := tx.QueryRowContext(ctx, `SELECT place, `+place+`, lineage, revision, hash, base_revision, base_hash,
 		first, last, seal FROM bourse_journal`)
-	if err := row.Scan(&was, &is, &v.Base.Lineage, &revision, &hash, &v.Base.Revision, &baseHash, &first, &last,
+	if err := row.Scan(&was, &got, &v.Base.Lineage, &revision, &hash, &v.Base.Revision, &baseHash, &first, &last,
 		&seal); err != nil {
 		return err
 	}
-	if was != is && !v.lossy {
+	if was != got && !v.lossy {
 		return tables.Refused(v.Where, remedyPlace, "it was last used in another place "+
 			"(server/database/timeline): %s, this is %s; events that were acknowledged since the copy was made are missing",
-			was, is)
+			was, got)
 	}
 	copy(v.Base.Hash[:], baseHash)
 	v.replays = true

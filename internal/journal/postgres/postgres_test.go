@@ -130,8 +130,8 @@ func TestOnlyTheLastToLoadWrites(t *testing.T) {
 // read reads beside the writer.
 func read(t testing.TB, j *postgres.Journal) (c journaltest.Content, err error) {
 	t.Helper()
-	c.Head, err = j.Read(t.Context(), func(at journal.Head, state []byte) error {
-		c.Base, c.State = at, string(state)
+	c.Head, err = j.Read(t.Context(), func(head journal.Head, state []byte) error {
+		c.Base, c.State = head, string(state)
 		return nil
 	}, func(r journal.Record) error {
 		c.Records = append(c.Records, r)

@@ -40,10 +40,10 @@ func New(url string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch said := config.RuntimeParams["synchronous_commit"]; said {
+	switch setting := config.RuntimeParams["synchronous_commit"]; setting {
 	case "", "on", "remote_apply":
 	default:
-		return nil, fmt.Errorf("synchronous_commit=%s loses acknowledged events, want on or remote_apply", said)
+		return nil, fmt.Errorf("synchronous_commit=%s loses acknowledged events, want on or remote_apply", setting)
 	}
 	for name, value := range parameters {
 		if config.RuntimeParams[name] == "" {
@@ -113,9 +113,9 @@ func (j *Journal) describe(err error) error {
 	if refused := (*journal.RefusedError)(nil); errors.As(err, &refused) {
 		return err
 	}
-	if said := (*pgconn.PgError)(nil); errors.As(err, &said) && len(said.Code) == 5 &&
-		said.Code[:2] == "XX" { // corrupted pages and indexes among them
-		return j.refused(said.Message, remedyDamage)
+	if failure := (*pgconn.PgError)(nil); errors.As(err, &failure) && len(failure.Code) == 5 &&
+		failure.Code[:2] == "XX" { // corrupted pages and indexes among them
+		return j.refused(failure.Message, remedyDamage)
 	}
 	return fmt.Errorf("open journal %s: %w", j.Where, err)
 }

@@ -38,18 +38,18 @@ type mark struct {
 }
 
 // readHeadFile returns the newest valid slot.
-func readHeadFile(path string) (said mark, err error) {
+func readHeadFile(path string) (kept mark, err error) {
 	content, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return mark{}, err
 	}
-	said.damaged = len(content) > 0
+	kept.damaged = len(content) > 0
 	for ; len(content) >= slotSize; content = content[slotSize:] {
-		if head, writes, err := decodeSlot(content[:slotSize]); err == nil && writes >= said.writes {
-			said = mark{head: &head, writes: writes}
+		if head, writes, err := decodeSlot(content[:slotSize]); err == nil && writes >= kept.writes {
+			kept = mark{head: &head, writes: writes}
 		}
 	}
-	return said, nil
+	return kept, nil
 }
 
 func openHeadFile(path string, writes uint64) (*headFile, error) {

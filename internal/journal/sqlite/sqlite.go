@@ -54,20 +54,20 @@ func (j *Journal) AcceptLoss(ctx context.Context) (head journal.Head, err error)
 
 // Begin makes a journal without events begin at the snapshot of another journal. Errors: ErrConflict
 // if the journal has events; otherwise as Load and Snapshot.
-func (j *Journal) Begin(ctx context.Context, at journal.Head, write func(io.Writer) error) error {
+func (j *Journal) Begin(ctx context.Context, head journal.Head, write func(io.Writer) error) error {
 	if _, err := j.Load(ctx, tables.IgnoreState, tables.IgnoreRecord); err != nil {
 		return err
 	}
-	return j.BeginAt(ctx, at, write)
+	return j.BeginAt(ctx, head, write)
 }
 
 // Read verifies and replays the journal like Load, but changes no file and does not open j. No other
 // process may have the journal open. Errors: as Load; os.ErrNotExist, wrapped, if there is no journal.
 func (j *Journal) Read(ctx context.Context, onSnapshot tables.OnSnapshot, onRecord tables.OnRecord) (journal.Head,
 	error) {
-	found, said, err := j.verify(ctx, onSnapshot, onRecord)
+	found, mark, err := j.verify(ctx, onSnapshot, onRecord)
 	if err == nil && !found.fresh {
-		err = found.compare(j.path, said)
+		err = found.compare(j.path, mark)
 	}
 	if err == nil && found.fresh {
 		err = &os.PathError{Op: "read journal", Path: j.path, Err: os.ErrNotExist}
@@ -81,14 +81,14 @@ func (j *Journal) Read(ctx context.Context, onSnapshot tables.OnSnapshot, onReco
 func (j *Journal) load(ctx context.Context, onSnapshot tables.OnSnapshot, onRecord tables.OnRecord,
 	lossy bool) (journal.Head, error) {
 	return j.Open(func() (tables.Database, journal.Head, journal.Head, error) {
-		found, said, err := j.verify(ctx, onSnapshot, onRecord)
+		found, mark, err := j.verify(ctx, onSnapshot, onRecord)
 		if err == nil && !lossy {
-			err = found.compare(j.path, said)
+			err = found.compare(j.path, mark)
 		}
 		if err != nil {
 			return nil, journal.Head{}, journal.Head{}, err
 		}
-		db, err := j.open(ctx, found, said.writes)
+		db, err := j.open(ctx, found, mark.writes)
 		if err == nil && !lossy {
 			err = errors.Join(db.mark.write(found.Head), db.mark.Sync())
 		}
@@ -103,12 +103,12 @@ func (j *Journal) load(ctx context.Context, onSnapshot tables.OnSnapshot, onReco
 // in between must not make the head file seem to lead.
 func (j *Journal) verify(ctx context.Context, onSnapshot tables.OnSnapshot, onRecord tables.OnRecord) (*content, mark,
 	error) {
-	said, err := readHeadFile(j.path + ".head")
+	kept, err := readHeadFile(j.path + ".head")
 	if err != nil {
 		return nil, mark{}, err
 	}
-	found, err := verify(ctx, j.path, said.head, onSnapshot, onRecord)
-	return found, said, err
+	found, err := verify(ctx, j.path, kept.head, onSnapshot, onRecord)
+	return found, kept, err
 }
 
 // open opens the verified journal for writing.

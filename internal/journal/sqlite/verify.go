@@ -34,7 +34,7 @@ type content struct {
 }
 
 // verify reads the whole database, recomputes its chain and replays it. It never changes a file.
-func verify(ctx context.Context, path string, said *journal.Head, onSnapshot tables.OnSnapshot,
+func verify(ctx context.Context, path string, expected *journal.Head, onSnapshot tables.OnSnapshot,
 	onRecord tables.OnRecord) (*content, error) {
 	// SQLite takes a file of at most one byte for an empty database, and deletes its WAL.
 	if size(path) <= 1 {
@@ -46,7 +46,7 @@ func verify(ctx context.Context, path string, said *journal.Head, onSnapshot tab
 	// A first start that was killed before it switched to a WAL leaves a transaction that SQLite must roll
 	// back, which it cannot do without writing. One page holds no table, and without a head nothing was
 	// ever acknowledged.
-	if said == nil && size(path) <= firstPage && size(path+"-journal") > 0 {
+	if expected == nil && size(path) <= firstPage && size(path+"-journal") > 0 {
 		return &content{fresh: true}, nil
 	}
 	db, err := open(ctx, path, "ro")
@@ -56,7 +56,7 @@ func verify(ctx context.Context, path string, said *journal.Head, onSnapshot tab
 	defer db.Close()
 	c := &content{path: path, db: db, Reading: tables.Reading{Queries: queries,
 		Refuse: func(found string, args ...any) error { return tables.Refused(path, remedyDamage, found, args...) }}}
-	c.Passed = func(head journal.Head) { c.marked = c.marked || said != nil && *said == head }
+	c.Passed = func(head journal.Head) { c.marked = c.marked || expected != nil && *expected == head }
 	err = c.read(ctx, onSnapshot, onRecord)
 	if c.Callback != nil {
 		return nil, fmt.Errorf("replay journal %s: %w", path, c.Callback)
@@ -140,18 +140,18 @@ func (c *content) replay(ctx context.Context, onSnapshot tables.OnSnapshot, onRe
 }
 
 // compare refuses a database that differs from its head file.
-func (c *content) compare(path string, said mark) error {
+func (c *content) compare(path string, mark mark) error {
 	refused := &journal.RefusedError{Where: path, Remedy: remedyHead}
 	switch {
-	case said.damaged:
+	case mark.damaged:
 		refused.Found = "its head file is damaged"
-	case c.marked, said.head == nil && c.Head.Revision == 0:
+	case c.marked, mark.head == nil && c.Head.Revision == 0:
 		return nil // a new journal, or a crash before its head file was written
-	case said.head == nil:
+	case mark.head == nil:
 		refused.Found = "it has no head file"
 	default:
 		refused.Found = fmt.Sprintf("it has %v to %v, but its head file says that %v was committed", c.Base, c.Head,
-			said.head)
+			mark.head)
 		refused.Remedy = remedyMissing
 	}
 	return refused

@@ -15,14 +15,14 @@ import (
 // Snapshot implements journal.Journal. The state is written in parts that count for nothing until one
 // short transaction makes them the base. What that replaced is then swept, in pieces too. A crash
 // anywhere leaves the old snapshot or the new one, and at most rows that the next Snapshot sweeps.
-func (j *Journal) Snapshot(ctx context.Context, at journal.Head, write func(io.Writer) error) error {
-	return j.rebase(ctx, at, write, j.locate)
+func (j *Journal) Snapshot(ctx context.Context, head journal.Head, write func(io.Writer) error) error {
+	return j.rebase(ctx, head, write, j.locate)
 }
 
 // BeginAt makes a loaded journal without events begin at the snapshot of another journal. Errors:
 // ErrConflict if the journal has events; otherwise as Snapshot.
-func (j *Journal) BeginAt(ctx context.Context, at journal.Head, write func(io.Writer) error) error {
-	return j.rebase(ctx, at, write, func(context.Context, journal.Head) error {
+func (j *Journal) BeginAt(ctx context.Context, head journal.Head, write func(io.Writer) error) error {
+	return j.rebase(ctx, head, write, func(context.Context, journal.Head) error {
 		if j.head.Revision > 0 {
 			return fmt.Errorf("journal %s is at %v: %w", j.Where, j.head, journal.ErrConflict)
 		}
@@ -31,20 +31,20 @@ func (j *Journal) BeginAt(ctx context.Context, at journal.Head, write func(io.Wr
 }
 
 // rebase makes a snapshot the base. check says why it must not.
-func (j *Journal) rebase(ctx context.Context, at journal.Head, write func(io.Writer) error,
+func (j *Journal) rebase(ctx context.Context, head journal.Head, write func(io.Writer) error,
 	check func(context.Context, journal.Head) error) error {
 	j.whole.Lock()
 	defer j.whole.Unlock()
-	if err := j.write(ctx, func(ctx context.Context) error { return check(ctx, at) }); err != nil {
+	if err := j.write(ctx, func(ctx context.Context) error { return check(ctx, head) }); err != nil {
 		return err
 	}
-	to, err := j.writeState(ctx, at, write)
+	to, err := j.writeState(ctx, head, write)
 	if err != nil {
 		return err
 	}
 	err = j.write(ctx, func(ctx context.Context) error {
-		if j.base = at; j.head.Revision == 0 {
-			j.head = at
+		if j.base = head; j.head.Revision == 0 {
+			j.head = head
 		}
 		return j.db.Rebase(ctx, to, j.head)
 	})
@@ -55,29 +55,29 @@ func (j *Journal) rebase(ctx context.Context, at journal.Head, write func(io.Wri
 }
 
 // locate checks that a head is between the base and the head of the journal.
-func (j *Journal) locate(ctx context.Context, at journal.Head) error {
-	if at == j.base || at == j.head {
+func (j *Journal) locate(ctx context.Context, head journal.Head) error {
+	if head == j.base || head == j.head {
 		return nil
 	}
 	var hash []byte
-	err := j.db.QueryRowContext(ctx, j.Hash, int64(at.Revision)).Scan(&hash)
+	err := j.db.QueryRowContext(ctx, j.Hash, int64(head.Revision)).Scan(&hash)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	if at.Lineage != j.head.Lineage || at.Revision < j.base.Revision || !bytes.Equal(hash, at.Hash[:]) {
-		return fmt.Errorf("snapshot at %v, which is not between %v and %v: %w", at, j.base, j.head, journal.ErrConflict)
+	if head.Lineage != j.head.Lineage || head.Revision < j.base.Revision || !bytes.Equal(hash, head.Hash[:]) {
+		return fmt.Errorf("snapshot at %v, which is not between %v and %v: %w", head, j.base, j.head, journal.ErrConflict)
 	}
 	return nil
 }
 
 // writeState writes a state in parts.
-func (j *Journal) writeState(ctx context.Context, at journal.Head, write func(io.Writer) error) (Snapshot, error) {
-	w := &parts{j: j, ctx: ctx, sum: at.Sealing()}
+func (j *Journal) writeState(ctx context.Context, head journal.Head, write func(io.Writer) error) (Snapshot, error) {
+	w := &parts{j: j, ctx: ctx, sum: head.Sealing()}
 	err := j.write(ctx, func(ctx context.Context) error { return j.db.QueryRowContext(ctx, j.LastPart).Scan(&w.last) })
 	if err != nil {
 		return Snapshot{}, err
 	}
-	written := Snapshot{At: at, First: w.last + 1}
+	written := Snapshot{At: head, First: w.last + 1}
 	if err = write(w); err == nil {
 		err = w.store()
 	}

@@ -23,8 +23,8 @@ func Run(t *testing.T, c client.Client, namespace string) {
 	t.Run("gone", func(t *testing.T) { testGone(t, c, namespace) })
 }
 
-func condition(kind string, is metav1.ConditionStatus) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: is, Reason: "Test", LastTransitionTime: metav1.Now().Rfc3339Copy()}
+func condition(kind string, status metav1.ConditionStatus) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: "Test", LastTransitionTime: metav1.Now().Rfc3339Copy()}
 }
 
 type suite struct {
@@ -162,9 +162,9 @@ func testGone(t *testing.T, c client.Client, namespace string) {
 	if err := c.Delete(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	one := kubeobject.Status{Client: c, Manager: "one"}
+	status := kubeobject.Status{Client: c, Manager: "one"}
 	o.Status.SharedBy = 3
-	if err := one.Apply(t.Context(), o); err != nil {
+	if err := status.Apply(t.Context(), o); err != nil {
 		t.Errorf("of an object that is gone: %v", err)
 	}
 }

@@ -32,7 +32,7 @@ func grantOf(owed api.Resources, before corev1.ResourceList) corev1.ResourceList
 func wished(owed api.Resources, wish corev1.ResourceList) api.Resources {
 	out := maps.Clone(owed)
 	for name, amount := range wish {
-		if has, is := owed[name]; is && amount.Sign() > 0 && amount.Cmp(has) < 0 {
+		if has, ok := owed[name]; ok && amount.Sign() > 0 && amount.Cmp(has) < 0 {
 			out[name] = amount
 		}
 	}
@@ -52,8 +52,8 @@ func lesser(grant, before corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, was := range before {
 		out[name] = was
-		if is := grant[name]; is.Cmp(was) < 0 {
-			out[name] = is
+		if now := grant[name]; now.Cmp(was) < 0 {
+			out[name] = now
 		}
 	}
 	return out

@@ -85,7 +85,7 @@ func counted(pod *corev1.PodSpec) corev1.ResourceList {
 	}
 	for i := range pod.InitContainers {
 		for name, amount := range pod.InitContainers[i].Resources.Requests {
-			if has, is := init[name]; !is || has.Value() < amount.Value() {
+			if has, ok := init[name]; !ok || has.Value() < amount.Value() {
 				init[name] = amount
 			}
 		}

@@ -19,8 +19,8 @@ func TestCustomersOfAHubAreIsolated(t *testing.T) {
 	} {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: liqo.Of("hub")}}
 		for _, o := range Objects(ns, nil) {
-			p, is := o.(*networkingv1.NetworkPolicy)
-			if !is {
+			p, ok := o.(*networkingv1.NetworkPolicy)
+			if !ok {
 				continue
 			}
 			from := p.Spec.Ingress[0].From[0].NamespaceSelector.MatchLabels

@@ -55,9 +55,9 @@ func (n *Network) describeNetworks(ctx context.Context) (*api.HandshakeNetwork, 
 
 // foreign rejects ranges that contain addresses of our nodes: pods here would send their packets for
 // these nodes to the peer. A virtual node has the address of a pod, its virtual kubelet's, and Liqo maps pods.
-func (n *Network) foreign(ctx context.Context, peer string, heard *api.HandshakeNetwork) error {
+func (n *Network) foreign(ctx context.Context, peer string, network *api.HandshakeNetwork) error {
 	var ranges []netip.Prefix
-	for _, text := range slices.Concat(heard.PodCIDRs, heard.ExternalCIDRs) {
+	for _, text := range slices.Concat(network.PodCIDRs, network.ExternalCIDRs) {
 		cidr, err := netip.ParsePrefix(text)
 		if err != nil {
 			return err
@@ -74,8 +74,8 @@ func (n *Network) foreign(ctx context.Context, peer string, heard *api.Handshake
 				continue
 			}
 			for _, a := range node.Status.Addresses {
-				at, err := netip.ParseAddr(a.Address)
-				if i := slices.IndexFunc(ranges, func(r netip.Prefix) bool { return r.Contains(at) }); err == nil && i >= 0 {
+				address, err := netip.ParseAddr(a.Address)
+				if i := slices.IndexFunc(ranges, func(r netip.Prefix) bool { return r.Contains(address) }); err == nil && i >= 0 {
 					return api.Errorf(api.CodeBadSignature,
 						"%s names %s as a network of its pods, but it contains node %s of this cluster", peer, ranges[i], node.Name).
 						Fix("give one of the two clusters other addresses, and name yours in Liqo's ipam.reservedSubnets")
@@ -87,8 +87,8 @@ func (n *Network) foreign(ctx context.Context, peer string, heard *api.Handshake
 }
 
 // check rejects an invalid message about a peer's network. Errors: BadSignature.
-func check(peer string, heard *api.HandshakeNetwork) error {
-	for _, list := range [][]string{heard.PodCIDRs, heard.ExternalCIDRs} {
+func check(peer string, network *api.HandshakeNetwork) error {
+	for _, list := range [][]string{network.PodCIDRs, network.ExternalCIDRs} {
 		if len(list) == 0 || len(list) > 16 {
 			return api.Errorf(api.CodeBadSignature, "%s names %d networks, not 1 to 16", peer, len(list))
 		}
@@ -101,14 +101,14 @@ func check(peer string, heard *api.HandshakeNetwork) error {
 			}
 		}
 	}
-	if len(heard.PublicKey) != 0 && len(heard.PublicKey) != 32 {
+	if len(network.PublicKey) != 0 && len(network.PublicKey) != 32 {
 		return api.Errorf(api.CodeBadSignature, "the public key of %s's gateway has %d bytes, not 32",
-			peer, len(heard.PublicKey))
+			peer, len(network.PublicKey))
 	}
-	if p := heard.Proxy; p != nil && (len(p.Addresses) != 1 || p.Port <= 0 || p.Port >= 1<<16) {
+	if p := network.Proxy; p != nil && (len(p.Addresses) != 1 || p.Port <= 0 || p.Port >= 1<<16) {
 		return api.Errorf(api.CodeBadSignature, "the proxy of %s needs one address and a port from 1 to 65535", peer)
 	}
-	e := heard.Endpoint
+	e := network.Endpoint
 	if e == nil {
 		return nil
 	}

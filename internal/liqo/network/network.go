@@ -53,8 +53,8 @@ type Network struct {
 	Allows func(ctx context.Context, host string) error
 }
 
-// Standing is the state of a network.
-type Standing struct {
+// State is the state of a network.
+type State struct {
 	// Configured: Liqo has mapped the other cluster's addresses, so virtual kubelets, which read them
 	// once, may start. Ready: the tunnel is up.
 	Configured, Ready bool
@@ -82,22 +82,22 @@ const keys = "bourse-gateway"
 // its newest message about the network, nil if there is none. The Standing reports what is impossible;
 // errors are those of the API server.
 func (n *Network) Ensure(ctx context.Context, peer string, role api.PeeringRole,
-	heard *api.HandshakeNetwork) (Standing, error) {
+	network *api.HandshakeNetwork) (State, error) {
 	p, err := n.read(ctx, peer)
 	if err != nil {
-		return Standing{}, err
+		return State{}, err
 	}
 	if p.byHand {
-		return p.connected(peer, Standing{Configured: true}), nil
+		return p.connected(peer, State{Configured: true}), nil
 	}
-	var s Standing
+	var s State
 	switch {
 	case p.going:
 		return s.waits(reasonRemoving, "an earlier network with %s is being removed", peer), nil
 	case p.configuration == nil && !n.Gateway.Joins():
 		return s.waits(reasonRefused, "this cluster takes part in no network (--network-gateway of its agent)"), nil
 	}
-	err = n.ensureObjects(ctx, p, peer, role, heard, &s)
+	err = n.ensureObjects(ctx, p, peer, role, network, &s)
 	if cannot := (*api.Error)(nil); errors.As(err, &cannot) {
 		return s.waits(string(cannot.Code), "%s", cannot.Error()), nil
 	}
@@ -106,21 +106,21 @@ func (n *Network) Ensure(ctx context.Context, peer string, role api.PeeringRole,
 
 // ensureObjects makes the objects that the network needs here, one after the other.
 func (n *Network) ensureObjects(ctx context.Context, p *parts, peer string,
-	role api.PeeringRole, heard *api.HandshakeNetwork, s *Standing) (err error) {
+	role api.PeeringRole, network *api.HandshakeNetwork, s *State) (err error) {
 	if s.Say, err = n.describeNetworks(ctx); err != nil {
 		return err
 	}
-	if heard != nil && heard.Over {
-		*s = s.waits(reasonRefused, "%s does not take part in the network; its reason is %.200q", peer, heard.Why)
-		heard = nil
-	} else if heard == nil && p.configuration == nil {
+	if network != nil && network.Over {
+		*s = s.waits(reasonRefused, "%s does not take part in the network; its reason is %.200q", peer, network.Why)
+		network = nil
+	} else if network == nil && p.configuration == nil {
 		*s = s.waits(reasonHandshake, "%s has not sent a message about its network yet", peer)
 	}
-	if heard != nil {
-		if err := check(peer, heard); err != nil {
+	if network != nil {
+		if err := check(peer, network); err != nil {
 			return err
 		}
-		if err := n.configure(ctx, p, peer, role, heard); err != nil {
+		if err := n.configure(ctx, p, peer, role, network); err != nil {
 			return err
 		}
 	}
@@ -134,8 +134,8 @@ func (n *Network) ensureObjects(ctx context.Context, p *parts, peer string,
 	if s.Say.PublicKey, err = n.publicKey(ctx, p, peer); err != nil {
 		return err
 	}
-	if heard != nil {
-		if err := n.connect(ctx, p, peer, role, heard); err != nil {
+	if network != nil {
+		if err := n.connect(ctx, p, peer, role, network); err != nil {
 			return err
 		}
 	}
@@ -150,10 +150,10 @@ func (n *Network) ensureObjects(ctx context.Context, p *parts, peer string,
 
 // configure gives our Liqo the addresses of the peer's pods, as the peer uses them.
 func (n *Network) configure(ctx context.Context, p *parts, peer string,
-	role api.PeeringRole, heard *api.HandshakeNetwork) error {
-	want := NewConfiguration(p.namespace, peer, heard)
+	role api.PeeringRole, network *api.HandshakeNetwork) error {
+	want := NewConfiguration(p.namespace, peer, network)
 	if p.configuration == nil || !equality.Semantic.DeepEqual(p.configuration.Spec.Remote, want.Spec.Remote) {
-		if err := n.foreign(ctx, peer, heard); err != nil {
+		if err := n.foreign(ctx, peer, network); err != nil {
 			return err
 		}
 	}
@@ -172,20 +172,20 @@ func (n *Network) configure(ctx context.Context, p *parts, peer string,
 
 // connect makes our gateway and gives it the key of the peer's.
 func (n *Network) connect(ctx context.Context, p *parts, peer string,
-	role api.PeeringRole, heard *api.HandshakeNetwork) error {
-	serves, err := n.serves(p, peer, role, heard)
+	role api.PeeringRole, network *api.HandshakeNetwork) error {
+	serves, err := n.serves(p, peer, role, network)
 	if err != nil {
 		return err
 	}
 	if serves {
 		err = n.serve(ctx, p, peer)
 	} else {
-		err = n.dial(ctx, p, peer, heard)
+		err = n.dial(ctx, p, peer, network)
 	}
-	if err != nil || len(heard.PublicKey) == 0 {
+	if err != nil || len(network.PublicKey) == 0 {
 		return err
 	}
-	want := newPublicKey(p.namespace, peer, heard.PublicKey)
+	want := newPublicKey(p.namespace, peer, network.PublicKey)
 	if p.key == nil {
 		p.key = want
 		return client.IgnoreAlreadyExists(n.Create(ctx, want)) // our cache may lag
@@ -195,21 +195,21 @@ func (n *Network) connect(ctx context.Context, p *parts, peer string,
 
 // serves reports whether this cluster's gateway is the server. The provider's is, if it is reachable,
 // unless one exists already. Errors: NoNetwork if neither is reachable.
-func (n *Network) serves(p *parts, peer string, role api.PeeringRole, heard *api.HandshakeNetwork) (bool, error) {
-	mine, theirs := n.Gateway.Serves(), heard.Reachable
+func (n *Network) serves(p *parts, peer string, role api.PeeringRole, network *api.HandshakeNetwork) (bool, error) {
+	mine, reachable := n.Gateway.Serves(), network.Reachable
 	switch {
-	case !mine && !theirs:
+	case !mine && !reachable:
 		return false, api.Errorf(api.CodeNoNetwork, "neither %s nor %s has a gateway that the other can reach",
 			n.Cluster, peer).
 			Fix("make one of them reachable (--network-gateway of its agent)")
-	case !mine || !theirs:
+	case !mine || !reachable:
 		return mine, nil
-	case p.server != nil && heard.Serves: // both started, each as the provider of one direction
+	case p.server != nil && network.Serves: // both started, each as the provider of one direction
 		return n.Cluster < peer, nil
 	case p.server != nil || p.client != nil:
 		return p.server != nil, nil
 	}
-	return !heard.Serves && role == api.RoleConsumer, nil
+	return !network.Serves && role == api.RoleConsumer, nil
 }
 
 // serve makes our gateway a server.
@@ -228,21 +228,21 @@ func (n *Network) serve(ctx context.Context, p *parts, peer string) error {
 }
 
 // dial makes our gateway a client of the peer's, once the peer's has an address.
-func (n *Network) dial(ctx context.Context, p *parts, peer string, heard *api.HandshakeNetwork) error {
+func (n *Network) dial(ctx context.Context, p *parts, peer string, network *api.HandshakeNetwork) error {
 	if p.server != nil {
 		return n.remove(ctx, p.server)
 	}
-	if heard.Endpoint == nil {
+	if network.Endpoint == nil {
 		return nil
 	}
-	for _, host := range heard.Endpoint.Addresses {
+	for _, host := range network.Endpoint.Addresses {
 		if n.Allows != nil {
 			if err := n.Allows(ctx, host); err != nil {
 				return err
 			}
 		}
 	}
-	want := NewClient(p.namespace, peer, n.LiqoNamespace, heard.Endpoint)
+	want := NewClient(p.namespace, peer, n.LiqoNamespace, network.Endpoint)
 	if p.client == nil {
 		p.client = want
 		return client.IgnoreAlreadyExists(n.Create(ctx, want)) // our cache may lag

@@ -78,9 +78,9 @@ func (s *side) must(err error) {
 }
 
 // looks lets the side do what it can, with what the other said last, as JSON has it.
-func (s *side) looks(role api.PeeringRole, heard *api.HandshakeNetwork) network.Standing {
+func (s *side) looks(role api.PeeringRole, network *api.HandshakeNetwork) network.State {
 	s.t.Helper()
-	text, err := json.Marshal(heard)
+	text, err := json.Marshal(network)
 	s.must(err)
 	var copied *api.HandshakeNetwork
 	s.must(json.Unmarshal(text, &copied))
@@ -137,7 +137,7 @@ func (s *side) left() (n int) {
 }
 
 // talk has the two look in turns, in these roles of the other to each.
-func talk(consumer, provider *side, times int) (c, p network.Standing) {
+func talk(consumer, provider *side, times int) (c, p network.State) {
 	for range times {
 		c = consumer.looks(api.RoleProvider, provider.said[api.RoleConsumer])
 		p = provider.looks(api.RoleConsumer, consumer.said[api.RoleProvider])
@@ -325,10 +325,10 @@ func TestHostileNetworks(t *testing.T) {
 		},
 	} {
 		milan := newSide(t, "milan", "rome", "10.61.0.0/16", network.GatewayNodePort)
-		heard := &api.HandshakeNetwork{PodCIDRs: []string{"10.60.0.0/16"},
+		network := &api.HandshakeNetwork{PodCIDRs: []string{"10.60.0.0/16"},
 			ExternalCIDRs: []string{"10.70.0.0/16"}, PublicKey: make([]byte, 32)}
-		change(heard)
-		if s := milan.looks(api.RoleConsumer, heard); s.Reason != string(api.CodeBadSignature) || milan.left() > 0 {
+		change(network)
+		if s := milan.looks(api.RoleConsumer, network); s.Reason != string(api.CodeBadSignature) || milan.left() > 0 {
 			t.Errorf("%s: %+v, and %d objects", name, s, milan.left())
 		}
 	}
@@ -338,7 +338,7 @@ func TestHostileNetworks(t *testing.T) {
 type cached struct{ client.Client }
 
 func (c cached) List(ctx context.Context, list client.ObjectList, o ...client.ListOption) error {
-	if _, is := list.(*corev1.NodeList); is {
+	if _, ok := list.(*corev1.NodeList); ok {
 		o = append(o, client.MatchingLabels(liqo.VirtualNodes()))
 	}
 	return c.Client.List(ctx, list, o...)

@@ -53,12 +53,12 @@ func objectMeta(namespace, peer string, labels ...string) metav1.ObjectMeta {
 }
 
 // NewConfiguration tells Liqo the addresses of a peer.
-func NewConfiguration(namespace, peer string, heard *api.HandshakeNetwork) *networkingv1beta1.Configuration {
+func NewConfiguration(namespace, peer string, network *api.HandshakeNetwork) *networkingv1beta1.Configuration {
 	c := &networkingv1beta1.Configuration{ObjectMeta: objectMeta(namespace, peer)}
-	for _, cidr := range heard.PodCIDRs {
+	for _, cidr := range network.PodCIDRs {
 		c.Spec.Remote.CIDR.Pod = append(c.Spec.Remote.CIDR.Pod, networkingv1beta1.CIDR(cidr))
 	}
-	for _, cidr := range heard.ExternalCIDRs {
+	for _, cidr := range network.ExternalCIDRs {
 		c.Spec.Remote.CIDR.External = append(c.Spec.Remote.CIDR.External, networkingv1beta1.CIDR(cidr))
 	}
 	return c
@@ -104,15 +104,15 @@ func endpointOf(s *networkingv1beta1.GatewayServer) *api.HandshakeEndpoint {
 	if s == nil || s.Status.Endpoint == nil || s.Status.Endpoint.Port == 0 {
 		return nil
 	}
-	at := s.Status.Endpoint
+	endpoint := s.Status.Endpoint
 	// A node that is not Ready has an empty address.
-	addresses := slices.DeleteFunc(slices.Clone(at.Addresses), func(a string) bool { return a == "" })
+	addresses := slices.DeleteFunc(slices.Clone(endpoint.Addresses), func(a string) bool { return a == "" })
 	if len(addresses) == 0 {
 		return nil
 	}
-	out := &api.HandshakeEndpoint{Addresses: addresses, Port: at.Port, Protocol: string(corev1.ProtocolUDP)}
-	if at.Protocol != nil {
-		out.Protocol = string(*at.Protocol)
+	out := &api.HandshakeEndpoint{Addresses: addresses, Port: endpoint.Port, Protocol: string(corev1.ProtocolUDP)}
+	if endpoint.Protocol != nil {
+		out.Protocol = string(*endpoint.Protocol)
 	}
 	return out
 }

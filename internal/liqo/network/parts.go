@@ -71,7 +71,7 @@ func last[T any](items []T) *T {
 }
 
 // connected adds the state of the tunnel, as Liqo reports it, to a standing.
-func (p *parts) connected(peer string, s Standing) Standing {
+func (p *parts) connected(peer string, s State) State {
 	switch {
 	case p.connection == nil:
 		return s.waits(reasonTunnel, "the gateways of the two clusters have not connected yet")
@@ -85,7 +85,7 @@ func (p *parts) connected(peer string, s Standing) Standing {
 	return s
 }
 
-func (s Standing) waits(reason, format string, args ...any) Standing {
+func (s State) waits(reason, format string, args ...any) State {
 	s.Ready, s.Reason, s.Message = false, reason, fmt.Sprintf(format, args...)
 	return s
 }

@@ -52,40 +52,40 @@ func (n *Network) Proxy(ctx context.Context) (*api.HandshakeEndpoint, error) {
 
 // ProxyOf returns the URL of the proxy to a provider's API server, as this cluster reaches it. It is
 // empty until the network is ready and the provider has sent the address.
-func (n *Network) ProxyOf(ctx context.Context, provider string, heard *api.HandshakeNetwork) (string, error) {
-	if heard == nil || heard.Over || heard.Proxy == nil {
+func (n *Network) ProxyOf(ctx context.Context, provider string, network *api.HandshakeNetwork) (string, error) {
+	if network == nil || network.Over || network.Proxy == nil {
 		return "", nil
 	}
-	if err := check(provider, heard); err != nil {
+	if err := check(provider, network); err != nil {
 		return "", err
 	}
 	p, err := n.read(ctx, provider)
 	if err != nil || p.going || p.configuration == nil || !configured(p.configuration) ||
-		!p.connected(provider, Standing{}).Ready {
+		!p.connected(provider, State{}).Ready {
 		return "", err
 	}
-	at, err := mapped(p.configuration, heard.Proxy.Addresses[0])
+	address, err := mapped(p.configuration, network.Proxy.Addresses[0])
 	if err != nil {
 		return "", err
 	}
-	return "http://" + net.JoinHostPort(at.String(), strconv.Itoa(int(heard.Proxy.Port))), nil
+	return "http://" + net.JoinHostPort(address.String(), strconv.Itoa(int(network.Proxy.Port))), nil
 }
 
 // mapped translates an address in a peer's external CIDR to the one that this cluster uses.
 // Errors: BadSignature.
 func mapped(c *networkingv1beta1.Configuration, address string) (netip.Addr, error) {
-	at, _ := netip.ParseAddr(address) // no prefix contains an invalid address
-	theirs, ours := c.Spec.Remote.CIDR.External, c.Status.Remote.CIDR.External
-	for i := range min(len(theirs), len(ours)) {
-		from, err := netip.ParsePrefix(string(theirs[i]))
-		if err != nil || !from.Contains(at) {
+	parsed, _ := netip.ParseAddr(address) // no prefix contains an invalid address
+	remote, mapped := c.Spec.Remote.CIDR.External, c.Status.Remote.CIDR.External
+	for i := range min(len(remote), len(mapped)) {
+		from, err := netip.ParsePrefix(string(remote[i]))
+		if err != nil || !from.Contains(parsed) {
 			continue
 		}
-		to, err := netip.ParsePrefix(string(ours[i]))
-		if err != nil || to.Bits() != from.Bits() || to.Addr().BitLen() != at.BitLen() {
+		to, err := netip.ParsePrefix(string(mapped[i]))
+		if err != nil || to.Bits() != from.Bits() || to.Addr().BitLen() != parsed.BitLen() {
 			break
 		}
-		bytes, net := at.AsSlice(), to.Masked().Addr().AsSlice()
+		bytes, net := parsed.AsSlice(), to.Masked().Addr().AsSlice()
 		for bit := range to.Bits() {
 			mask := byte(0x80) >> (bit % 8)
 			bytes[bit/8] = bytes[bit/8]&^mask | net[bit/8]&mask
@@ -93,7 +93,7 @@ func mapped(c *networkingv1beta1.Configuration, address string) (netip.Addr, err
 		out, _ := netip.AddrFromSlice(bytes)
 		return out, nil
 	}
-	return at, api.Errorf(api.CodeBadSignature,
+	return parsed, api.Errorf(api.CodeBadSignature,
 		"the proxy of %s has address %.60q, which is not among its external addresses",
 		c.Labels[consts.RemoteClusterID], address)
 }

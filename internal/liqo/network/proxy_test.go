@@ -77,9 +77,9 @@ func TestProxyOf(t *testing.T) {
 		heard.Proxy = &api.HandshakeEndpoint{Addresses: []string{address}, Port: port}
 		return &heard
 	}
-	is := func(what string, heard *api.HandshakeNetwork, want string, code api.Code) {
+	is := func(what string, network *api.HandshakeNetwork, want string, code api.Code) {
 		t.Helper()
-		got, err := rome.ProxyOf(t.Context(), "milan", heard)
+		got, err := rome.ProxyOf(t.Context(), "milan", network)
 		if got != want || (err == nil) != (code == "") || err != nil && api.CodeOf(err) != code {
 			t.Errorf("%s: %q, %v, want %q", what, got, err, want)
 		}

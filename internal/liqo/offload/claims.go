@@ -32,8 +32,9 @@ func BoundClaims(ctx context.Context, r client.Reader, node string, namespaces [
 			return nil, err
 		}
 		for _, c := range list.Items {
-			if at := c.Annotations[SelectedNode]; (at == node || node == "" && at != "") && c.Status.Phase == corev1.ClaimBound {
-				claims = append(claims, Claim{c.Namespace + "/" + c.Name, c.UID, at})
+			if selected := c.Annotations[SelectedNode]; (selected == node || node == "" && selected != "") &&
+				c.Status.Phase == corev1.ClaimBound {
+				claims = append(claims, Claim{c.Namespace + "/" + c.Name, c.UID, selected})
 			}
 		}
 	}

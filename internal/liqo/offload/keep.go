@@ -34,7 +34,7 @@ func (s *Slices) keep(ctx context.Context, namespace, slice string, last bool) e
 			return err
 		}
 	}
-	return s.mark(ctx, namespace, func(is bool) bool { return others || is && !last })
+	return s.mark(ctx, namespace, func(kept bool) bool { return others || kept && !last })
 }
 
 // LetGo removes the mark, so that Liqo can delete the map of the namespaces at a provider. Call it
@@ -69,7 +69,7 @@ func (s *Slices) leaving(ctx context.Context, namespace string) (string, error) 
 }
 
 // mark sets or removes the mark of each map. keeps decides, given whether the map has it.
-func (s *Slices) mark(ctx context.Context, namespace string, keeps func(is bool) bool) error {
+func (s *Slices) mark(ctx context.Context, namespace string, keeps func(kept bool) bool) error {
 	return liqo.Change(ctx, s.Client, &offv1beta1.NamespaceMapList{}, func(o client.Object) {
 		m := o.(*offv1beta1.NamespaceMap)
 		if keeps(m.Annotations[kept] != "") {

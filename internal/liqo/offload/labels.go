@@ -53,11 +53,11 @@ func markLeaving(node *corev1.Node, since time.Time) {
 func readLeaving(node *corev1.Node) (since time.Time, admins bool) {
 	value, admins := strings.CutSuffix(node.Labels[leavingLabel], byAdmin)
 	began, of, _ := strings.Cut(value, ".")
-	at, err := strconv.ParseInt(began, 10, 64)
+	unix, err := strconv.ParseInt(began, 10, 64)
 	if err != nil || of != string(node.UID) {
 		return time.Time{}, false
 	}
-	return time.Unix(at, 0), admins
+	return time.Unix(unix, 0), admins
 }
 
 // virtualNodes lists the virtual nodes with a provider, also those made by hand; all if it is empty.
@@ -79,7 +79,7 @@ func (n *Namespaces) Nodes(ctx context.Context, provider string) (nodes, namespa
 	for _, v := range list {
 		nodes = append(nodes, v.Name)
 		for key := range v.Spec.Labels {
-			if name, is := strings.CutPrefix(key, labelPrefix); is {
+			if name, ok := strings.CutPrefix(key, labelPrefix); ok {
 				namespaces = append(namespaces, name)
 			}
 		}
@@ -189,9 +189,9 @@ func (n *Namespaces) keep(ctx context.Context, provider string, add, remove []st
 			return slices.Contains(remove, name)
 		})
 		slices.Sort(names)
-		is := strings.Join(slices.Compact(names), ",")
-		annotations := labels.Merge(o.GetAnnotations(), labels.Set{keptNamespaces: is})
-		if is == "" {
+		joined := strings.Join(slices.Compact(names), ",")
+		annotations := labels.Merge(o.GetAnnotations(), labels.Set{keptNamespaces: joined})
+		if joined == "" {
 			delete(annotations, keptNamespaces)
 		}
 		o.SetAnnotations(annotations)

@@ -127,12 +127,12 @@ const offloadLocal api.OffloadStrategy = "Local"
 
 // MostLocal returns that of two strategies of requests for one namespace that keeps more pods at home, whichever
 // came first. so is empty before the first request.
-func MostLocal(so, one api.OffloadStrategy) api.OffloadStrategy {
-	one = cmp.Or(one, api.OffloadLocalAndRemote)
-	if so != "" && slices.Index(byLocality, so) < slices.Index(byLocality, one) {
+func MostLocal(so, other api.OffloadStrategy) api.OffloadStrategy {
+	other = cmp.Or(other, api.OffloadLocalAndRemote)
+	if so != "" && slices.Index(byLocality, so) < slices.Index(byLocality, other) {
 		return so
 	}
-	return one
+	return other
 }
 
 // OtherStrategy says which of the namespaces are offloaded by another strategy than a request asks for: Liqo does
@@ -147,9 +147,9 @@ func (n *Namespaces) OtherStrategy(ctx context.Context, namespaces []string,
 		if client.IgnoreNotFound(err) != nil {
 			return "", err
 		}
-		if is := cmp.Or(api.OffloadStrategy(o.Spec.PodOffloadingStrategy), asked); err == nil && is != asked {
+		if strategy := cmp.Or(api.OffloadStrategy(o.Spec.PodOffloadingStrategy), asked); err == nil && strategy != asked {
 			fmt.Fprintf(&text, "; the strategy of %s is %s, not %s, as another request or its admin offloaded it so",
-				name, is, asked)
+				name, strategy, asked)
 		}
 	}
 	return text.String(), nil

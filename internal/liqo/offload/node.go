@@ -43,9 +43,9 @@ func (s *Slices) keepNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 	case err != nil || have.DeletionTimestamp != nil || !liqo.IsOurs(&have):
 		return client.IgnoreNotFound(err)
 	}
-	is := newNode(slice, provider, want, as)
+	node := newNode(slice, provider, want, as)
 	return kubeobject.Change(ctx, s.Client, &have, func() {
-		update(&have, is, slice.Status.NodeLabels, as.byLiqo)
+		update(&have, node, slice.Status.NodeLabels, as.byLiqo)
 		followNetwork(&have, as)
 	})
 }
@@ -83,7 +83,7 @@ func update(have, should *offv1beta1.VirtualNode, sent map[string]string, byLiqo
 	if byLiqo || !known {
 		written = slices.AppendSeq(written, maps.Keys(sent))
 	}
-	all, ours := labels.Set{}, []string{}
+	all, own := labels.Set{}, []string{}
 	for key, value := range have.Spec.Labels {
 		if strings.HasPrefix(key, labelPrefix) || !slices.Contains(written, key) && !isReserved(key) {
 			all[key] = value
@@ -96,10 +96,10 @@ func update(have, should *offv1beta1.VirtualNode, sent map[string]string, byLiqo
 		case !slices.Contains(fromProvider, key):
 			all[key] = value
 		case !isAdmins:
-			all[key], ours = value, append(ours, key)
+			all[key], own = value, append(own, key)
 		}
 	}
-	noteSent(have, ours)
+	noteSent(have, own)
 	to, from := &have.Spec, &should.Spec
 	to.Labels, to.ResourceQuota = all, from.ResourceQuota
 	to.StorageClasses, to.IngressClasses = from.StorageClasses, from.IngressClasses
@@ -188,8 +188,8 @@ func nodeLabels(sent map[string]string, provider string, as Node) (on labels.Set
 		on[api.VirtualNodePoolLabel] = as.Pool
 	}
 	for key, value := range sent {
-		switch is, ours := on[key]; {
-		case ours && is == value: // what the provider says is true
+		switch now, ok := on[key]; {
+		case ok && now == value: // what the provider says is true
 		case slices.Contains(fromProvider, key) && len(validation.IsValidLabelValue(value)) == 0:
 			on[key] = value
 		default:

@@ -25,7 +25,7 @@ func (e eventsOf) Get(context.Context, client.ObjectKey, client.Object, ...clien
 func (e eventsOf) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
 	var o client.ListOptions
 	o.ApplyOptions(options)
-	if _, is := list.(*corev1.EventList); !is { // one of each kind is there
+	if _, ok := list.(*corev1.EventList); !ok { // one of each kind is there
 		name, _ := o.FieldSelector.RequiresExactMatch("metadata.name")
 		if there := (metav1.ObjectMeta{Name: name, UID: "runs"}); name == "runs" {
 			switch list := list.(type) {

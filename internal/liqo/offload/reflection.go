@@ -107,17 +107,17 @@ func (n *Namespaces) arguments(ctx context.Context, v *offv1beta1.VirtualNode) (
 // readReflect returns what a virtual kubelet with these arguments copies. The last one of a name counts. What
 // they do not say is copied, as is Liqo's default.
 func readReflect(args []string) api.Reflect {
-	said := map[string]string{}
+	annotations := map[string]string{}
 	for _, arg := range args {
 		name, value, _ := strings.Cut(arg, "=")
-		said[name] = value
+		annotations[name] = value
 	}
 	policy := func(kind, typed string) api.ReflectPolicy {
-		workers, err := strconv.Atoi(said["--"+kind+"-reflection-workers"])
+		workers, err := strconv.Atoi(annotations["--"+kind+"-reflection-workers"])
 		switch {
 		case err == nil && workers == 0:
 			return api.ReflectNone
-		case said["--"+typed+"-reflection-type"] == string(offv1beta1.AllowList):
+		case annotations["--"+typed+"-reflection-type"] == string(offv1beta1.AllowList):
 			return api.ReflectAllowList
 		}
 		return api.ReflectAll
@@ -156,23 +156,23 @@ func combine(all []api.Reflect, choose func(a, b api.ReflectPolicy) api.ReflectP
 		return withDefaults(api.Reflect{})
 	}
 	r := withDefaults(all[0])
-	for _, one := range all[1:] {
-		one = withDefaults(one)
-		r = api.Reflect{Secrets: choose(r.Secrets, one.Secrets),
-			ConfigMaps: choose(r.ConfigMaps, one.ConfigMaps), Services: choose(r.Services, one.Services)}
+	for _, reflect := range all[1:] {
+		reflect = withDefaults(reflect)
+		r = api.Reflect{Secrets: choose(r.Secrets, reflect.Secrets),
+			ConfigMaps: choose(r.ConfigMaps, reflect.ConfigMaps), Services: choose(r.Services, reflect.Services)}
 	}
 	return r
 }
 
 // Describe says in one sentence what is copied to a provider, and how that differs from what a request wishes.
 func (r Reflection) Describe(provider string, wished api.Reflect) string {
-	is := r.Laxest(wished)
+	laxest := r.Laxest(wished)
 	if len(r.Nodes) > 0 {
-		is = r.Reflect
+		laxest = r.Reflect
 	}
-	text := fmt.Sprintf("%s gets %s", provider, describe(is))
+	text := fmt.Sprintf("%s gets %s", provider, describe(laxest))
 	switch {
-	case is == withDefaults(wished):
+	case laxest == withDefaults(wished):
 	case r.AtLeastAsStrict(wished):
 		text += "; the request allows " + describe(wished) + ", but other requests that share the virtual nodes with " +
 			provider + " do not"

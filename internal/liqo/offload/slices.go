@@ -32,8 +32,8 @@ type Slices struct {
 	Guarded func(ctx context.Context) error
 }
 
-// Standing is the state of a slice.
-type Standing struct {
+// SliceState is the state of a slice.
+type SliceState struct {
 	// Granted: the provider grants at least the requested resources. Ready: also, the virtual node is Ready.
 	Granted, Ready bool
 	// Resources are the resources that the provider grants, at most those that are asked for.
@@ -72,10 +72,10 @@ type Node struct {
 }
 
 // Ensure makes or updates the slice of an account for the reserved resources, and its virtual node.
-func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Resources, node Node) (Standing, error) {
+func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Resources, node Node) (SliceState, error) {
 	namespace, err := liqo.TenantNamespace(ctx, s.Client, provider)
 	if err != nil || namespace == "" {
-		return Standing{Message: "there is no peering"}, err
+		return SliceState{Message: "there is no peering"}, err
 	}
 	slice := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	err = s.Get(ctx, client.ObjectKeyFromObject(slice), slice)
@@ -85,11 +85,11 @@ func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Res
 		if err == nil {
 			_, err = s.options(ctx, node) // made now: the virtual node only reads it
 		}
-		return Standing{Message: "the slice was made"}, err
+		return SliceState{Message: "the slice was made"}, err
 	case err != nil:
-		return Standing{}, err
+		return SliceState{}, err
 	case slice.DeletionTimestamp != nil:
-		return Standing{Message: "the slice of an earlier reservation is being removed"}, nil
+		return SliceState{Message: "the slice of an earlier reservation is being removed"}, nil
 	}
 	_, node.byLiqo = slice.Annotations[consts.CreateVirtualNodeAnnotation]
 	if err := kubeobject.Change(ctx, s.Client, slice, func() {
@@ -98,7 +98,7 @@ func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Res
 		// again, with Liqo's options.
 		delete(slice.Annotations, consts.CreateVirtualNodeAnnotation)
 	}); err != nil {
-		return Standing{}, err
+		return SliceState{}, err
 	}
 	out, err := s.standing(ctx, slice, want)
 	if err != nil || !out.accepted {
@@ -122,8 +122,9 @@ func NewSlice(namespace, provider, name string, want api.Resources) *authv1beta1
 	}
 }
 
-func (s *Slices) standing(ctx context.Context, slice *authv1beta1.ResourceSlice, want api.Resources) (Standing, error) {
-	out := Standing{Resources: api.Resources(grant.AtMost(slice.Status.Resources, want))}
+func (s *Slices) standing(ctx context.Context, slice *authv1beta1.ResourceSlice, want api.Resources) (SliceState,
+	error) {
+	out := SliceState{Resources: api.Resources(grant.AtMost(slice.Status.Resources, want))}
 	for _, c := range slice.Status.Conditions {
 		if c.Type == authv1beta1.ResourceSliceConditionTypeResources {
 			out.accepted = c.Status == authv1beta1.ResourceSliceConditionAccepted
@@ -205,12 +206,12 @@ func (s *Slices) Remove(ctx context.Context, provider, name string) (gone bool, 
 	}
 	slice := &authv1beta1.ResourceSlice{}
 	node, virtual := &corev1.Node{}, &offv1beta1.VirtualNode{}
-	at := client.ObjectKey{Namespace: namespace, Name: name}
-	haveSlice, err := s.have(ctx, at, slice)
+	key := client.ObjectKey{Namespace: namespace, Name: name}
+	haveSlice, err := s.have(ctx, key, slice)
 	if err != nil {
 		return false, err
 	}
-	haveVirtual, err := s.have(ctx, at, virtual)
+	haveVirtual, err := s.have(ctx, key, virtual)
 	if err != nil {
 		return false, err
 	}
@@ -230,8 +231,8 @@ func (s *Slices) Remove(ctx context.Context, provider, name string) (gone bool, 
 	return !haveSlice && !haveVirtual && !haveNode, nil
 }
 
-func (s *Slices) have(ctx context.Context, at client.ObjectKey, o client.Object) (bool, error) {
-	err := s.Get(ctx, at, o)
+func (s *Slices) have(ctx context.Context, key client.ObjectKey, o client.Object) (bool, error) {
+	err := s.Get(ctx, key, o)
 	return err == nil, client.IgnoreNotFound(err)
 }
 

@@ -48,7 +48,7 @@ func TestASliceThatTheCacheLacks(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(kinds).WithObjects(template, liqo.NewTenantNamespace("milan")).
 		WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch,
 			key client.ObjectKey, o client.Object, how ...client.GetOption) error {
-			if _, is := o.(*authv1beta1.ResourceSlice); is {
+			if _, ok := o.(*authv1beta1.ResourceSlice); ok {
 				return apierrors.NewNotFound(schema.GroupResource{Resource: "resourceslices"}, key.Name)
 			}
 			return c.Get(ctx, key, o, how...)

@@ -28,7 +28,7 @@ type Consumer struct {
 	Cluster, LiqoNamespace string
 	// Proxy returns the URL of the proxy to a provider's API server, for the network that the
 	// provider names. Empty: the network does not exist yet.
-	Proxy func(ctx context.Context, provider string, heard *api.HandshakeNetwork) (string, error)
+	Proxy func(ctx context.Context, provider string, network *api.HandshakeNetwork) (string, error)
 	// Allows returns an error if Liqo must not call a URL that a provider names. Nil: all are allowed.
 	Allows func(ctx context.Context, url string) error
 	// Clock is the machine's by default.
@@ -51,7 +51,7 @@ const (
 
 // Open takes the steps that are possible now. heard is the provider's newest valid message, nil if
 // there is none. Errors: BadSignature for an invalid message; errors of the API server.
-func (c *Consumer) Open(ctx context.Context, provider string, heard *api.Handshake) (Progress, error) {
+func (c *Consumer) Open(ctx context.Context, provider string, received *api.Handshake) (Progress, error) {
 	namespace, err := liqo.EnsureTenantNamespace(ctx, c.Client, provider)
 	if err != nil {
 		return Progress{}, err
@@ -64,17 +64,17 @@ func (c *Consumer) Open(ctx context.Context, provider string, heard *api.Handsha
 	case identity != nil && !liqo.IsOurs(identity):
 		return Progress{Open: true, ByHand: true}, nil
 	case identity != nil: // Liqo makes a kubeconfig from it and copies our objects
-		return c.renew(ctx, namespace, provider, identity, heard)
-	case heard == nil:
+		return c.renew(ctx, namespace, provider, identity, received)
+	case received == nil:
 		return waiting(StepNonce), nil
 	}
-	if heard.Identity != nil {
-		if made, err := c.install(ctx, namespace, provider, heard); err != nil || made {
+	if received.Identity != nil {
+		if made, err := c.install(ctx, namespace, provider, received); err != nil || made {
 			return Progress{Open: made, Step: StepIdentity}, err
 		}
 	}
-	if heard.Nonce != nil {
-		return c.answer(ctx, namespace, provider, heard)
+	if received.Nonce != nil {
+		return c.answer(ctx, namespace, provider, received)
 	}
 	return waiting(StepIdentity), nil
 }
@@ -119,9 +119,9 @@ func (c *Consumer) identity(ctx context.Context, namespace, provider string) (*a
 }
 
 // answer signs the nonce and requests a Tenant.
-func (c *Consumer) answer(ctx context.Context, namespace, provider string, heard *api.Handshake) (Progress, error) {
-	nonce := heard.Nonce.Nonce
-	if heard.Session != session(nonce) {
+func (c *Consumer) answer(ctx context.Context, namespace, provider string, received *api.Handshake) (Progress, error) {
+	nonce := received.Nonce.Nonce
+	if received.Session != session(nonce) {
 		return Progress{}, api.Errorf(api.CodeBadSignature, "the nonce of %s belongs to another session", provider)
 	}
 	if err := checkNonce(nonce); err != nil {
@@ -131,16 +131,16 @@ func (c *Consumer) answer(ctx context.Context, namespace, provider string, heard
 	if err != nil {
 		return Progress{}, err
 	}
-	proxy, through, err := c.proxy(ctx, provider, heard)
+	proxy, through, err := c.proxy(ctx, provider, received)
 	if err != nil {
 		return Progress{}, err
 	}
 	if through && proxy == "" {
-		return Progress{Step: StepNetwork, Session: heard.Session, Through: true}, nil
+		return Progress{Step: StepNetwork, Session: received.Session, Through: true}, nil
 	}
 	o.asks.ProxyURL = proxy
 	say := &api.HandshakeContent{Tenant: &o.asks}
-	return Progress{Step: StepIdentity, Session: heard.Session, Through: through, Say: say}, nil
+	return Progress{Step: StepIdentity, Session: received.Session, Through: through, Say: say}, nil
 }
 
 // checkNonce rejects anything but 64 bytes in base64. We sign the nonce, which another cluster
@@ -183,11 +183,11 @@ func (c *Consumer) makeOpening(ctx context.Context, namespace, provider string, 
 // proxy returns the URL of the proxy to the provider's API server, as this cluster computes it, and
 // whether the provider requires access through the network.
 func (c *Consumer) proxy(ctx context.Context, provider string,
-	heard *api.Handshake) (url string, through bool, err error) {
-	if heard.Nonce == nil || heard.Nonce.APIServerAccess != api.APIServerNetwork || c.Proxy == nil {
+	received *api.Handshake) (url string, through bool, err error) {
+	if received.Nonce == nil || received.Nonce.APIServerAccess != api.APIServerNetwork || c.Proxy == nil {
 		return "", false, nil
 	}
-	url, err = c.Proxy(ctx, provider, heard.Network)
+	url, err = c.Proxy(ctx, provider, received.Network)
 	return url, true, err
 }
 
@@ -224,7 +224,7 @@ func (c *Consumer) signed(ctx context.Context, namespace, provider string,
 // install creates the Identity with the certificate that the provider issued, if it answers our
 // request in this session.
 func (c *Consumer) install(ctx context.Context, namespace, provider string,
-	heard *api.Handshake) (made bool, err error) {
+	received *api.Handshake) (made bool, err error) {
 	o, known := c.openings.of(provider, now(c.Clock))
 	if !known {
 		o.signed = &corev1.Secret{}
@@ -232,11 +232,11 @@ func (c *Consumer) install(ctx context.Context, namespace, provider string,
 			return false, client.IgnoreNotFound(err) // we made no request
 		}
 	}
-	nonce, given := o.signed, heard.Identity
-	if !answers(heard, nonce, now(c.Clock)) {
+	nonce, given := o.signed, received.Identity
+	if !answers(received, nonce, now(c.Clock)) {
 		return false, nil
 	}
-	if proxy, _, err := c.proxy(ctx, provider, heard); err != nil || given.ProxyURL != proxy {
+	if proxy, _, err := c.proxy(ctx, provider, received); err != nil || given.ProxyURL != proxy {
 		return false, err // not what we request now: the request is repeated
 	}
 	if c.Allows != nil && given.ProxyURL == "" { // a proxy calls it from the provider's own network
@@ -253,7 +253,7 @@ func (c *Consumer) install(ctx context.Context, namespace, provider string,
 	}
 	if len(given.Sealed) > 0 {
 		if identity.Spec.AuthParams.AwsConfig, err = unseal(nonce.Data[sealField],
-			heard.Session, given.Challenge, given.Sealed); err != nil {
+			received.Session, given.Challenge, given.Sealed); err != nil {
 			return false, err
 		}
 	}

@@ -48,7 +48,7 @@ const draining = api.Group + "/draining"
 
 // Open takes the steps that are possible now. heard is the consumer's newest valid message, nil if
 // there is none. Errors: BadSignature for an invalid message; errors of the API server.
-func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handshake) (Progress, error) {
+func (p *Provider) Open(ctx context.Context, consumer string, received *api.Handshake) (Progress, error) {
 	namespace, err := liqo.EnsureTenantNamespace(ctx, p.Client, consumer)
 	if err != nil {
 		return Progress{}, err
@@ -68,21 +68,21 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 	if err != nil || nonce == nil {
 		return waiting(StepNonce), err
 	}
-	said := &api.HandshakeNonce{Nonce: nonce}
-	out := Progress{Step: StepTenant, Session: session(nonce), Say: &api.HandshakeContent{Nonce: said}}
+	sent := &api.HandshakeNonce{Nonce: nonce}
+	out := Progress{Step: StepTenant, Session: session(nonce), Say: &api.HandshakeContent{Nonce: sent}}
 	if out.Through = p.usesNetwork(tenant); out.Through {
-		said.APIServerAccess = api.APIServerNetwork
+		sent.APIServerAccess = api.APIServerNetwork
 	}
 	challenge, to := "", []byte(nil)
-	if heard != nil && heard.Tenant != nil && heard.Session == out.Session {
-		if out.Through && heard.Tenant.ProxyURL == "" {
+	if received != nil && received.Tenant != nil && received.Session == out.Session {
+		if out.Through && received.Tenant.ProxyURL == "" {
 			return Progress{}, api.Errorf(api.CodeNoNetwork,
 				"%s asks to reach this API server directly, but this cluster allows "+
 					"access through the network only: the agent of %[1]s is too old", consumer).
 				Fix("update the agent of %s, or set apiServerAccess: direct in the SharingPolicy", consumer)
 		}
-		challenge, to = heard.Tenant.Challenge, heard.Tenant.SealTo
-		if tenant, err = p.admit(ctx, namespace, consumer, tenant, heard.Tenant); err != nil {
+		challenge, to = received.Tenant.Challenge, received.Tenant.SealTo
+		if tenant, err = p.admit(ctx, namespace, consumer, tenant, received.Tenant); err != nil {
 			return Progress{}, err
 		}
 	}
@@ -101,7 +101,7 @@ func (p *Provider) Open(ctx context.Context, consumer string, heard *api.Handsha
 		}
 	}
 	// The message repeats the nonce, so that a consumer that has removed its objects can start again.
-	out.Say = &api.HandshakeContent{Nonce: said, Identity: &api.HandshakeIdentity{
+	out.Say = &api.HandshakeContent{Nonce: sent, Identity: &api.HandshakeIdentity{
 		Challenge: challenge, Namespace: tenant.Status.TenantNamespace, CA: a.CA, Certificate: a.SignedCRT,
 		APIServer: a.APIServer, ProxyURL: ptr.Deref(a.ProxyURL, ""), Sealed: sealed,
 	}}

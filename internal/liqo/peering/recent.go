@@ -17,7 +17,7 @@ type recent[T any] struct {
 }
 
 type kept[T any] struct {
-	is    T
+	value T
 	until time.Time
 }
 
@@ -28,23 +28,23 @@ func now(c clock.PassiveClock) time.Time {
 	return cmp.Or[clock.PassiveClock](c, clock.RealClock{}).Now()
 }
 
-func (r *recent[T]) keep(peer string, is T, now time.Time) {
+func (r *recent[T]) keep(peer string, value T, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.known == nil {
 		r.known = map[string]kept[T]{}
 	}
-	r.known[peer] = kept[T]{is, now.Add(recently)}
+	r.known[peer] = kept[T]{value, now.Add(recently)}
 }
 
-func (r *recent[T]) of(peer string, now time.Time) (is T, known bool) {
+func (r *recent[T]) of(peer string, now time.Time) (value T, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if one := r.known[peer]; now.Before(one.until) {
-		return one.is, true
+	if entry := r.known[peer]; now.Before(entry.until) {
+		return entry.value, true
 	}
 	delete(r.known, peer)
-	return is, false
+	return value, false
 }
 
 func (r *recent[T]) forget(peer string) {

@@ -19,7 +19,7 @@ import (
 // in the Identity, as Liqo would do. Deleting the Identity would not help: Liqo would keep the old
 // kubeconfig and never make another.
 func (c *Consumer) renew(ctx context.Context, namespace, provider string,
-	identity *authv1beta1.Identity, heard *api.Handshake) (Progress, error) {
+	identity *authv1beta1.Identity, received *api.Handshake) (Progress, error) {
 	out := Progress{Open: true}
 	from, until, err := life(identity.Spec.AuthParams.SignedCRT)
 	if err != nil || now(c.Clock).Before(until) { // a cloud with its own credentials has no certificate
@@ -30,10 +30,11 @@ func (c *Consumer) renew(ctx context.Context, namespace, provider string,
 		return out, err
 	}
 	proxy := ptr.Deref(identity.Spec.AuthParams.ProxyURL, "")
-	if heard != nil && heard.Identity != nil && answers(heard, signed, now(c.Clock)) && heard.Identity.ProxyURL == proxy {
-		if later, _, err := life(heard.Identity.Certificate); err == nil && later.After(from) {
+	if received != nil && received.Identity != nil && answers(received, signed, now(c.Clock)) &&
+		received.Identity.ProxyURL == proxy {
+		if later, _, err := life(received.Identity.Certificate); err == nil && later.After(from) {
 			next := identity.DeepCopy()
-			next.Spec.AuthParams.SignedCRT = heard.Identity.Certificate
+			next.Spec.AuthParams.SignedCRT = received.Identity.Certificate
 			return out, c.Patch(ctx, next, client.MergeFromWithOptions(identity, client.MergeFromWithOptimisticLock{}))
 		}
 	}
@@ -49,10 +50,11 @@ func (c *Consumer) renew(ctx context.Context, namespace, provider string,
 
 // answers reports whether a certificate of the provider answers our request for this nonce and is
 // still valid.
-func answers(heard *api.Handshake, signed *corev1.Secret, now time.Time) bool {
-	if heard.Session != session(signed.Data[consts.NonceSecretField]) || heard.Identity.Challenge != string(signed.UID) {
+func answers(received *api.Handshake, signed *corev1.Secret, now time.Time) bool {
+	if received.Session != session(signed.Data[consts.NonceSecretField]) ||
+		received.Identity.Challenge != string(signed.UID) {
 		return false // it belongs to a former peering
 	}
-	_, until, err := life(heard.Identity.Certificate)
+	_, until, err := life(received.Identity.Certificate)
 	return err != nil || now.Before(until) // an ended one precedes the renewal: ask again
 }

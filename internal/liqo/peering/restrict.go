@@ -30,9 +30,9 @@ func (p *Provider) Restrict(ctx context.Context, consumer string, action api.Rev
 	if err != nil || t == nil || !liqo.IsOurs(t) || t.Annotations[draining] != "" {
 		return err
 	}
-	is, was := t.Spec.TenantCondition, t.Annotations[liqo.Restricted]
-	next, mark := restrict(is, was, action, suspend)
-	if next == is && mark == was {
+	condition, was := t.Spec.TenantCondition, t.Annotations[liqo.Restricted]
+	next, mark := restrict(condition, was, action, suspend)
+	if next == condition && mark == was {
 		return nil
 	}
 	before := t.DeepCopy()
@@ -47,26 +47,26 @@ func (p *Provider) Restrict(ctx context.Context, consumer string, action api.Rev
 }
 
 // restrict returns the condition and the mark that a Tenant must have.
-func restrict(is authv1beta1.TenantCondition, mark string, action api.RevokeAction,
+func restrict(condition authv1beta1.TenantCondition, mark string, action api.RevokeAction,
 	suspend bool) (authv1beta1.TenantCondition, string) {
-	if mark == liqo.Suspended && is == authv1beta1.TenantConditionCordoned { // evaluate the policy again
-		is, mark = authv1beta1.TenantConditionActive, ""
+	if mark == liqo.Suspended && condition == authv1beta1.TenantConditionCordoned { // evaluate the policy again
+		condition, mark = authv1beta1.TenantConditionActive, ""
 	}
 	if action != AsItIs {
-		is, mark = revoke(is, mark, action)
+		condition, mark = revoke(condition, mark, action)
 	}
-	if suspend && active(is) {
-		is, mark = authv1beta1.TenantConditionCordoned, liqo.Suspended
+	if suspend && active(condition) {
+		condition, mark = authv1beta1.TenantConditionCordoned, liqo.Suspended
 	}
-	return is, mark
+	return condition, mark
 }
 
 // revoke returns the condition and the mark by the policy alone.
-func revoke(is authv1beta1.TenantCondition, mark string,
+func revoke(condition authv1beta1.TenantCondition, mark string,
 	action api.RevokeAction) (authv1beta1.TenantCondition, string) {
-	ours := mark != "" && mark == string(is)
-	if !ours && !active(is) {
-		return is, "" // an admin set it
+	own := mark != "" && mark == string(condition)
+	if !own && !active(condition) {
+		return condition, "" // an admin set it
 	}
 	switch action {
 	case api.RevokeCordon:
@@ -74,10 +74,10 @@ func revoke(is authv1beta1.TenantCondition, mark string,
 	case api.RevokeDrain:
 		return authv1beta1.TenantConditionDrained, string(authv1beta1.TenantConditionDrained)
 	}
-	if ours {
-		is = authv1beta1.TenantConditionActive
+	if own {
+		condition = authv1beta1.TenantConditionActive
 	}
-	return is, ""
+	return condition, ""
 }
 
 func active(c authv1beta1.TenantCondition) bool {

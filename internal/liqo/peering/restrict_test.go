@@ -84,8 +84,8 @@ func (t *tenant) becomes(action api.RevokeAction, want authv1beta1.TenantConditi
 			t.Fatal(err)
 		}
 		t.read()
-		if is := t.Spec.TenantCondition; is != want {
-			t.Errorf("by %s it is %s, want %s", action, is, want)
+		if condition := t.Spec.TenantCondition; condition != want {
+			t.Errorf("by %s it is %s, want %s", action, condition, want)
 		}
 		if version != "" && version != t.ResourceVersion {
 			t.Errorf("%s is written again", action)

@@ -139,9 +139,10 @@ func TestNothingElseIsSigned(t *testing.T) {
 	for _, given := range []string{"", "short", string(make([]byte, 88)),
 		base64.StdEncoding.EncodeToString(make([]byte, 300))} {
 		sum := sha256.Sum256([]byte(given))
-		heard := &api.Handshake{Session: hex.EncodeToString(sum[:]),
+		received := &api.Handshake{Session: hex.EncodeToString(sum[:]),
 			HandshakeContent: api.HandshakeContent{Nonce: &api.HandshakeNonce{Nonce: []byte(given)}}}
-		if p, err := h.consumer.Open(t.Context(), "milan", heard); api.CodeOf(err) != api.CodeBadSignature || p.Say != nil {
+		if p, err := h.consumer.Open(t.Context(), "milan", received); api.CodeOf(err) != api.CodeBadSignature ||
+			p.Say != nil {
 			t.Errorf("%d bytes: %+v, %v", len(given), p, err)
 		}
 	}

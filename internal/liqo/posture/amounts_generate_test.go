@@ -112,8 +112,8 @@ func (s *schema) walk(at string, found func(string, *schema)) {
 
 // groups returns the parts of a kind: each list and each map, and of a pod what is in neither.
 func (t tree) groups() (all []group) {
-	pod, is := t["spec"]["pod"]
-	if !is { // a ResourceSlice
+	pod, ok := t["spec"]["pod"]
+	if !ok { // a ResourceSlice
 		for _, part := range slices.Sorted(maps.Keys(t)) {
 			all = append(all, group{part + ".resources", nil, tree{part: t[part]}})
 		}
@@ -121,7 +121,7 @@ func (t tree) groups() (all []group) {
 	}
 	rest := tree{}
 	for _, field := range slices.Sorted(maps.Keys(pod)) {
-		if items, is := pod[field]["[]"]; is {
+		if items, ok := pod[field]["[]"]; ok {
 			all = append(all, group{"spec.pod." + field, items.leaves(""), tree{"spec": {"pod": {field: pod[field]}}}})
 		} else {
 			rest[field] = pod[field]

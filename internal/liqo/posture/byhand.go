@@ -14,7 +14,7 @@ import (
 
 // peerings finds those made by hand beside ours.
 func (i *Inspection) peerings(ctx context.Context) (found []api.Problem, err error) {
-	byHand, ours := map[string]string{}, map[string]bool{}
+	byHand, own := map[string]string{}, map[string]bool{}
 	for _, list := range []client.ObjectList{&authv1beta1.TenantList{}, &authv1beta1.IdentityList{}} {
 		if err := i.Lists.List(ctx, list); err != nil {
 			return nil, err
@@ -26,14 +26,14 @@ func (i *Inspection) peerings(ctx context.Context) (found []api.Problem, err err
 		for _, o := range objects {
 			peer, o := peerOf(o.(client.Object)), o.(client.Object)
 			if liqo.IsOurs(o) {
-				ours[peer] = true
+				own[peer] = true
 			} else if peer != "" {
 				byHand[peer] = o.GetNamespace() + "/" + o.GetName()
 			}
 		}
 	}
 	for peer, object := range byHand {
-		if ours[peer] {
+		if own[peer] {
 			found = append(found, health.MixedPeering.Of("cluster "+peer, "", "%s was made by hand", object))
 		}
 	}

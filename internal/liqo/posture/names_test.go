@@ -71,7 +71,7 @@ func mapsPolicy(t *testing.T) func(consumer string, list, mapping map[string]str
 			if err != nil {
 				t.Fatalf("%s: %v", e, err)
 			}
-			if name, is := variables[e]; is {
+			if name, ok := variables[e]; ok {
 				known[name] = out.Value()
 			} else if out.Value() != true {
 				return false

@@ -86,13 +86,13 @@ func (p *Policies) InForce(ctx context.Context) error {
 
 // Stand returns nil if the policies exist and are unchanged. Errors: Unavailable with the remedy.
 func (p *Policies) Stand(ctx context.Context) error {
-	ours, err := wanted()
+	shipped, err := wanted()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, knownWithin)
 	defer cancel()
-	for _, want := range ours.policies {
+	for _, want := range shipped.policies {
 		var have admissionv1.ValidatingAdmissionPolicy
 		if err := p.Known.Get(ctx, client.ObjectKey{Name: want.Name}, &have); err != nil {
 			return missing("policy", want.Name, err)
@@ -101,7 +101,7 @@ func (p *Policies) Stand(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, want := range ours.bindings {
+	for _, want := range shipped.bindings {
 		var have admissionv1.ValidatingAdmissionPolicyBinding
 		if err := p.Known.Get(ctx, client.ObjectKey{Name: want.Name}, &have); err != nil {
 			return missing("binding", want.Name, err)

@@ -98,22 +98,22 @@ func installedHooks(ctx context.Context, r client.Reader) (all []hooks, err erro
 		return nil, err
 	}
 	for _, c := range mutating.Items {
-		one := hooks{kind: "MutatingWebhookConfiguration", name: c.Name, patch: "mutating.yaml"}
+		found := hooks{kind: "MutatingWebhookConfiguration", name: c.Name, patch: "mutating.yaml"}
 		for _, w := range c.Webhooks {
-			one.all = append(one.all, hook{w.Name, w.FailurePolicy, w.MatchConditions})
+			found.all = append(found.all, hook{w.Name, w.FailurePolicy, w.MatchConditions})
 		}
-		all = append(all, one)
+		all = append(all, found)
 	}
 	var validating admissionv1.ValidatingWebhookConfigurationList
 	if err := r.List(ctx, &validating, client.MatchingLabels{webhookLabel: "true"}); err != nil {
 		return nil, err
 	}
 	for _, c := range validating.Items {
-		one := hooks{kind: "ValidatingWebhookConfiguration", name: c.Name, patch: "validating.yaml"}
+		found := hooks{kind: "ValidatingWebhookConfiguration", name: c.Name, patch: "validating.yaml"}
 		for _, w := range c.Webhooks {
-			one.all = append(one.all, hook{w.Name, w.FailurePolicy, w.MatchConditions})
+			found.all = append(found.all, hook{w.Name, w.FailurePolicy, w.MatchConditions})
 		}
-		all = append(all, one)
+		all = append(all, found)
 	}
 	return all, nil
 }

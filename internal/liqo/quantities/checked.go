@@ -108,7 +108,7 @@ var kinds = sync.OnceValue(func() map[schema.GroupResource]kind {
 		panic(err) // two kinds have one name: a mistake in this program
 	}
 	for gvk, t := range s.AllKnownTypes() {
-		if _, is := reflect.New(t).Interface().(client.Object); !is || !strings.HasSuffix(gvk.Group, ".liqo.io") {
+		if _, ok := reflect.New(t).Interface().(client.Object); !ok || !strings.HasSuffix(gvk.Group, ".liqo.io") {
 			continue
 		}
 		places := placesIn(t)

@@ -65,16 +65,16 @@ func placesIn(t reflect.Type, within ...reflect.Type) place {
 
 // Places returns where a type decodes amounts, sorted, such as spec.pod.containers[].resources.limits{}.
 func Places(t reflect.Type) (all []string) {
-	placesIn(t).each("", func(at string) { all = append(all, at) })
+	placesIn(t).each("", func(path string) { all = append(all, path) })
 	slices.Sort(all)
 	return all
 }
 
-func (p place) each(at string, found func(string)) {
+func (p place) each(path string, found func(string)) {
 	for step, below := range p {
-		next := strings.TrimPrefix(at+"."+step, ".")
+		next := strings.TrimPrefix(path+"."+step, ".")
 		if step == items || step == values {
-			next = at + step
+			next = path + step
 		}
 		if len(below) == 0 {
 			found(next)

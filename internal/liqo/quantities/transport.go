@@ -26,7 +26,7 @@ func (c *Checked) transport(next http.RoundTripper) http.RoundTripper {
 			return answer, err
 		}
 		resource := resourceIn(request.URL.Path)
-		if k, is := kinds()[resource]; is {
+		if k, ok := kinds()[resource]; ok {
 			answer.Body = &checkedBody{Closer: answer.Body, values: json.NewDecoder(answer.Body),
 				check: func(value []byte) ([]byte, error) { return c.check(k, resource.Resource, value) }}
 			answer.ContentLength = -1
@@ -134,11 +134,11 @@ func (s *search) object(p place, path []string) error {
 			return err
 		}
 		key := name.String()
-		below, is := p[key]
-		if !is {
-			below, is = p[values]
+		below, ok := p[key]
+		if !ok {
+			below, ok = p[values]
 		}
-		if is {
+		if ok {
 			err = s.value(below, append(path, key))
 		} else {
 			err = s.in.SkipValue()
@@ -157,11 +157,11 @@ func (s *search) list(p place, path []string) error {
 	}
 	objects := len(path) == 1 && path[0] == "items"
 	for i := 0; s.in.PeekKind() != ']'; i++ {
-		at := append(path, strconv.Itoa(i))
+		item := append(path, strconv.Itoa(i))
 		if objects {
-			s.item, at = i, nil
+			s.item, item = i, nil
 		}
-		if err := s.value(p, at); err != nil {
+		if err := s.value(p, item); err != nil {
 			return err
 		}
 	}

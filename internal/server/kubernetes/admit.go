@@ -99,13 +99,13 @@ func (f *service) logUnbound(ctx context.Context, cluster string, err error) {
 		return
 	}
 	about, remedy := cluster, "it is tried again; by hand: bourse broker kubeconfig "+cluster
-	if ours, ok := errors.AsType[*api.Error](err); ok {
-		remedy = ours.Remedy
+	if known, ok := errors.AsType[*api.Error](err); ok {
+		remedy = known.Remedy
 	} else if apierrors.IsForbidden(err) {
 		about, remedy = "",
 			"kubectl apply -k config/kubernetes, or prepare each member that needs it: bourse broker kubeconfig CLUSTER"
 	}
-	if said, ever := f.complaints.Swap(about, err.Error()); ever && (about == "" || said == err.Error()) {
+	if last, ever := f.complaints.Swap(about, err.Error()); ever && (about == "" || last == err.Error()) {
 		return
 	}
 	f.log.Warn("the broker cannot bind a member to a namespace of its cluster",

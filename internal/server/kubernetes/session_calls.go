@@ -81,20 +81,20 @@ func (m *memberSession) request(ctx context.Context, c kubernetes.Call) (*http.R
 		return nil, api.Errorf(api.CodeTooLarge, "the call has %d bytes", len(c.Body)).At("body").
 			Fix("send at most %d", kubernetes.MaxBody)
 	}
-	at, err := url.ParseRequestURI(c.Path)
-	if err != nil || at.Host != "" || !strings.HasPrefix(at.Path, api.Prefix+"/") {
+	address, err := url.ParseRequestURI(c.Path)
+	if err != nil || address.Host != "" || !strings.HasPrefix(address.Path, api.Prefix+"/") {
 		return nil, api.Invalid("path", "%.80q is not a path of the API", c.Path).
 			Fix("call what is under %s: /openapi.yaml", api.Prefix)
 	}
-	if slices.Contains(apart, at.Path) {
-		return nil, api.Errorf(api.CodeForbidden, "%s is not answered through objects", at.Path).
+	if slices.Contains(apart, address.Path) {
+		return nil, api.Errorf(api.CodeForbidden, "%s is not answered through objects", address.Path).
 			Fix("ask the broker's operator for a kubeconfig: bourse broker kubeconfig %s", m.cluster)
 	}
-	r, err := http.NewRequestWithContext(ctx, c.Method, "http://objects"+at.RequestURI(), strings.NewReader(c.Body))
+	r, err := http.NewRequestWithContext(ctx, c.Method, "http://objects"+address.RequestURI(), strings.NewReader(c.Body))
 	if err != nil {
 		return nil, api.Invalid("method", "%.20q is none", c.Method).Fix("use one of REST: GET, POST, PUT, PATCH, DELETE")
 	}
-	r.RequestURI, r.RemoteAddr = at.RequestURI(), "namespace "+m.namespace
+	r.RequestURI, r.RemoteAddr = address.RequestURI(), "namespace "+m.namespace
 	r.Header.Set("Content-Type", "application/json")
 	if c.Key != "" {
 		r.Header.Set("Idempotency-Key", c.Key)

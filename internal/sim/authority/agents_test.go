@@ -94,11 +94,11 @@ func gateOf(t *testing.T, c *cast, until api.State) (*gate.Gate, *transporttest.
 
 // hears does what an agent does for what the broker says, until nothing changes. That an error is
 // said is part of the story.
-func hears(t *testing.T, g *gate.Gate, theirs *transport.Reservation) {
+func hears(t *testing.T, g *gate.Gate, shown *transport.Reservation) {
 	t.Helper()
 	for range 5 {
 		before := ours(t, g.Market)
-		_ = g.Sync(t.Context(), theirs, before)
+		_ = g.Sync(t.Context(), shown, before)
 		if ours(t, g.Market) == before {
 			return
 		}
@@ -126,9 +126,9 @@ func gated(until api.State, show func(c *cast, d *transporttest.Deal,
 
 // accepted is what a broker shows as reserved, with this acceptance.
 func accepted(d *transporttest.Deal, acceptance string) *transport.Reservation {
-	theirs := d.Reserved(acceptance)
-	theirs.Payload.Acceptance = acceptance
-	return theirs
+	shown := d.Reserved(acceptance)
+	shown.Payload.Acceptance = acceptance
+	return shown
 }
 
 // newer is a longer assignment of a contract that is bound, as somebody signs it.
@@ -141,16 +141,16 @@ func newer(c *cast, d *transporttest.Deal, by *transporttest.Party, now time.Tim
 
 // ending is what ends, with the end that somebody signed.
 func ending(d *transporttest.Deal, end string) *transport.Reservation {
-	theirs := d.Ending(nil, api.ReasonReleased)
-	theirs.Payload.End = end
-	return theirs
+	shown := d.Ending(nil, api.ReasonReleased)
+	shown.Payload.End = end
+	return shown
 }
 
 // unmet is a hold whose assignment is nobody's: all that it can bring is its card.
 func unmet(d *transporttest.Deal, document string) *transport.Reservation {
-	theirs := d.SignedAs("none")
-	theirs.Payload.ConsumerCard = document
-	return theirs
+	shown := d.SignedAs("none")
+	shown.Payload.ConsumerCard = document
+	return shown
 }
 
 var atTheGate = map[string]func(*testing.T, *cast, int) string{
@@ -175,9 +175,9 @@ var atTheGate = map[string]func(*testing.T, *cast, int) string{
 	"change": gated(api.Reserved, func(c *cast, d *transporttest.Deal,
 		by *transporttest.Party, now time.Time) *transport.Reservation {
 		_, document := newer(c, d, by, now)
-		theirs := d.Changing("2", document)
-		theirs.Payload.Change.Assignment = document
-		return theirs
+		shown := d.Changing("2", document)
+		shown.Payload.Change.Assignment = document
+		return shown
 	}),
 	"acceptance, shown again": gated("", func(c *cast, d *transporttest.Deal,
 		by *transporttest.Party, _ time.Time) *transport.Reservation {
@@ -206,15 +206,15 @@ var atTheGate = map[string]func(*testing.T, *cast, int) string{
 	},
 	"reclaim": gated(api.Reserved, func(c *cast, d *transporttest.Deal,
 		by *transporttest.Party, now time.Time) *transport.Reservation {
-		theirs := d.Shown()
-		theirs.Payload.Reclaim = c.reclaimOf(by, "r-1", theirs.Payload.Assignment, now)
-		return theirs
+		shown := d.Shown()
+		shown.Payload.Reclaim = c.reclaimOf(by, "r-1", shown.Payload.Assignment, now)
+		return shown
 	}),
 	"reclaim of another assignment": gated(api.Reserved,
 		func(c *cast, d *transporttest.Deal, by *transporttest.Party, now time.Time) *transport.Reservation {
-			theirs := d.Shown()
-			theirs.Payload.Reclaim = c.reclaimOf(by, "r-1", "another", now)
-			return theirs
+			shown := d.Shown()
+			shown.Payload.Reclaim = c.reclaimOf(by, "r-1", "another", now)
+			return shown
 		}),
 	"state of what is accepted and not yet bound": gated(api.Held,
 		func(_ *cast, d *transporttest.Deal, by *transporttest.Party, _ time.Time) *transport.Reservation {
@@ -261,7 +261,7 @@ func wish() requests.Wish {
 	return requests.Wish{Object: market.Object{Namespace: "default", Name: "r", UID: "uid-1"}, Request: r}
 }
 
-func heeds(t *testing.T, b *requests.Borrower, theirs *transport.Reservation) {
+func heeds(t *testing.T, b *requests.Borrower, shown *transport.Reservation) {
 	t.Helper()
 	for range 5 {
 		before := ours(t, b.Market)
@@ -270,7 +270,7 @@ func heeds(t *testing.T, b *requests.Borrower, theirs *transport.Reservation) {
 			return
 		}
 		w := wish()
-		_ = b.Sync(t.Context(), theirs, before, &w)
+		_ = b.Sync(t.Context(), shown, before, &w)
 		if ours(t, b.Market) == before {
 			return
 		}
@@ -283,9 +283,9 @@ func borrowed(until api.State, show func(c *cast, d *transporttest.Deal,
 	return func(t *testing.T, c *cast, by int) string {
 		b, d, broker := borrower(t, c, until)
 		before := see(t, b.Market)
-		theirs := show(c, d, c.signer(by), b.Market.Now().Go())
-		broker.OnReserve = func(string, api.Request) (transport.Reservation, error) { return *theirs, nil }
-		heeds(t, b, theirs)
+		shown := show(c, d, c.signer(by), b.Market.Now().Go())
+		broker.OnReserve = func(string, api.Request) (transport.Reservation, error) { return *shown, nil }
+		heeds(t, b, shown)
 		return effect(before, see(t, b.Market))
 	}
 }
@@ -315,10 +315,10 @@ var atTheConsumer = map[string]func(*testing.T, *cast, int) string{
 	"change": borrowed(api.Reserved, func(c *cast, d *transporttest.Deal,
 		by *transporttest.Party, now time.Time) *transport.Reservation {
 		a, document := newer(c, d, by, now)
-		theirs := d.SignedAs(document)
-		theirs.Payload.Generation, theirs.Payload.Until = a.Generation, a.Until
-		theirs.Payload.Acceptance = c.milan.Agree(*theirs)
-		return theirs
+		shown := d.SignedAs(document)
+		shown.Payload.Generation, shown.Payload.Until = a.Generation, a.Until
+		shown.Payload.Acceptance = c.milan.Agree(*shown)
+		return shown
 	}),
 	"acceptance": borrowed(api.Held, func(c *cast, d *transporttest.Deal,
 		by *transporttest.Party, _ time.Time) *transport.Reservation {
@@ -344,15 +344,15 @@ var atTheConsumer = map[string]func(*testing.T, *cast, int) string{
 	},
 	"reclaim": borrowed(api.Reserved, func(c *cast, d *transporttest.Deal,
 		by *transporttest.Party, now time.Time) *transport.Reservation {
-		theirs := d.Shown()
-		theirs.Payload.Reclaim = c.reclaimOf(by, "r-1", theirs.Payload.Assignment, now)
-		return theirs
+		shown := d.Shown()
+		shown.Payload.Reclaim = c.reclaimOf(by, "r-1", shown.Payload.Assignment, now)
+		return shown
 	}),
 	"reclaim of another assignment": borrowed(api.Reserved,
 		func(c *cast, d *transporttest.Deal, by *transporttest.Party, now time.Time) *transport.Reservation {
-			theirs := d.Shown()
-			theirs.Payload.Reclaim = c.reclaimOf(by, "r-1", "another", now)
-			return theirs
+			shown := d.Shown()
+			shown.Payload.Reclaim = c.reclaimOf(by, "r-1", "another", now)
+			return shown
 		}),
 	"offer": borrowed("", func(c *cast, d *transporttest.Deal, by *transporttest.Party,
 		_ time.Time) *transport.Reservation {
@@ -371,7 +371,7 @@ var atTheConsumer = map[string]func(*testing.T, *cast, int) string{
 
 // heldOn is a hold that comes with this card of its provider's.
 func heldOn(d *transporttest.Deal, document string) *transport.Reservation {
-	theirs := d.Shown()
-	theirs.Payload.ProviderCard = document
-	return theirs
+	shown := d.Shown()
+	shown.Payload.ProviderCard = document
+	return shown
 }

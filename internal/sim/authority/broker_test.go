@@ -183,22 +183,22 @@ var atTheBroker = map[string]func(*testing.T, *cast, int) string{
 		d := transporttest.NewDeal(b.rome, b.milan, "r-lost", "2", time.Now())
 		a := b.rome.Assignment(*d.Shown())
 		a.ConsumerKey = fingerprint(by, b.rome)
-		theirs := d.SignedAs(sign(by, b.rome, api.DocumentAssignment, a))
-		return b.adopts(api.Agreement{Assignment: theirs.Payload.Assignment, Acceptance: b.milan.Agree(*theirs)})
+		shown := d.SignedAs(sign(by, b.rome, api.DocumentAssignment, a))
+		return b.adopts(api.Agreement{Assignment: shown.Payload.Assignment, Acceptance: b.milan.Agree(*shown)})
 	}),
 	"acceptance, shown again": brokered("", func(b *books, by *transporttest.Party) func(context.Context,
 		*servertest.Member) {
-		theirs := transporttest.NewDeal(b.rome, b.milan, "r-lost", "2", time.Now()).Signed()
-		return b.adopts(api.Agreement{Assignment: theirs.Payload.Assignment,
-			Acceptance: sign(by, b.milan, api.DocumentAcceptance, b.milan.Acceptance(*theirs))})
+		shown := transporttest.NewDeal(b.rome, b.milan, "r-lost", "2", time.Now()).Signed()
+		return b.adopts(api.Agreement{Assignment: shown.Payload.Assignment,
+			Acceptance: sign(by, b.milan, api.DocumentAcceptance, b.milan.Acceptance(*shown))})
 	}),
 	"vouch for an acceptance": brokered("", func(b *books, by *transporttest.Party) func(context.Context,
 		*servertest.Member) {
-		theirs := transporttest.NewDeal(b.rome, b.milan, "r-lost", "2", time.Now()).Signed()
-		return b.adopts(api.Agreement{Assignment: theirs.Payload.Assignment,
-			Acceptance: b.formerMilan.Agree(*theirs), Vouch: sign(by, b.milan, api.DocumentVouch,
+		shown := transporttest.NewDeal(b.rome, b.milan, "r-lost", "2", time.Now()).Signed()
+		return b.adopts(api.Agreement{Assignment: shown.Payload.Assignment,
+			Acceptance: b.formerMilan.Agree(*shown), Vouch: sign(by, b.milan, api.DocumentVouch,
 				api.Vouch{Protocol: api.Protocol, Cluster: "milan", Reservation: "r-lost",
-					Assignment: clusterkey.Digest(theirs.Payload.Assignment).String()})})
+					Assignment: clusterkey.Digest(shown.Payload.Assignment).String()})})
 	}),
 	"refusal": said("signed", func(b *books, m *servertest.Member) {
 		_, _ = m.Refuse(b.t.Context(), b.r.ID, api.Refusal{Generation: b.r.Payload.Generation, Reason: api.ReasonPolicy})

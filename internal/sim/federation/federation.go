@@ -201,8 +201,8 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 		written = append(written, &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: *m.Sharing})
 	}
 	for name, spec := range m.Offers {
-		at := metav1.ObjectMeta{Namespace: api.Namespace, Name: name}
-		written = append(written, &api.Offer{ObjectMeta: at, Spec: spec})
+		meta := metav1.ObjectMeta{Namespace: api.Namespace, Name: name}
+		written = append(written, &api.Offer{ObjectMeta: meta, Spec: spec})
 	}
 	for name, spec := range m.Pools {
 		written = append(written, &api.VirtualNodePool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})

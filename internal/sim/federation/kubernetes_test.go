@@ -89,9 +89,9 @@ func TestThroughObjects(t *testing.T) {
 	f.until("each is bound, oslo too, which came by REST", func() bool {
 		bound := true
 		for _, cluster := range []string{"rome", "milan", "oslo"} {
-			at := kube.ObjectKey{Namespace: objects.Namespace(cluster), Name: objects.Account}
-			bound = bound && admin.Get(ctx, at, &corev1.ServiceAccount{}) == nil &&
-				admin.Get(ctx, at, &rbacv1.RoleBinding{}) == nil
+			key := kube.ObjectKey{Namespace: objects.Namespace(cluster), Name: objects.Account}
+			bound = bound && admin.Get(ctx, key, &corev1.ServiceAccount{}) == nil &&
+				admin.Get(ctx, key, &rbacv1.RoleBinding{}) == nil
 		}
 		return bound
 	})

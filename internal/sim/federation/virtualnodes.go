@@ -70,20 +70,22 @@ func (m *Member) makeVirtualNodes(ctx context.Context) (others map[string]amount
 	ofPools := map[*api.ReservationInstruction]*api.ResourceRequest{}
 	others = map[string]amounts.List{}
 	for i := range instructions.Items {
-		one := &instructions.Items[i]
-		r := slices.IndexFunc(requests.Items, func(r api.ResourceRequest) bool { return metav1.IsControlledBy(one, &r) })
+		instruction := &instructions.Items[i]
+		r := slices.IndexFunc(requests.Items, func(r api.ResourceRequest) bool {
+			return metav1.IsControlledBy(instruction, &r)
+		})
 		switch {
-		case r < 0 || one.Status.State != api.Reserved:
+		case r < 0 || instruction.Status.State != api.Reserved:
 		case requests.Items[r].Labels[api.VirtualNodePoolLabel] != "":
-			ofPools[one] = &requests.Items[r]
+			ofPools[instruction] = &requests.Items[r]
 		default:
-			others[one.Spec.Slice] = others[one.Spec.Slice].Plus(amountsOf(one.Spec.Resources))
+			others[instruction.Spec.Slice] = others[instruction.Spec.Slice].Plus(amountsOf(instruction.Spec.Resources))
 		}
 	}
 	stays := map[string]bool{}
-	for one, request := range ofPools {
-		stays[one.Spec.Slice] = true
-		if err := m.makeVirtualNode(ctx, request, one, others[one.Spec.Slice], nodes.Items); err != nil {
+	for instruction, request := range ofPools {
+		stays[instruction.Spec.Slice] = true
+		if err := m.makeVirtualNode(ctx, request, instruction, others[instruction.Spec.Slice], nodes.Items); err != nil {
 			return nil, err
 		}
 	}
@@ -151,7 +153,7 @@ func (m *Member) schedule(ctx context.Context, others map[string]amounts.List) e
 			free[n.Name] = amountsOf(n.Status.Allocatable).Minus(others[n.Name])
 		}
 	}
-	var ours []*corev1.Pod
+	var placed []*corev1.Pod
 	for i := range pods.Items {
 		p := &pods.Items[i]
 		_, stands := free[p.Spec.NodeName]
@@ -167,30 +169,30 @@ func (m *Member) schedule(ctx context.Context, others map[string]amounts.List) e
 			}
 			continue
 		}
-		ours = append(ours, p)
+		placed = append(placed, p)
 	}
 	rank := func(p *corev1.Pod) int { // what runs here stays longest, what waits goes first
-		at := slices.IndexFunc(nodes.Items, func(n corev1.Node) bool { return n.Name == p.Spec.NodeName })
-		if at < 0 {
+		i := slices.IndexFunc(nodes.Items, func(n corev1.Node) bool { return n.Name == p.Spec.NodeName })
+		if i < 0 {
 			return len(nodes.Items)
 		}
-		return at
+		return i
 	}
-	slices.SortStableFunc(ours, func(a, b *corev1.Pod) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(placed, func(a, b *corev1.Pod) int { return rank(a) - rank(b) })
 	want := int(m.Work.Replicas.Load())
-	for len(ours) < want {
+	for len(placed) < want {
 		p, err := m.makePod(ctx)
 		if err != nil {
 			return err
 		}
-		ours = append(ours, p)
+		placed = append(placed, p)
 	}
-	for _, p := range ours[want:] {
+	for _, p := range placed[want:] {
 		if err := m.Objects.Delete(ctx, p); err != nil {
 			return err
 		}
 	}
-	for _, p := range ours[:want] {
+	for _, p := range placed[:want] {
 		if p.Spec.NodeName == "" {
 			if err := m.bind(ctx, p, nodes.Items, free); err != nil {
 				return err
@@ -217,7 +219,7 @@ func (m *Member) bind(ctx context.Context, p *corev1.Pod, nodes []corev1.Node, f
 	requests := amountsOf(p.Spec.Containers[0].Resources.Requests)
 	for i := range nodes {
 		name := nodes[i].Name
-		if _, is := free[name]; !is || !free[name].Fits(requests) {
+		if _, ok := free[name]; !ok || !free[name].Fits(requests) {
 			continue
 		}
 		p.Spec.NodeName = name

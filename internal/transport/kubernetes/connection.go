@@ -58,21 +58,21 @@ func Open(ctx context.Context, cluster string, a *Access, log *slog.Logger) (*Co
 // Read implements io.Reader.
 func (c *call) Read(p []byte) (int, error) {
 	a, err := c.await(func(a Answer) bool {
-		return c.at >= a.From && c.at < a.From+int64(len(a.Body)) || a.Done && c.at >= a.From+int64(len(a.Body))
+		return c.read >= a.From && c.read < a.From+int64(len(a.Body)) || a.Done && c.read >= a.From+int64(len(a.Body))
 	})
 	if err != nil {
 		return 0, err
 	}
-	if c.at >= a.From+int64(len(a.Body)) {
+	if c.read >= a.From+int64(len(a.Body)) {
 		return 0, io.EOF
 	}
-	n := copy(p, a.Body[c.at-a.From:])
-	c.at += int64(n)
-	if !a.Done && c.at-c.said >= told {
-		if err := c.conn.write(c.ctx, map[string]any{c.id: map[string]any{"read": c.at}}); err != nil {
+	n := copy(p, a.Body[c.read-a.From:])
+	c.read += int64(n)
+	if !a.Done && c.read-c.reported >= told {
+		if err := c.conn.write(c.ctx, map[string]any{c.id: map[string]any{"read": c.read}}); err != nil {
 			return n, c.conn.explain(err)
 		}
-		c.said = c.at
+		c.reported = c.read
 	}
 	return n, nil
 }
@@ -115,8 +115,8 @@ func (c *call) end() {
 // if that fails.
 func (conn *Connection) listen(ctx context.Context) {
 	for wait := shortest; ctx.Err() == nil; {
-		heard, err := conn.follow(ctx)
-		if heard {
+		received, err := conn.follow(ctx)
+		if received {
 			wait = shortest
 		} else if ctx.Err() == nil {
 			conn.cut(err)
@@ -153,7 +153,7 @@ func (c *call) signal() {
 }
 
 // follow watches the object until the watch ends, and reports whether it received an event.
-func (conn *Connection) follow(ctx context.Context) (heard bool, err error) {
+func (conn *Connection) follow(ctx context.Context) (received bool, err error) {
 	list := List(Advertisements)
 	only := &client.ListOptions{Namespace: conn.key.Namespace,
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", conn.key.Name)}

@@ -28,8 +28,8 @@ type call struct {
 	latest Answer        // guarded by the connection's lock, as is cut
 	cut    error         // the reason for which no answers arrive any more
 
-	at, said int64 // the bytes that were read, and those that were reported to the broker
-	over     sync.Once
+	read, reported int64 // the bytes that were read, and those that were reported to the broker
+	over           sync.Once
 }
 
 // RoundTrip implements http.RoundTripper. Errors: Unavailable, TooLarge.

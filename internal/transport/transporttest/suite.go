@@ -82,9 +82,9 @@ func life(t *testing.T, s *suite) {
 		t.Fatalf("before anyone advertised: %+v, %v", evaluation, err)
 	}
 	id := s.signed(t).ID
-	theirs, err := s.milan.Reservation(s.ctx, id)
-	theirs = at(t, api.Held, theirs, err)
-	r, err := s.milan.Accept(s.ctx, id, s.Provider.Agree(theirs))
+	shown, err := s.milan.Reservation(s.ctx, id)
+	shown = at(t, api.Held, shown, err)
+	r, err := s.milan.Accept(s.ctx, id, s.Provider.Agree(shown))
 	at(t, api.Reserved, r, err)
 	r, err = s.rome.Progress(s.ctx, id, api.Active)
 	r = at(t, api.Active, r, err)
@@ -101,8 +101,8 @@ func life(t *testing.T, s *suite) {
 
 func changes(t *testing.T, s *suite) {
 	id := s.signed(t).ID
-	theirs, err := s.milan.Reservation(s.ctx, id)
-	r, err := s.milan.Accept(s.ctx, id, s.Provider.Agree(at(t, api.Held, theirs, err)))
+	shown, err := s.milan.Reservation(s.ctx, id)
+	r, err := s.milan.Accept(s.ctx, id, s.Provider.Agree(at(t, api.Held, shown, err)))
 	at(t, api.Reserved, r, err)
 	mine, err := s.rome.Reservation(s.ctx, id)
 	next := at(t, api.Reserved, mine, err)
@@ -206,7 +206,7 @@ func codes(t *testing.T, s *suite) {
 			api.CodeConflict},
 	} {
 		err := c.call()
-		if e, ours := errors.AsType[*api.Error](err); c.want != "" && (!ours || e.Code != c.want || e.Detail == "") {
+		if e, ok := errors.AsType[*api.Error](err); c.want != "" && (!ok || e.Code != c.want || e.Detail == "") {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
 	}

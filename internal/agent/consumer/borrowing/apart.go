@@ -85,8 +85,8 @@ func (b *Borrowing) keepApart(ctx context.Context, provider string, accounts map
 	}
 	if len(shared) > 0 {
 		var peer api.Peer
-		at := client.ObjectKey{Namespace: b.options.Namespace, Name: provider}
-		if err := b.options.Client.Get(ctx, at, &peer); client.IgnoreNotFound(err) != nil {
+		key := client.ObjectKey{Namespace: b.options.Namespace, Name: provider}
+		if err := b.options.Client.Get(ctx, key, &peer); client.IgnoreNotFound(err) != nil {
 			return nil, err
 		}
 		if peer.Spec.ShareReservations {

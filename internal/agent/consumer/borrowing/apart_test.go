@@ -53,7 +53,7 @@ func newPotOf(t *testing.T, noisy func(*tenants)) *pot {
 
 // List implements [client.Reader] for the pods.
 func (p *pot) List(ctx context.Context, list client.ObjectList, how ...client.ListOption) error {
-	if pods, is := list.(*corev1.PodList); is {
+	if pods, ok := list.(*corev1.PodList); ok {
 		for _, pod := range p.pods {
 			pods.Items = append(pods.Items, *pod)
 		}
@@ -81,7 +81,7 @@ func (e eviction) Create(_ context.Context, o, _ client.Object, _ ...client.SubR
 
 // Delete implements [client.Client] for pods that are deleted at once.
 func (p *pot) Delete(ctx context.Context, o client.Object, how ...client.DeleteOption) error {
-	if _, is := o.(*corev1.Pod); !is {
+	if _, ok := o.(*corev1.Pod); !ok {
 		return p.Client.Delete(ctx, o, how...)
 	}
 	p.deleted = append(p.deleted, o.GetNamespace()+"/"+o.GetName())

@@ -75,7 +75,7 @@ type Borrowing struct {
 
 // state is what is known of one provider. Only the goroutine uses it that acts for this provider.
 type state struct {
-	network    network.Standing     // that loans ask for
+	network    network.State        // that loans ask for
 	reported   map[string]time.Time // by reservation, when it was last reported as Active
 	lastShown  string               // the reservation at which a look ended that did not show all
 	suspension *metav1.Condition    // that the provider's slices show; nil: not known

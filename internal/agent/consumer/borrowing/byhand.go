@@ -87,11 +87,11 @@ func (b *Borrowing) handMade(ctx context.Context, all []bound) ([]string, error)
 	slices.Sort(providers)
 	var out []string
 	for _, provider := range slices.Compact(providers) {
-		ours, err := b.options.Slices.Names(ctx, provider) // of what is about to end
+		names, err := b.options.Slices.Names(ctx, provider) // of what is about to end
 		if err != nil {
 			return nil, err
 		}
-		if len(ours) == 0 && !slices.ContainsFunc(all, func(l bound) bool { return l.Provider == provider }) {
+		if len(names) == 0 && !slices.ContainsFunc(all, func(l bound) bool { return l.Provider == provider }) {
 			out = append(out, provider)
 		}
 	}

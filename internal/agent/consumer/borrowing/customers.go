@@ -67,10 +67,10 @@ func (b *Borrowing) mapped(ctx context.Context, hub *api.PoolPolicy,
 			continue
 		}
 		guarded := func(c api.PlainConsumer) bool { return c.Cluster == liqo.Peer(ns) && ns.Labels[guard.Label] == "true" }
-		if _, is := offloaded[ns.Name]; !is &&
+		if _, ok := offloaded[ns.Name]; !ok &&
 			(hub == nil || !customers[liqo.Peer(ns)] && !slices.ContainsFunc(hub.PlainConsumers, guarded)) {
 			continue
-		} else if !is && !fresh { // the cache may lag
+		} else if !ok && !fresh { // the cache may lag
 			known, err := b.namespaces.Customers(ctx, b.options.Reader)
 			if err != nil {
 				return nil, err

@@ -21,12 +21,12 @@ import (
 func (b *Borrowing) leave(ctx context.Context, provider string, nodes, have, wanted []string,
 	accounts map[string][]bound) (waits []string, err error) {
 	leaving := slices.DeleteFunc(slices.Clone(have), func(name string) bool { return slices.Contains(wanted, name) })
-	ours, err := b.options.Slices.Names(ctx, provider)
+	names, err := b.options.Slices.Names(ctx, provider)
 	if err != nil {
 		return nil, err
 	}
 	occupied := map[string]bool{}
-	byHand := slices.DeleteFunc(slices.Clone(nodes), func(node string) bool { return slices.Contains(ours, node) })
+	byHand := slices.DeleteFunc(slices.Clone(nodes), func(node string) bool { return slices.Contains(names, node) })
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(node string) bool { return slices.Contains(byHand, node) })
 	over := len(nodes) > 0 // the graces begin when one is cordoned
 	for _, node := range nodes {
@@ -52,13 +52,13 @@ func (b *Borrowing) leave(ctx context.Context, provider string, nodes, have, wan
 		}
 		waits = append(waits, "no longer offloaded: "+strings.Join(leaving, ", "))
 	}
-	removed, err := b.removeSlices(ctx, provider, slices.DeleteFunc(slices.Clone(ours), func(slice string) bool {
+	removed, err := b.removeSlices(ctx, provider, slices.DeleteFunc(slices.Clone(names), func(slice string) bool {
 		return accounts[slice] != nil || occupied[slice] || len(accounts) == 0 && len(leaving) > 0
 	}))
 	if waits = append(waits, removed...); err != nil {
 		return nil, err
 	}
-	if len(accounts) > 0 || len(ours) > 0 {
+	if len(accounts) > 0 || len(names) > 0 {
 		return waits, nil
 	}
 	message, err := b.options.Slices.LetGo(ctx, provider, false)

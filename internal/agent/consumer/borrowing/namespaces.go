@@ -33,7 +33,7 @@ func (b *Borrowing) Offload(ctx context.Context) error {
 }
 
 // offload does what Offload says, and returns the namespaces whose pods may run at a provider.
-func (b *Borrowing) offload(ctx context.Context, all []bound, provider string) (at []string, err error) {
+func (b *Borrowing) offload(ctx context.Context, all []bound, provider string) (namespaces []string, err error) {
 	b.offloading.Lock()
 	defer b.offloading.Unlock()
 	uses, err := b.uses(ctx, all)
@@ -44,7 +44,7 @@ func (b *Borrowing) offload(ctx context.Context, all []bound, provider string) (
 		slices.Sort(u.Providers)
 		lasts, err := b.namespaces.Ensure(ctx, *u)
 		if lasts && slices.Contains(u.Providers, provider) {
-			at = append(at, u.Namespace)
+			namespaces = append(namespaces, u.Namespace)
 		}
 		if err == nil {
 			continue
@@ -64,18 +64,18 @@ func (b *Borrowing) offload(ctx context.Context, all []bound, provider string) (
 			return nil, err
 		}
 	}
-	slices.Sort(at)
-	return at, nil
+	slices.Sort(namespaces)
+	return namespaces, nil
 }
 
 // uses returns what becomes of each namespace that is ours or that a request names.
 func (b *Borrowing) uses(ctx context.Context, all []bound) (map[string]*offload.Use, error) {
 	uses := map[string]*offload.Use{}
-	ours, err := b.namespaces.ListOurs(ctx)
+	names, err := b.namespaces.ListOurs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range ours {
+	for _, name := range names {
 		uses[name] = &offload.Use{Namespace: name}
 	}
 	request := func(l bound, name string) *offload.Use {

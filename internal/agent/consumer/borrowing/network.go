@@ -10,11 +10,11 @@ import (
 )
 
 // Connect brings the network with a provider forward while a loan asks for one, and ends it when
-// none does. It adds to p what to send. The Standing is nil if there is no network.
+// none does. It adds to p what to send. The state is nil if there is no network.
 func (b *Borrowing) Connect(ctx context.Context, provider string, received *api.Handshake,
-	p *peering.Progress) (*network.Standing, error) {
+	p *peering.Progress) (*network.State, error) {
 	state, net := b.state(provider), b.options.Network
-	state.network = network.Standing{}
+	state.network = network.State{}
 	loans, err := b.loans(ctx)
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (b *Borrowing) Connect(ctx context.Context, provider string, received *api.
 	asking := slices.DeleteFunc(loans, func(l bound) bool { return l.Provider != provider || !l.connected() })
 	asked := carries || len(asking) > 0
 	if !asked && p.Through {
-		return &network.Standing{
+		return &network.State{
 			Reason:  string(api.CodeNoNetwork),
 			Message: "the API server of " + provider + " is reached through a network only, and no request asks for one",
 		}, nil
@@ -39,15 +39,15 @@ func (b *Borrowing) Connect(ctx context.Context, provider string, received *api.
 	if p.Session, err = b.options.Peering.Session(ctx, provider); err != nil {
 		return nil, err
 	}
-	theirs := p.NetworkIn(received)
+	network := p.NetworkIn(received)
 	if !asked {
-		_, err := net.Remove(ctx, provider, api.RoleProvider, theirs != nil && theirs.Over)
+		_, err := net.Remove(ctx, provider, api.RoleProvider, network != nil && network.Over)
 		if p.Session != "" {
 			p.SendNetwork(&api.HandshakeNetwork{Over: true}, true)
 		}
 		return nil, err
 	}
-	s, err := net.Ensure(ctx, provider, api.RoleProvider, theirs)
+	s, err := net.Ensure(ctx, provider, api.RoleProvider, network)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (b *Borrowing) Connect(ctx context.Context, provider string, received *api.
 	}
 	state.network = s
 	if p.Through {
-		return &s, b.continueByNetwork(ctx, provider, asking, theirs, p, &s)
+		return &s, b.continueByNetwork(ctx, provider, asking, network, p, &s)
 	}
 	if s.Say != nil && p.Session != "" {
 		p.SendNetwork(s.Say, !s.Ready)
@@ -66,13 +66,13 @@ func (b *Borrowing) Connect(ctx context.Context, provider string, received *api.
 
 // continueByNetwork lets the handshake go on once the provider's API server can be reached through the network.
 func (b *Borrowing) continueByNetwork(ctx context.Context, provider string, asking []bound,
-	theirs *api.HandshakeNetwork, p *peering.Progress, s *network.Standing) error {
+	remote *api.HandshakeNetwork, p *peering.Progress, s *network.State) error {
 	switch {
 	case s.Say == nil && s.Configured:
 		s.Ready, s.Reason = false, string(api.CodeNoNetwork)
 		s.Message = "the network with " + provider + " was made by hand, " +
 			"but only a network of the two agents leads to its API server: peer by hand, too"
-	case s.Ready && (theirs == nil || theirs.Proxy == nil):
+	case s.Ready && (remote == nil || remote.Proxy == nil):
 		s.Ready, s.Reason, s.Message = false, "Proxy",
 			provider+" has not sent the address of its API server in the network yet"
 	}
@@ -108,7 +108,7 @@ func (b *Borrowing) awaitNetwork(ctx context.Context, provider, slice string, lo
 	return "network: " + s.Message, nil
 }
 
-func (b *Borrowing) showNetwork(ctx context.Context, asking []bound, s network.Standing) error {
+func (b *Borrowing) showNetwork(ctx context.Context, asking []bound, s network.State) error {
 	return b.showCondition(ctx, asking, networkPart, condition(api.ConditionNetworkReady, s.Ready, s.Reason, s.Message))
 }
 

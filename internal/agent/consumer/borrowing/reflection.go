@@ -94,21 +94,22 @@ func (b *Borrowing) checkReflection(ctx context.Context, provider string, asks b
 	if len(fresh) == 0 {
 		return nil
 	}
-	is, err := b.namespaces.Reflection(ctx, b.options.Reader, provider)
+	reflection, err := b.namespaces.Reflection(ctx, b.options.Reader, provider)
 	if err != nil {
 		return err
 	}
-	if asks.pool != nil && !is.Covers(asks.reflect()) {
-		return api.Errorf(api.CodeInUse, "%s; VirtualNodePool %s needs more", is.Describe(provider, is.Reflect),
+	if asks.pool != nil && !reflection.Covers(asks.reflect()) {
+		return api.Errorf(api.CodeInUse, "%s; VirtualNodePool %s needs more", reflection.Describe(provider,
+			reflection.Reflect),
 			asks.pool.Name).Fix("end the requests at %s that are stricter, or set offload.reflect of the pool", provider)
 	}
-	return is.Admits(provider, strings.Join(fresh, ", "), asks.reflect())
+	return reflection.Admits(provider, strings.Join(fresh, ", "), asks.reflect())
 }
 
 // reflectedCondition says what is copied to the provider of a loan, by the options of the virtual nodes there:
 // fails are the objects that Liqo cannot copy, leftOut those that it does not copy.
-func reflectedCondition(is offload.Reflection, l bound, fails, leftOut []string) metav1.Condition {
-	message := is.Describe(l.Provider, l.reflect())
+func reflectedCondition(reflection offload.Reflection, l bound, fails, leftOut []string) metav1.Condition {
+	message := reflection.Describe(l.Provider, l.reflect())
 	if len(leftOut) > 0 {
 		message += "; so these stay: " + firstFew(leftOut)
 	}
@@ -120,7 +121,7 @@ func reflectedCondition(is offload.Reflection, l bound, fails, leftOut []string)
 			firstFew(refused)+"; "+message)
 	case len(fails) > 0:
 		return condition(api.ConditionReflected, false, "FailedReflection", firstFew(fails)+"; "+message)
-	case !is.AtLeastAsStrict(l.reflect()):
+	case !reflection.AtLeastAsStrict(l.reflect()):
 		return condition(api.ConditionReflected, false, api.ReflectsMore, message)
 	}
 	return condition(api.ConditionReflected, true, "Reflected", message)

@@ -15,7 +15,7 @@ import (
 // turns. One that does not fit yet keeps what the node has left for it: else smaller ones that come later would take
 // each bit that the node gains. While the provider holds its grant back nothing more comes, and nobody keeps anything.
 // A VirtualNodePool asks for less than the sum of its loans, so with one all are served at once.
-func served(loans []bound, s offload.Standing) map[string]bool {
+func served(loans []bound, s offload.SliceState) map[string]bool {
 	has := map[string]bool{}
 	if !s.Ready && (s.Serves == nil || firstOfPool(loans) >= 0) {
 		return has
@@ -80,7 +80,7 @@ func (b *Borrowing) others(provider string, some, first []bound) (rest []bound) 
 	last := slices.IndexFunc(some, func(l bound) bool { return l.ID == b.state(provider).lastShown })
 	for i := range some {
 		l := some[(last+1+i)%len(some)]
-		if !slices.ContainsFunc(first, func(one bound) bool { return one.ID == l.ID }) {
+		if !slices.ContainsFunc(first, func(other bound) bool { return other.ID == l.ID }) {
 			rest = append(rest, l)
 		}
 	}

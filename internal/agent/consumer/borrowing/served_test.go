@@ -129,13 +129,13 @@ func TestWhoKeepsRoom(t *testing.T) {
 		loan("shrunk", api.Active, 9)}
 	serves := amounts.List{{Resource: "cpu", Value: 7}}.Resources()
 	for _, c := range []struct {
-		standing offload.Standing
+		standing offload.SliceState
 		want     string
 	}{
-		{offload.Standing{Serves: serves}, "active"},
-		{offload.Standing{Serves: serves, Held: grant.ReasonUnguarded}, "active small"},
-		{offload.Standing{Serves: serves, Ready: true}, "active large shrunk small"},
-		{offload.Standing{}, ""},
+		{offload.SliceState{Serves: serves}, "active"},
+		{offload.SliceState{Serves: serves, Held: grant.ReasonUnguarded}, "active small"},
+		{offload.SliceState{Serves: serves, Ready: true}, "active large shrunk small"},
+		{offload.SliceState{}, ""},
 	} {
 		if got := strings.Join(slices.Sorted(maps.Keys(served(loans, c.standing))), " "); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.standing, got, c.want)

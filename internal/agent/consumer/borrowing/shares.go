@@ -173,17 +173,17 @@ func (f *flow) makeRoom(namespace int) bool {
 	before, most := make([]int, len(f.use)), make([]int64, len(f.use)) // of the way to each namespace; most 0: none
 	most[namespace] = f.left[namespace]
 	for queue := []int{namespace}; len(queue) > 0; queue = queue[1:] {
-		one := queue[0]
-		if n := f.takeFree(one, most[one]); n > 0 {
+		first := queue[0]
+		if n := f.takeFree(first, most[first]); n > 0 {
 			f.left[namespace] -= n
-			for ; one != namespace; one = before[one] {
-				f.takeOver(before[one], one, n)
+			for ; first != namespace; first = before[first] {
+				f.takeOver(before[first], first, n)
 			}
 			return true
 		}
-		for other, n := range f.takeable(one) {
+		for other, n := range f.takeable(first) {
 			if n > 0 && most[other] == 0 {
-				before[other], most[other] = one, min(most[one], n)
+				before[other], most[other] = first, min(most[first], n)
 				queue = append(queue, other)
 			}
 		}

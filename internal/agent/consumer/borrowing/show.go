@@ -67,7 +67,7 @@ func (b *Borrowing) showCondition(ctx context.Context, loans []bound, part instr
 
 // showSlice shows for some loans of an account how far its slice is, what its pods use, and whether the provider
 // holds it back. has are the loans that its virtual node serves. It writes a few at a time: more says that others wait.
-func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans, some []bound, s offload.Standing,
+func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans, some []bound, s offload.SliceState,
 	has map[string]bool) (more bool, err error) {
 	suspension := condition(api.ConditionSuspended, s.Held != "", s.Held, trust.Text(s.Why))
 	b.state(provider).suspension = &suspension
@@ -110,11 +110,11 @@ func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans
 		}
 		next := use.Status(l.Size)
 		next.Conditions = conditions(l)
-		is, err := b.showOne(ctx, l, slicePart, next)
+		changed, err := b.showOne(ctx, l, slicePart, next)
 		if err != nil {
 			return false, err
 		}
-		if is {
+		if changed {
 			wrote++
 		}
 		if b.state(provider).lastShown = l.ID; wrote == 2*atOnce {

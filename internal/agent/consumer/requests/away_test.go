@@ -131,8 +131,9 @@ func TestALedgerThatLostEverything(t *testing.T) {
 			b.offers(d.Shown)
 			b.asked("Reserve uid-1")
 			b.holds(c.state, c.reason)
-			if ours := b.ours(); ours.Object == nil || *ours.Object != before.wish.Object || ours.Size.Of("cpu") != 2000 {
-				t.Errorf("it remembers %+v", ours)
+			if record := b.ours(); record.Object == nil || *record.Object != before.wish.Object ||
+				record.Size.Of("cpu") != 2000 {
+				t.Errorf("it remembers %+v", record)
 			}
 			b.hears(d.Shown())
 			b.holds(c.state, c.reason)
@@ -150,8 +151,8 @@ func TestALedgerThatLostItsSignature(t *testing.T) {
 	b.hears(d.Signed()) // by the agent, in a life that was lost
 	b.hears(d.Reserved(""))
 	b.holds(api.Reserved, "")
-	if ours := b.ours(); ours.Assignment == "" || ours.Object == nil {
-		t.Errorf("it holds %+v", ours)
+	if record := b.ours(); record.Assignment == "" || record.Object == nil {
+		t.Errorf("it holds %+v", record)
 	}
 }
 

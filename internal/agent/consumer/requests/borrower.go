@@ -52,9 +52,9 @@ func NewBorrower(o BorrowerOptions) *Borrower {
 
 // At returns this borrower for the reservations at another broker or connector.
 func (b *Borrower) At(via string, broker transport.Broker) *Borrower {
-	at := *b
-	at.via, at.Broker = via, broker
-	return &at
+	copied := *b
+	copied.via, copied.Broker = via, broker
+	return &copied
 }
 
 // refusals are the errors for which a provider is passed over, and the reason that users read.
@@ -99,37 +99,38 @@ func (b *Borrower) Ask(ctx context.Context, w Wish) error {
 	if err := b.CheckAsk(ctx, w.Request); err != nil {
 		return err
 	}
-	theirs, err := b.reserve(ctx, w)
+	shown, err := b.reserve(ctx, w)
 	if err != nil {
 		return err
 	}
-	if len(theirs.Payload.Group) > 0 {
-		return b.askParts(ctx, &theirs, w)
+	if len(shown.Payload.Group) > 0 {
+		return b.askParts(ctx, &shown, w)
 	}
-	return b.handleAnswer(ctx, &theirs, w)
+	return b.handleAnswer(ctx, &shown, w)
 }
 
 // handleAnswer acts on the broker's answer to a wish.
-func (b *Borrower) handleAnswer(ctx context.Context, theirs *transport.Reservation, w Wish) error {
-	ours, err := b.matchAnswer(ctx, theirs, w)
+func (b *Borrower) handleAnswer(ctx context.Context, shown *transport.Reservation, w Wish) error {
+	record, err := b.matchAnswer(ctx, shown, w)
 	if err != nil {
 		return err
 	}
-	if ours != nil && (ours.State.Over() || ours.State == api.Releasing) { // this ID is over: sign nothing more under it
-		return b.publishEnd(ctx, theirs, ours)
+	// this ID is over: sign nothing more under it
+	if record != nil && (record.State.Over() || record.State == api.Releasing) {
+		return b.publishEnd(ctx, shown, record)
 	}
-	switch t := theirs.Payload; {
+	switch t := shown.Payload; {
 	case t.State == api.Held && t.Assignment == "":
-		return b.signHold(ctx, theirs, ours, w)
+		return b.signHold(ctx, shown, record, w)
 	case (t.State.Over() || t.State == api.Pending) && t.Assignment == "": // it waits, or is over before we signed
-		is, err := newRecord(theirs)
+		record, err := newRecord(shown)
 		if err != nil {
 			return err
 		}
-		is.Object = &w.Object
-		return b.recordState(ctx, theirs, is)
+		record.Object = &w.Object
+		return b.recordState(ctx, shown, record)
 	default:
-		return b.restore(ctx, theirs, w)
+		return b.restore(ctx, shown, w)
 	}
 }
 
@@ -137,23 +138,23 @@ func (b *Borrower) handleAnswer(ctx context.Context, theirs *transport.Reservati
 // nil if nothing. Errors: BadSignature if the answer is invalid or too long, or the reservation of
 // another object.
 func (b *Borrower) matchAnswer(
-	ctx context.Context, theirs *transport.Reservation, w Wish,
+	ctx context.Context, shown *transport.Reservation, w Wish,
 ) (*market.Reservation, error) {
-	if err := trust.CheckShown(theirs.Payload); err != nil {
+	if err := trust.CheckShown(shown.Payload); err != nil {
 		return nil, err
 	}
-	state := theirs.Payload.State
-	if err := market.ValidCluster("id", theirs.ID); err != nil || !slices.Contains(api.States, state) {
+	state := shown.Payload.State
+	if err := market.ValidCluster("id", shown.ID); err != nil || !slices.Contains(api.States, state) {
 		return nil, api.Errorf(api.CodeBadSignature, "the broker answers with a reservation %.80q in state %.40q",
-			theirs.ID, state)
+			shown.ID, state)
 	}
-	known, err := b.Market.Reservation(ctx, theirs.ID)
+	known, err := b.Market.Reservation(ctx, shown.ID)
 	if err != nil {
 		return nil, err
 	}
 	if known != nil && (known.Object == nil || *known.Object != w.Object) {
 		return nil, api.Errorf(api.CodeBadSignature, "the broker answers with reservation %s, which is of another object",
-			theirs.ID)
+			shown.ID)
 	}
 	return known, nil
 }
@@ -163,86 +164,86 @@ func (b *Borrower) matchAnswer(
 // Call it after each change of either, and again after an error. Repeating it is harmless. Errors:
 // BadSignature if what the broker shows cannot be right, or is too long; the broker's.
 func (b *Borrower) Sync(
-	ctx context.Context, theirs *transport.Reservation, ours *market.Reservation, wish *Wish,
+	ctx context.Context, shown *transport.Reservation, record *market.Reservation, wish *Wish,
 ) error {
-	if theirs == nil || theirs.Payload.Fence.Before(ours.Fence) {
+	if shown == nil || shown.Payload.Fence.Before(record.Fence) {
 		return nil
 	}
-	if err := trust.CheckShown(theirs.Payload); err != nil {
+	if err := trust.CheckShown(shown.Payload); err != nil {
 		return err
 	}
-	answered := b.answered.has(theirs.ID, theirs.Payload.Fence)
+	answered := b.answered.has(shown.ID, shown.Payload.Fence)
 	if !answered {
-		b.answered.Delete(theirs.ID)
+		b.answered.Delete(shown.ID)
 	}
-	b.Trust.Greet(ctx, b.Market, theirs.Payload.ProviderCard, ours.Provider)
-	if changed, err := b.applyReclaim(ctx, theirs, ours); changed || err != nil {
+	b.Trust.Greet(ctx, b.Market, shown.Payload.ProviderCard, record.Provider)
+	if changed, err := b.applyReclaim(ctx, shown, record); changed || err != nil {
 		return err // the Ledger's change brings us here again
 	}
-	switch t := theirs.Payload; {
+	switch t := shown.Payload; {
 	case !slices.Contains(api.States, t.State):
 		return nil // of a later version of the broker, or invalid
-	case ours.State.Over() || ours.State == api.Releasing:
-		return b.publishEnd(ctx, theirs, ours)
-	case t.State == api.Held && ours.Acceptance != "":
-		return b.remindBroker(ctx, theirs, ours)
-	case t.State == api.Held && wish != nil && !answered && (t.Assignment == "" || t.Generation > ours.Generation):
-		return b.signHold(ctx, theirs, ours, *wish)
-	case t.State == api.Pending && ours.Acceptance == "": // it waits again: nobody accepted what we signed
-		again, err := newRecord(theirs)
+	case record.State.Over() || record.State == api.Releasing:
+		return b.publishEnd(ctx, shown, record)
+	case t.State == api.Held && record.Acceptance != "":
+		return b.remindBroker(ctx, shown, record)
+	case t.State == api.Held && wish != nil && !answered && (t.Assignment == "" || t.Generation > record.Generation):
+		return b.signHold(ctx, shown, record, *wish)
+	case t.State == api.Pending && record.Acceptance == "": // it waits again: nobody accepted what we signed
+		again, err := newRecord(shown)
 		if err != nil {
 			return err
 		}
-		again.Object, again.Via, again.Revision = ours.Object, ours.Via, ours.Revision
-		again.State, again.Size = ours.State, ours.Size
-		return b.recordState(ctx, theirs, again)
+		again.Object, again.Via, again.Revision = record.Object, record.Via, record.Revision
+		again.State, again.Size = record.State, record.Size
+		return b.recordState(ctx, shown, again)
 	default:
-		return b.followBroker(ctx, theirs, ours)
+		return b.followBroker(ctx, shown, record)
 	}
 }
 
 // followBroker records the state that the broker shows, as far as a signature or our own Ledger supports it.
-func (b *Borrower) followBroker(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
-	t := theirs.Payload
+func (b *Borrower) followBroker(ctx context.Context, shown *transport.Reservation, record *market.Reservation) error {
+	t := shown.Payload
 	switch {
 	case t.State == api.Reserved || t.State == api.Active:
-		if ours.Acceptance != "" && t.Generation < ours.Generation {
-			return b.remindBroker(ctx, theirs, ours)
+		if record.Acceptance != "" && t.Generation < record.Generation {
+			return b.remindBroker(ctx, shown, record)
 		}
-		next := ours
-		if t.Assignment != ours.Assignment {
-			if again, err := b.readSigned(ctx, theirs, ours); err == nil {
-				next = b.pickNewer(ctx, theirs, ours, again)
+		next := record
+		if t.Assignment != record.Assignment {
+			if again, err := b.readSigned(ctx, shown, record); err == nil {
+				next = b.pickNewer(ctx, shown, record, again)
 			}
 		}
 		if err := b.verifyAcceptance(ctx, t, next); err != nil {
 			b.Log.Warn("the broker shows an acceptance without the provider's valid signature: not believed",
-				"reservation", theirs.ID, "error", err)
+				"reservation", shown.ID, "error", err)
 			return nil
 		}
 		// we say when it is Active: the broker missed it
-		if next == ours && ours.State == api.Active && t.State == api.Reserved {
-			_, err := b.Broker.Progress(ctx, theirs.ID, api.Active)
+		if next == record && record.State == api.Active && t.State == api.Reserved {
+			_, err := b.Broker.Progress(ctx, shown.ID, api.Active)
 			return transport.IgnoreGone(err)
 		}
-		return b.recordState(ctx, theirs, next)
+		return b.recordState(ctx, shown, next)
 	case t.State == api.Releasing || t.State == api.Released:
-		next := ours
-		if t.End != "" && t.Generation > ours.Generation { // it ends a newer assignment, which the Ledger lost
-			if again, err := b.readSigned(ctx, theirs, ours); err == nil {
-				if newest := b.pickNewer(ctx, theirs, ours, again); b.verifyAcceptance(ctx, t, newest) == nil {
+		next := record
+		if t.End != "" && t.Generation > record.Generation { // it ends a newer assignment, which the Ledger lost
+			if again, err := b.readSigned(ctx, shown, record); err == nil {
+				if newest := b.pickNewer(ctx, shown, record, again); b.verifyAcceptance(ctx, t, newest) == nil {
 					next = newest
 				}
 			}
 		}
 		if end, signed := b.verifyEnd(ctx, t.End, next); signed {
-			return b.record(ctx, theirs, ours, &end)
-		} else if ours.Acceptance == "" && t.End == "" {
-			return b.recordState(ctx, theirs, ours)
+			return b.record(ctx, shown, record, &end)
+		} else if record.Acceptance == "" && t.End == "" {
+			return b.recordState(ctx, shown, record)
 		}
 		return nil // without a signature it ends with its time
-	case t.State.Over() && ours.Acceptance == "":
-		return b.recordState(ctx, theirs, ours) // it was never bound: the broker may end it
+	case t.State.Over() && record.Acceptance == "":
+		return b.recordState(ctx, shown, record) // it was never bound: the broker may end it
 	default:
 		return nil
 	}
@@ -251,11 +252,11 @@ func (b *Borrower) followBroker(ctx context.Context, theirs *transport.Reservati
 // verifyAcceptance verifies the provider's acceptance of the assignment that we signed. It must be
 // by the key that the provider has now, or by the one that the assignment names. An acceptance in
 // the Ledger was verified before.
-func (b *Borrower) verifyAcceptance(ctx context.Context, t api.Reservation, ours *market.Reservation) error {
-	if ours.Acceptance != "" && t.Acceptance == ours.Acceptance && t.Provider == ours.Provider {
+func (b *Borrower) verifyAcceptance(ctx context.Context, t api.Reservation, record *market.Reservation) error {
+	if record.Acceptance != "" && t.Acceptance == record.Acceptance && t.Provider == record.Provider {
 		return nil
 	}
-	keys, err := trust.Keys(ctx, b.Market, ours.Provider)
+	keys, err := trust.Keys(ctx, b.Market, record.Provider)
 	if err != nil {
 		return err
 	}
@@ -264,11 +265,11 @@ func (b *Borrower) verifyAcceptance(ctx context.Context, t api.Reservation, ours
 	if err != nil {
 		return err
 	}
-	if key != keys[0] && !b.namesKey(ctx, ours.Assignment, key) {
-		return api.Errorf(api.CodeBadSignature, "the acceptance is by a former key of %s", ours.Provider)
+	if key != keys[0] && !b.namesKey(ctx, record.Assignment, key) {
+		return api.Errorf(api.CodeBadSignature, "the acceptance is by a former key of %s", record.Provider)
 	}
-	digest := clusterkey.Digest(ours.Assignment).String()
-	if a.Assignment != digest || a.Generation != ours.Generation || t.Provider != ours.Provider {
+	digest := clusterkey.Digest(record.Assignment).String()
+	if a.Assignment != digest || a.Generation != record.Generation || t.Provider != record.Provider {
 		return api.Errorf(api.CodeBadSignature, "the acceptance is of another assignment")
 	}
 	return nil

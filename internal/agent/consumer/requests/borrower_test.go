@@ -31,8 +31,8 @@ func TestBorrows(t *testing.T) {
 	d := b.deal()
 	b.offers(d.Shown)
 	b.broker.OnConfirm = func(_, assignment string) (transport.Reservation, error) {
-		if ours := b.ours(); ours == nil || ours.Assignment != assignment || ours.State != api.Held {
-			t.Errorf("it is sent before it is remembered: %+v", ours)
+		if record := b.ours(); record == nil || record.Assignment != assignment || record.State != api.Held {
+			t.Errorf("it is sent before it is remembered: %+v", record)
 		}
 		return *d.Signed(), nil
 	}
@@ -108,15 +108,15 @@ func TestRefusedMovesToTheNextBest(t *testing.T) {
 	first := d.Shown()
 	// once, though its own note brings it to the same news again
 	b.hears(d.Moved(transporttest.NewParty(t, "oslo")), "Confirm r-1")
-	if ours := b.ours(); ours.Provider != "oslo" || ours.Generation != 2 ||
-		ours.Assignment != d.Shown().Payload.Assignment {
-		t.Errorf("it holds %+v", ours)
+	if record := b.ours(); record.Provider != "oslo" || record.Generation != 2 ||
+		record.Assignment != d.Shown().Payload.Assignment {
+		t.Errorf("it holds %+v", record)
 	}
 	b.hears(first)
 	b.hears(d.Reserved(""))
 	b.holds(api.Reserved, "")
-	if ours := b.ours(); ours.Provider != "oslo" {
-		t.Errorf("bound to %s", ours.Provider)
+	if record := b.ours(); record.Provider != "oslo" {
+		t.Errorf("bound to %s", record.Provider)
 	}
 }
 
@@ -141,8 +141,8 @@ func TestPassesOverWhatItCannotReach(t *testing.T) {
 		return *d.Moved(transporttest.NewParty(t, "oslo")), nil
 	}
 	b.asked("Reserve uid-1", "Refuse r-1 ApiServerUnreachable", "Reserve uid-1", "Confirm r-1")
-	if ours := b.ours(); ours.Provider != "oslo" || ours.Generation != 2 {
-		t.Errorf("it holds %+v", ours)
+	if record := b.ours(); record.Provider != "oslo" || record.Generation != 2 {
+		t.Errorf("it holds %+v", record)
 	}
 }
 

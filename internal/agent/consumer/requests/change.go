@@ -32,7 +32,7 @@ func (b *Borrower) Change(ctx context.Context, ours *market.Reservation, w Wish)
 		if received {
 			return retryAfter, b.recordChange(ctx, ours, pending.TurnedDown(api.ReasonNoAnswer, ""))
 		}
-	case sameChange(want, ours.AsIs()):
+	case sameChange(want, ours.Unchanged()):
 		return 0, nil
 	case c != nil && sameChange(want, *c):
 		if left := market.RetryTime - now.Go().Sub(ours.Changed.Go()); left > 0 {

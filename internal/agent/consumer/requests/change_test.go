@@ -213,14 +213,14 @@ func TestALyingBrokerAcceptsAChange(t *testing.T) {
 	d.reconcile()
 	d.reconcile()
 	d.wasAsked("Confirm r-1")
-	theirs := deal.Changed("x")
-	d.hears(theirs)
+	shown := deal.Changed("x")
+	d.hears(shown)
 	if r := d.ours(); r.Generation != 1 {
 		t.Errorf("it believes %+v", r)
 	}
-	theirs.Payload.Assignment = d.milan.Assign(*theirs)
-	theirs.Payload.Acceptance = d.milan.Agree(*theirs)
-	d.hears(theirs)
+	shown.Payload.Assignment = d.milan.Assign(*shown)
+	shown.Payload.Acceptance = d.milan.Agree(*shown)
+	d.hears(shown)
 	if r := d.ours(); r.Generation != 1 {
 		t.Errorf("it believes %+v", r)
 	}

@@ -26,9 +26,9 @@ func TestWhoEndedIt(t *testing.T) {
 		b := newBorrower(t)
 		d := b.bound()
 		party := map[bool]*transporttest.Party{true: b.milan, false: b.rome}[c.byProvider]
-		theirs := d.Ending(party, c.signed)
-		theirs.Payload.Reason = c.said
-		b.hears(theirs)
+		shown := d.Ending(party, c.signed)
+		shown.Payload.Reason = c.said
+		b.hears(shown)
 		b.holds(api.Releasing, c.want)
 	}
 }

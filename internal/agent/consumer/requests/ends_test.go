@@ -102,8 +102,8 @@ func TestEndsOfOneTenantHoldUpNoOther(t *testing.T) {
 	ends("one of another namespace", serve(other), other, api.Releasing)
 	s.goOn <- true
 	ends("the first", slowly, first, api.Releasing)
-	if at, _ := again.Get(); at.Name != second.Name {
-		t.Errorf("%s comes next", at)
+	if request, _ := again.Get(); request.Name != second.Name {
+		t.Errorf("%s comes next", request)
 	}
 	slowly = serve(second)
 	<-s.begun

@@ -15,15 +15,15 @@ import (
 
 // showInstruction makes the ReservationInstruction of a reservation, beside the request that owns it.
 func (r *Controller) showInstruction(
-	ctx context.Context, object *api.ResourceRequest, ours *market.Reservation,
+	ctx context.Context, object *api.ResourceRequest, record *market.Reservation,
 ) error {
-	i := &api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: ours.ID}}
+	i := &api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: record.ID}}
 	_, err := controllerutil.CreateOrPatch(ctx, r.Client, i, func() error {
-		i.Spec = instruction.Spec(ours)
+		i.Spec = instruction.Spec(record)
 		return controllerutil.SetControllerReference(object, i, r.Scheme())
 	})
 	if err != nil { // if it exists already, our cache is behind: the next change shows it
 		return kubeobject.Error(client.IgnoreAlreadyExists(err))
 	}
-	return kubeobject.Error(instruction.Show(ctx, r.Client, i, &i.Status, ours))
+	return kubeobject.Error(instruction.Show(ctx, r.Client, i, &i.Status, record))
 }

@@ -167,9 +167,9 @@ func TestALyingBrokerInstructsOtherProvider(t *testing.T) {
 	}
 	b := newBorrower(t)
 	d := b.bound()
-	theirs := d.Restored()
-	theirs.Payload.Provider = "oslo" // after both are bound
-	b.hears(theirs)
+	shown := d.Restored()
+	shown.Payload.Provider = "oslo" // after both are bound
+	b.hears(shown)
 	if provider := b.ours().Provider; provider != "milan" {
 		t.Errorf("bound to %s", provider)
 	}
@@ -182,14 +182,14 @@ func TestALyingBrokerInflatesTheSize(t *testing.T) {
 	b.offers(d.Shown)
 	b.takes(d)
 	b.asked("Reserve uid-1", "Confirm r-1")
-	theirs := d.Reserved("")
-	theirs.Payload.Resources, theirs.Payload.Pool = transporttest.CPU("64"), "gpu"
-	theirs.Payload.Until = later(theirs.Payload.Until, 1000*time.Hour)
-	b.hears(theirs)
+	shown := d.Reserved("")
+	shown.Payload.Resources, shown.Payload.Pool = transporttest.CPU("64"), "gpu"
+	shown.Payload.Until = later(shown.Payload.Until, 1000*time.Hour)
+	b.hears(shown)
 	b.holds(api.Reserved, "")
-	if ours := b.ours(); ours.Size.Of("cpu") != 2000 || ours.Pool != api.GeneralPool ||
-		ours.Until.Go().After(b.now().Add(2*time.Hour)) {
-		t.Errorf("it holds %+v", ours)
+	if record := b.ours(); record.Size.Of("cpu") != 2000 || record.Pool != api.GeneralPool ||
+		record.Until.Go().After(b.now().Add(2*time.Hour)) {
+		t.Errorf("it holds %+v", record)
 	}
 }
 
@@ -214,9 +214,9 @@ func TestALyingBrokerForgesTheAcceptance(t *testing.T) {
 		"of another kind":       b.milan.Sign(api.DocumentEnd, b.milan.Acceptance(*d.Shown())),
 	} {
 		for _, state := range []api.State{api.Reserved, api.Active} {
-			theirs := d.Over(state, "")
-			theirs.Payload.Acceptance = acceptance
-			b.hears(theirs)
+			shown := d.Over(state, "")
+			shown.Payload.Acceptance = acceptance
+			b.hears(shown)
 			if b.ours().State != api.Held {
 				t.Fatalf("an acceptance that is %s was believed", name)
 			}
@@ -236,9 +236,9 @@ func TestALyingBrokerRelaysAnEndNobodySigned(t *testing.T) {
 			api.End{Protocol: 1, Reservation: "r-2", Generation: 1, By: "milan"}),
 	} {
 		for _, state := range []api.State{api.Releasing, api.Released, api.Failed, api.Expired, api.Rejected} {
-			theirs := d.Over(state, api.ReasonReleased)
-			theirs.Payload.End = end
-			b.hears(theirs)
+			shown := d.Over(state, api.ReasonReleased)
+			shown.Payload.End = end
+			b.hears(shown)
 			if b.ours().State != api.Reserved {
 				t.Fatalf("an end that is %s, with %s, was obeyed", name, state)
 			}
@@ -280,9 +280,9 @@ func TestALyingBrokersWords(t *testing.T) {
 	b.offers(d.Shown)
 	b.takes(d)
 	b.asked("Reserve uid-1", "Confirm r-1")
-	theirs := d.Over(api.Failed, "\x1b[2J")
-	theirs.Payload.Message = "sorry\x1b[2J" + strings.Repeat("x", 1<<20)
-	b.hears(theirs)
+	shown := d.Over(api.Failed, "\x1b[2J")
+	shown.Payload.Message = "sorry\x1b[2J" + strings.Repeat("x", 1<<20)
+	b.hears(shown)
 	b.holds(api.Failed, "")
 	if message := b.ours().Message; len(message) > 1100 || strings.ContainsRune(message, '\x1b') {
 		t.Errorf("it keeps %d bytes: %.40q", len(message), message)

@@ -151,15 +151,15 @@ func (b *borrower) holds(state api.State, reason api.Reason) {
 
 // hears does what an agent does for each change at the broker and in its Ledger, until nothing
 // changes, and checks the calls to the broker.
-func (b *borrower) hears(theirs *transport.Reservation, calls ...string) {
+func (b *borrower) hears(shown *transport.Reservation, calls ...string) {
 	b.t.Helper()
 	for range 10 {
 		before := b.ours()
 		if before == nil {
 			break // its request's controller takes it up, or nobody
 		}
-		if err := b.Sync(context.Background(), theirs, before, b.wish); err != nil {
-			b.t.Fatalf("%s: %v", theirs.Payload.State, err)
+		if err := b.Sync(context.Background(), shown, before, b.wish); err != nil {
+			b.t.Fatalf("%s: %v", shown.Payload.State, err)
 		}
 		if b.ours() == before {
 			break

@@ -116,7 +116,7 @@ func isBroken(parts []*market.Reservation) bool {
 // request have.
 func checkUnchanged(parts []*market.Reservation, w Wish) error {
 	is := mergeParts(parts)
-	if want, err := wantedChange(w, is); len(is.Group) == 0 || err != nil || sameChange(want, is.AsIs()) {
+	if want, err := wantedChange(w, is); len(is.Group) == 0 || err != nil || sameChange(want, is.Unchanged()) {
 		return err
 	}
 	return api.Invalid("resources", "a split request cannot change").

@@ -38,8 +38,8 @@ func TestProvidersOfPools(t *testing.T) {
 			return *deal.Moved(transporttest.NewParty(t, "oslo")), nil
 		}
 		d.reconcile()
-		if ours := d.ours(); ours.Provider != c.want || ours.Assignment == "" {
-			t.Errorf("of pool %q, beside one with relend %v: it holds %+v", c.label, c.relend, ours)
+		if record := d.ours(); record.Provider != c.want || record.Assignment == "" {
+			t.Errorf("of pool %q, beside one with relend %v: it holds %+v", c.label, c.relend, record)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestPassesOverAProviderFullOfNamespaces(t *testing.T) {
 		return *deal.Moved(transporttest.NewParty(t, "oslo")), nil
 	}
 	d.reconcile()
-	if ours := d.ours(); ours.Provider != "oslo" || ours.Assignment == "" {
-		t.Errorf("it holds %+v", ours)
+	if record := d.ours(); record.Provider != "oslo" || record.Assignment == "" {
+		t.Errorf("it holds %+v", record)
 	}
 }

@@ -16,9 +16,9 @@ import (
 // sells. Errors: BadSignature if what the broker shows cannot be right; Conflict if the offer is
 // not the one that the user saw.
 func (b *Borrower) checkPurchase(
-	ctx context.Context, theirs *transport.Reservation, asked api.Request,
+	ctx context.Context, shown *transport.Reservation, asked api.Request,
 ) (api.Request, *market.Offer, error) {
-	t := theirs.Payload
+	t := shown.Payload
 	named, may := asked.Purchase != nil, asked.MaxPrice != nil // it names a plan; or any plan may serve it
 	if named && (t.Sale == nil || t.Provider != asked.Purchase.Seller) || t.Sale != nil && !named && !may {
 		return asked, nil, errOtherPlan()
@@ -31,10 +31,10 @@ func (b *Borrower) checkPurchase(
 		return asked, nil, api.Errorf(api.CodeBadSignature, "the broker answers with a hold that began %s ago", began).
 			Fix("nothing was signed; ask the broker's operator")
 	}
-	if _, err := b.meetProvider(ctx, theirs); err != nil {
+	if _, err := b.meetProvider(ctx, shown); err != nil {
 		return asked, nil, err
 	}
-	offer, err := b.verifyOffer(ctx, theirs, t.Sale)
+	offer, err := b.verifyOffer(ctx, shown, t.Sale)
 	if err != nil {
 		return asked, nil, err
 	}
@@ -68,14 +68,14 @@ func errOtherPlan() error {
 // verifyOffer returns the offer that the broker shows with a reservation. Errors: BadSignature
 // unless a key of the provider signed it and the sale names it.
 func (b *Borrower) verifyOffer(
-	ctx context.Context, theirs *transport.Reservation, sale *api.Sale,
+	ctx context.Context, shown *transport.Reservation, sale *api.Sale,
 ) (*market.Offer, error) {
-	keys, err := trust.Keys(ctx, b.Market, theirs.Payload.Provider)
+	keys, err := trust.Keys(ctx, b.Market, shown.Payload.Provider)
 	if err != nil {
 		return nil, err
 	}
-	offer, err := trust.Offer(theirs.Payload.Offer, keys...)
-	if err == nil && (offer.Signed.Seller != theirs.Payload.Provider || offer.Digest != sale.Offer) {
+	offer, err := trust.Offer(shown.Payload.Offer, keys...)
+	if err == nil && (offer.Signed.Seller != shown.Payload.Provider || offer.Digest != sale.Offer) {
 		err = api.Errorf(api.CodeBadSignature, "the broker shows another offer than the one that was bought")
 	}
 	return offer, err

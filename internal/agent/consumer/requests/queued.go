@@ -38,19 +38,19 @@ func (r *Controller) controlWaiting(m ctrl.Manager) error {
 
 // showTurn shows in the status of a request that it waits, and for how many others, unless something is
 // shown there already. It does so once: a write for each turn would hold up the turns.
-func (r *Controller) showTurn(ctx context.Context, at ctrl.Request) (ctrl.Result, error) {
+func (r *Controller) showTurn(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var object api.ResourceRequest
-	if err := r.Get(ctx, at.NamespacedName, &object); err != nil {
+	if err := r.Get(ctx, request.NamespacedName, &object); err != nil {
 		return ctrl.Result{}, kubeobject.Error(client.IgnoreNotFound(err))
 	}
 	if len(object.Status.Conditions) > 0 || object.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil
 	}
 	again := ctrl.Result{RequeueAfter: max(r.Passing, 10*time.Millisecond)}
-	before, waits := r.order.Before(at)
+	before, waits := r.order.Before(request)
 	for _, slots := range []*turns.Slots[string, ctrl.Request]{r.holds, r.slots} {
 		if !waits {
-			before, waits = slots.Before(at)
+			before, waits = slots.Before(request)
 		}
 	}
 	if !waits { // a worker has it, or it comes to the queue soon

@@ -298,12 +298,12 @@ func TestANamespaceIsHeldAFewAtATime(t *testing.T) {
 		}
 		id := o.Status.Reservation
 		d, _ := deals.Load(id)
-		var ours *market.Reservation
-		if err := b.Market.Read(t.Context(), func(s *market.State) { ours = s.Reservation(id) }); err != nil {
+		var record *market.Reservation
+		if err := b.Market.Read(t.Context(), func(s *market.State) { record = s.Reservation(id) }); err != nil {
 			t.Fatal(err)
 		}
 		wish := requests.WishOf(&o)
-		if err := b.Sync(t.Context(), d.(*transporttest.Deal).Reserved(""), ours, &wish); err != nil {
+		if err := b.Sync(t.Context(), d.(*transporttest.Deal).Reserved(""), record, &wish); err != nil {
 			t.Fatal(err)
 		}
 		r.changed.Add(o.Namespace, o.Name)

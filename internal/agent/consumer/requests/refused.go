@@ -21,9 +21,9 @@ func (r *Controller) FindRefused(ctx context.Context, o *api.ResourceRequest) (m
 		used[provider] = &api.Card{Cluster: provider}
 	}
 	if err := r.Market.Read(ctx, func(s *market.State) {
-		for _, one := range s.Of(s.Self, 0) {
-			if one.Consumer == s.Self && one.Bound() {
-				used[one.Provider] = &api.Card{Cluster: one.Provider}
+		for _, record := range s.Of(s.Self, 0) {
+			if record.Consumer == s.Self && record.Bound() {
+				used[record.Provider] = &api.Card{Cluster: record.Provider}
 			}
 		}
 		for cluster, card := range used {
@@ -65,7 +65,7 @@ func (r *Controller) CheckCard(ctx context.Context, o *api.ResourceRequest, prov
 
 // splitRefusal returns an error for which a provider is passed over apart from all others.
 func splitRefusal(cause error) (refused, err error) {
-	if _, is := refusals[api.CodeOf(cause)]; is {
+	if _, ok := refusals[api.CodeOf(cause)]; ok {
 		return cause, nil
 	}
 	return nil, cause

@@ -74,10 +74,10 @@ type Places interface {
 	// Choose returns where to make a request, or to go on with its reservation (ours, nil if there is none yet): the
 	// Via, and the broker there. It may call a seller. Errors: Unavailable if no broker or seller can be reached.
 	Choose(
-		ctx context.Context, r api.ResourceRequestSpec, ours *market.Reservation,
-	) (via string, at transport.Broker, err error)
+		ctx context.Context, r api.ResourceRequestSpec, record *market.Reservation,
+	) (via string, broker transport.Broker, err error)
 	// Find returns the Via that Choose tries first, and whether Choose calls a seller there. It calls nobody.
-	Find(ctx context.Context, r api.ResourceRequestSpec, ours *market.Reservation) (via string, calls bool)
+	Find(ctx context.Context, r api.ResourceRequestSpec, record *market.Reservation) (via string, calls bool)
 	// Count returns how many there are.
 	Count() int
 }
@@ -103,37 +103,37 @@ func (r *Controller) Control(m ctrl.Manager) error {
 
 // Reconcile makes the reservation of a request, changes it with the request, ends it when the
 // request is gone, and shows its state.
-func (r *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, error) {
-	result, err := r.reconcile(ctx, at)
+func (r *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	result, err := r.reconcile(ctx, request)
 	if errors.Is(err, errWaits) { // it comes again once it has a slot
 		return ctrl.Result{}, nil
 	}
-	r.slots.Keep(at)
-	r.ends.Keep(at)
+	r.slots.Keep(request)
+	r.ends.Keep(request)
 	if err != nil { // it may be tried again much later
-		r.holds.Keep(at)
+		r.holds.Keep(request)
 		return result, err
 	}
-	result.RequeueAfter = soonest(result.RequeueAfter, r.keepHold(ctx, at))
+	result.RequeueAfter = soonest(result.RequeueAfter, r.keepHold(ctx, request))
 	return result, nil
 }
 
-func (r *Controller) reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, error) {
+func (r *Controller) reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var object api.ResourceRequest
-	err := r.Get(ctx, at.NamespacedName, &object)
+	err := r.Get(ctx, request.NamespacedName, &object)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return ctrl.Result{}, kubeobject.Error(err)
 	}
 	there := err == nil && object.DeletionTimestamp == nil
 	if err == nil && !there {
-		return r.finish(ctx, at, &object)
+		return r.finish(ctx, request, &object)
 	}
-	parts, err := r.readRecords(ctx, at, string(object.UID))
+	parts, err := r.readRecords(ctx, request, string(object.UID))
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	ours := firstPart(parts)
-	if r.Offloading != nil && (!there || object.Spec.Offload != nil && (ours == nil || !ours.Bound())) {
+	record := firstPart(parts)
+	if r.Offloading != nil && (!there || object.Spec.Offload != nil && (record == nil || !record.Bound())) {
 		if err := r.Offloading.Offload(ctx); err != nil { // before there is a provider, for pods that are made by then
 			return ctrl.Result{}, err
 		}
@@ -141,7 +141,7 @@ func (r *Controller) reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 	if !there {
 		return ctrl.Result{}, nil
 	}
-	if ours == nil && object.Status.Reservation != "" && isShownOver(&object) {
+	if record == nil && object.Status.Reservation != "" && isShownOver(&object) {
 		return ctrl.Result{}, nil // over for so long that the Ledger forgot it
 	}
 	unbound := endedUnbound(&object, parts)
@@ -154,20 +154,20 @@ func (r *Controller) reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 	wish := r.makeWish(&object)
 	switch {
 	case unbound: // it asks as if it had none
-		wish.Reservation, ours = "", nil
-	case ours != nil:
-		wish.Reservation = ours.ID
+		wish.Reservation, record = "", nil
+	case record != nil:
+		wish.Reservation = record.ID
 	}
-	asksFirst := ours == nil || ours.State == api.Pending &&
-		len(ours.Group) == 0 && r.Forgotten != nil && r.Forgotten(ours)
+	asksFirst := record == nil || record.State == api.Pending &&
+		len(record.Group) == 0 && r.Forgotten != nil && r.Forgotten(record)
 	asks := asksFirst || !isBroken(parts) &&
 		(needsAsking(parts, wish) || slices.ContainsFunc(parts, r.Borrower.isUnsent)) ||
 		slices.ContainsFunc(parts, isUnconfirmed) && wish.Confirmed
-	if !r.takeSlot(ctx, &object, ours, asksFirst, asks) {
+	if !r.takeSlot(ctx, &object, record, asksFirst, asks) {
 		return ctrl.Result{}, errWaits
 	}
-	borrower, err := r.choose(ctx, object.Spec, ours)
-	if err != nil && ours == nil {
+	borrower, err := r.choose(ctx, object.Spec, record)
+	if err != nil && record == nil {
 		return r.showFailure(ctx, &object, err)
 	}
 	if err != nil {
@@ -182,13 +182,13 @@ func (r *Controller) reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 		}
 	}
 	if asks {
-		if err := r.ask(ctx, borrower, &object, ours, wish); err != nil {
+		if err := r.ask(ctx, borrower, &object, record, wish); err != nil {
 			return r.showFailure(ctx, &object, err)
 		}
-		if parts, err = r.readRecords(ctx, at, string(object.UID)); err != nil || len(parts) == 0 {
+		if parts, err = r.readRecords(ctx, request, string(object.UID)); err != nil || len(parts) == 0 {
 			return ctrl.Result{}, err
 		}
-		ours = firstPart(parts)
+		record = firstPart(parts)
 	}
 	if isBroken(parts) {
 		for _, part := range parts {
@@ -200,18 +200,18 @@ func (r *Controller) reconcile(ctx context.Context, at ctrl.Request) (ctrl.Resul
 	if endedUnbound(&object, parts) {
 		return r.showUnbound(ctx, &object, parts)
 	}
-	if wait := r.hideFor(ours); wait > 0 {
+	if wait := r.hideFor(record); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	if !ours.Bound() || len(ours.Group) > 0 {
+	if !record.Bound() || len(record.Group) > 0 {
 		err := r.showState(ctx, &object, parts, checkUnchanged(parts, wish))
 		return ctrl.Result{RequeueAfter: r.nextWarning(&object, parts)}, err
 	}
-	again, cannot := borrower.Change(ctx, ours, wish)
+	again, cannot := borrower.Change(ctx, record, wish)
 	if cannot != nil && api.CodeOf(cannot) != api.CodeInvalid {
 		again = retryAfter
 	}
-	if parts, err = r.readRecords(ctx, at, string(object.UID)); err != nil || len(parts) == 0 {
+	if parts, err = r.readRecords(ctx, request, string(object.UID)); err != nil || len(parts) == 0 {
 		return ctrl.Result{}, err
 	}
 	again = soonest(again, r.nextWarning(&object, parts))
@@ -227,11 +227,11 @@ func firstPart(parts []*market.Reservation) *market.Reservation {
 }
 
 // hideFor returns how long the status need not show the state of a reservation yet.
-func (r *Controller) hideFor(ours *market.Reservation) time.Duration {
-	if ours.State != api.Held || ours.Assignment == "" || ours.AwaitsApproval() {
+func (r *Controller) hideFor(record *market.Reservation) time.Duration {
+	if record.State != api.Held || record.Assignment == "" || record.AwaitsApproval() {
 		return 0
 	}
-	return r.Passing - r.Market.Now().Go().Sub(ours.Changed.Go())
+	return r.Passing - r.Market.Now().Go().Sub(record.Changed.Go())
 }
 
 // isUnconfirmed reports whether a reservation is held and not signed.
@@ -239,17 +239,17 @@ func isUnconfirmed(r *market.Reservation) bool { return r.State == api.Held && r
 
 // Look makes the controller look again at the request of a reservation, and returns what the
 // request asks for, nil if the request is gone. Errors: those of the API server.
-func (r *Controller) Look(ctx context.Context, ours *market.Reservation) (*Wish, error) {
-	if ours.Object == nil {
+func (r *Controller) Look(ctx context.Context, record *market.Reservation) (*Wish, error) {
+	if record.Object == nil {
 		return nil, nil
 	}
 	var object api.ResourceRequest
-	r.Changed.Add(ours.Object.Namespace, ours.Object.Name)
-	err := r.Get(ctx, client.ObjectKey{Namespace: ours.Object.Namespace, Name: ours.Object.Name}, &object)
+	r.Changed.Add(record.Object.Namespace, record.Object.Name)
+	err := r.Get(ctx, client.ObjectKey{Namespace: record.Object.Namespace, Name: record.Object.Name}, &object)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, kubeobject.Error(err)
 	}
-	if err != nil || string(object.UID) != ours.Object.UID || object.DeletionTimestamp != nil {
+	if err != nil || string(object.UID) != record.Object.UID || object.DeletionTimestamp != nil {
 		return nil, nil
 	}
 	wish := r.makeWish(&object)
@@ -259,47 +259,47 @@ func (r *Controller) Look(ctx context.Context, ours *market.Reservation) (*Wish,
 // readRecords returns the Ledger's records of the parts of an object; an empty uid: it is deleted. It
 // ends the reservations of deleted objects that had the same name.
 func (r *Controller) readRecords(
-	ctx context.Context, at ctrl.Request, uid string,
+	ctx context.Context, request ctrl.Request, uid string,
 ) ([]*market.Reservation, error) {
-	ours, gone, err := r.findRecords(ctx, at.Namespace, at.Name, uid)
+	records, gone, err := r.findRecords(ctx, request.Namespace, request.Name, uid)
 	for _, record := range gone {
 		if err == nil {
 			err = r.Borrower.End(ctx, record) // Sync sends that to the broker where it was made
 		}
 	}
-	return ours, err
+	return records, err
 }
 
 // findRecords returns the Ledger's records of the parts of an object, and those of other objects
 // that had its name.
 func (r *Controller) findRecords(
 	ctx context.Context, namespace, name, uid string,
-) (ours, gone []*market.Reservation, err error) {
+) (records, gone []*market.Reservation, err error) {
 	made, err := r.Market.Made(ctx, namespace, name)
 	for _, record := range made {
 		if uid != "" && record.Object.UID == uid {
-			ours = append(ours, record)
+			records = append(records, record)
 		} else {
 			gone = append(gone, record)
 		}
 	}
-	ours = newest(ours)
-	slices.SortStableFunc(ours, func(a, b *market.Reservation) int {
+	records = newest(records)
+	slices.SortStableFunc(records, func(a, b *market.Reservation) int {
 		return cmp.Compare(slices.Index(a.Group, a.ID), slices.Index(b.Group, b.ID))
 	})
-	return ours, gone, err
+	return records, gone, err
 }
 
 // choose returns the borrower at the broker that Places.Choose returns.
 func (r *Controller) choose(
-	ctx context.Context, asked api.ResourceRequestSpec, ours *market.Reservation,
+	ctx context.Context, asked api.ResourceRequestSpec, record *market.Reservation,
 ) (*Borrower, error) {
 	if r.Places == nil {
 		return r.Borrower, nil
 	}
-	via, at, err := r.Places.Choose(ctx, asked, ours)
-	if at == nil {
+	via, broker, err := r.Places.Choose(ctx, asked, record)
+	if broker == nil {
 		return nil, err
 	}
-	return r.Borrower.At(via, at), err
+	return r.Borrower.At(via, broker), err
 }

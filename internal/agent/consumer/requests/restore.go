@@ -53,9 +53,9 @@ func (b *Borrower) pickNewer(
 		return ours
 	}
 	if ours.Acceptance != "" && again.Generation > ours.Generation {
-		next, change := *ours, again.AsIs()
+		next, change := *ours, again.Unchanged()
 		change.Generation, change.Assignment, change.From = again.Generation, again.Assignment, again.From
-		next.Become(change, b.Market.Now())
+		next.ApplyChange(change, b.Market.Now())
 		return &next
 	}
 	if ours.Acceptance != "" || again.Generation < ours.Generation {
@@ -88,7 +88,7 @@ func (b *Borrower) remindBroker(ctx context.Context, theirs *transport.Reservati
 	}
 	// the broker no longer waits for it: sign it as a newer one
 	if t.Change != nil && t.Change.Generation >= ours.Generation {
-		return b.signAndRecordChange(ctx, ours, ours.AsIs(), max(t.Change.Generation, ours.Latest())+1)
+		return b.signAndRecordChange(ctx, ours, ours.Unchanged(), max(t.Change.Generation, ours.Latest())+1)
 	}
 	_, err := b.Broker.Confirm(ctx, theirs.ID, ours.Assignment)
 	return transport.IgnoreGone(err)

@@ -55,8 +55,8 @@ func TestAnOldAssignmentOfAReusedID(t *testing.T) {
 	second := b.bound()
 	old.Payload.Fence = second.Shown().Payload.Fence
 	b.hears(&old)
-	if ours := b.ours(); ours.Generation != 1 || ours.Size.Of("cpu") != 2000 {
-		t.Errorf("it believes in generation %d of %d thousandths of a CPU", ours.Generation, ours.Size.Of("cpu"))
+	if record := b.ours(); record.Generation != 1 || record.Size.Of("cpu") != 2000 {
+		t.Errorf("it believes in generation %d of %d thousandths of a CPU", record.Generation, record.Size.Of("cpu"))
 	}
 	old.Payload.State, old.Payload.End = api.Releasing, b.milan.End(old, api.ReasonRevokedByProvider)
 	b.hears(&old)

@@ -62,11 +62,11 @@ func TestTheProviderOfWhatIsBoundGetsANewKey(t *testing.T) {
 			b.pinned(b.milan)
 			b.holds(api.Reserved, "")
 			d.Ending(nil, api.ReasonRevokedByProvider)
-			theirs := d.Shown()
-			theirs.Payload.End = c.by(old, b.milan).End(*theirs, api.ReasonRevokedByProvider)
-			b.hears(theirs)
-			if ours := b.ours(); ours.State != c.want {
-				t.Errorf("it is %s", ours.State)
+			shown := d.Shown()
+			shown.Payload.End = c.by(old, b.milan).End(*shown, api.ReasonRevokedByProvider)
+			b.hears(shown)
+			if record := b.ours(); record.State != c.want {
+				t.Errorf("it is %s", record.State)
 			}
 		})
 	}
@@ -153,11 +153,11 @@ func TestAHoldIsSignedAnew(t *testing.T) {
 			b.rotated()
 			b.milan.Rotate()
 			b.takes(d)
-			theirs := d.Greeted()
+			shown := d.Greeted()
 			if seen {
-				theirs = d.Again()
+				shown = d.Again()
 			}
-			b.hears(theirs, "Confirm r-1")
+			b.hears(shown, "Confirm r-1")
 			if b.ours().Assignment == before {
 				t.Error("it was not signed again")
 			}
@@ -185,8 +185,8 @@ func TestAChangeThatWasSignedBefore(t *testing.T) {
 	b.wasAsked("Confirm r-1")
 	b.rotated()
 	b.hears(d.Changed(""))
-	if ours := b.ours(); ours.Generation != 2 || ours.Size.Of("cpu") != 6000 || ours.Change != nil {
-		t.Errorf("bound is %+v", ours)
+	if record := b.ours(); record.Generation != 2 || record.Size.Of("cpu") != 6000 || record.Change != nil {
+		t.Errorf("bound is %+v", record)
 	}
 }
 
@@ -225,8 +225,8 @@ func TestAChangeAfterTheProviderGotANewKey(t *testing.T) {
 	d.Unchanged(api.ReasonBadAssignment)
 	changes()
 	b.hears(d.Changed(""), "Confirm r-1", "Confirm r-1")
-	if ours := b.ours(); ours.Size.Of("cpu") != 6000 {
-		t.Errorf("bound is %+v", ours)
+	if record := b.ours(); record.Size.Of("cpu") != 6000 {
+		t.Errorf("bound is %+v", record)
 	}
 }
 

@@ -33,17 +33,17 @@ const (
 // FindVolumes returns the volumes that providers delete if the reservations of a request end now,
 // nil if none. Errors: Unavailable if they cannot be read.
 func (r *Controller) FindVolumes(ctx context.Context, object *api.ResourceRequest) (*api.Volumes, error) {
-	ours, _, err := r.findRecords(ctx, object.Namespace, object.Name, string(object.UID))
+	records, _, err := r.findRecords(ctx, object.Namespace, object.Name, string(object.UID))
 	if err != nil {
 		return nil, err
 	}
-	return r.atStake(ctx, ours, func(*market.Reservation) market.Time { return r.Market.Now() })
+	return r.atStake(ctx, records, func(*market.Reservation) market.Time { return r.Market.Now() })
 }
 
 // atStake returns the volumes that providers delete once each of these reservations has ended, at its
 // time, nil if there are none.
 func (r *Controller) atStake(
-	ctx context.Context, ending []*market.Reservation, at func(*market.Reservation) market.Time,
+	ctx context.Context, ending []*market.Reservation, timeOf func(*market.Reservation) market.Time,
 ) (*api.Volumes, error) {
 	if r.Offloading == nil {
 		return nil, nil
@@ -53,7 +53,7 @@ func (r *Controller) atStake(
 		if !part.Bound() {
 			continue
 		}
-		namespaces, err := r.Offloading.Unoffloads(ctx, part, at(part))
+		namespaces, err := r.Offloading.Unoffloads(ctx, part, timeOf(part))
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +85,8 @@ func (r *Controller) guardVolumes(ctx context.Context, object *api.ResourceReque
 
 // finish ends the reservations of a request that is being deleted. It waits while that would delete
 // volumes that the user has not given up.
-func (r *Controller) finish(ctx context.Context, at ctrl.Request, object *api.ResourceRequest) (ctrl.Result, error) {
+func (r *Controller) finish(ctx context.Context, request ctrl.Request, object *api.ResourceRequest) (ctrl.Result,
+	error) {
 	guarded := controllerutil.ContainsFinalizer(object, api.VolumesFinalizer)
 	if !r.takeEnds(object) {
 		return ctrl.Result{}, errWaits
@@ -97,7 +98,7 @@ func (r *Controller) finish(ctx context.Context, at ctrl.Request, object *api.Re
 			return ctrl.Result{RequeueAfter: waiting}, r.showWaiting(ctx, object, volumes, err)
 		}
 	}
-	if _, err := r.readRecords(ctx, at, ""); err != nil || !guarded {
+	if _, err := r.readRecords(ctx, request, ""); err != nil || !guarded {
 		return ctrl.Result{}, err
 	}
 	before := object.DeepCopy()
@@ -208,8 +209,8 @@ func soonest(a, b time.Duration) time.Duration {
 // warnOf emits one Event for each reason of a condition that a request has only while something is wrong.
 func (r *Controller) warnOf(object *api.ResourceRequest, before api.ResourceRequestStatus, kind, action string) {
 	was := meta.FindStatusCondition(before.Conditions, kind)
-	is := meta.FindStatusCondition(object.Status.Conditions, kind)
-	if is != nil && (was == nil || was.Reason != is.Reason) {
-		r.Events.Eventf(object, nil, corev1.EventTypeWarning, is.Type, action, "%s", is.Message)
+	condition := meta.FindStatusCondition(object.Status.Conditions, kind)
+	if condition != nil && (was == nil || was.Reason != condition.Reason) {
+		r.Events.Eventf(object, nil, corev1.EventTypeWarning, condition.Type, action, "%s", condition.Message)
 	}
 }

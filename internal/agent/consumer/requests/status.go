@@ -32,43 +32,43 @@ func (r *Controller) showState(
 	if err != nil {
 		return err
 	}
-	ours := mergeParts(parts)
+	record := mergeParts(parts)
 	status := object.Status.DeepCopy()
-	status.State, status.Reservation, status.Provider = ours.State, ours.ID, ours.Provider
-	status.Until, status.Resources, status.Message = nil, sizeInForce(parts).Resources(), describe(ours)
+	status.State, status.Reservation, status.Provider = record.State, record.ID, record.Provider
+	status.Until, status.Resources, status.Message = nil, sizeInForce(parts).Resources(), describe(record)
 	kind := corev1.EventTypeNormal
-	if ours.Bound() {
-		asAsked := upToDateCondition(ours, WishOf(object), cannot)
+	if record.Bound() {
+		asAsked := upToDateCondition(record, WishOf(object), cannot)
 		asAsked.ObservedGeneration = object.Generation
 		meta.SetStatusCondition(&status.Conditions, asAsked)
 		if asAsked.Status == metav1.ConditionFalse && asAsked.Reason != api.Changing {
 			kind = corev1.EventTypeWarning
 			status.Message += "; " + asAsked.Message
 		}
-		if l := r.Market.View().Listing(ours.Provider); l != nil && l.Member != nil && l.Member.Legacy {
+		if l := r.Market.View().Listing(record.Provider); l != nil && l.Member != nil && l.Member.Legacy {
 			status.Message += "; its agent is a prototype: an admin peers the two clusters (docs/migrate.md)"
 		}
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, api.ConditionUpToDate)
 	}
-	if ends := ours.LastsUntil().Meta(); !ends.IsZero() && (ours.State.Counts() || ours.State == api.Released) {
+	if ends := record.LastsUntil().Meta(); !ends.IsZero() && (record.State.Counts() || record.State == api.Released) {
 		status.Until = &ends
 	}
-	reason := cmp.Or(string(ours.Reason), string(ours.State))
+	reason := cmp.Or(string(record.Reason), string(record.State))
 	bound := metav1.Condition{
 		Type: api.ConditionReserved, Status: metav1.ConditionFalse, Reason: reason, ObservedGeneration: object.Generation,
 	}
-	if ours.State.Over() && ours.State != api.Released || endedByOthers(ours) {
+	if record.State.Over() && record.State != api.Released || endedByOthers(record) {
 		kind = corev1.EventTypeWarning
 	}
 	ready := bound
 	ready.Type = api.ConditionReady
-	if ours.State == api.Reserved || ours.State == api.Active {
+	if record.State == api.Reserved || record.State == api.Active {
 		bound.Status, ready.Status = metav1.ConditionTrue, metav1.ConditionTrue
 		why, unused := findUnused(parts, instructions)
-		if r.untilLast(ours) <= 0 {
+		if r.untilLast(record) <= 0 {
 			kind = corev1.EventTypeWarning
-			status.Message += "; it ends soon: to ask for more time, bourse extend " + ours.ID + " --by 1h"
+			status.Message += "; it ends soon: to ask for more time, bourse extend " + record.ID + " --by 1h"
 		}
 		if why != "" {
 			kind = corev1.EventTypeWarning
@@ -79,10 +79,10 @@ func (r *Controller) showState(
 	bound.Message, ready.Message = status.Message, status.Message
 	meta.SetStatusCondition(&status.Conditions, bound)
 	meta.SetStatusCondition(&status.Conditions, ready)
-	showAwaitsApproval(object, status, ours, reason)
+	showAwaitsApproval(object, status, record, reason)
 	showLabelsDropped(object, status, parts, instructions)
 	r.warnOfEnd(ctx, object, status, parts)
-	if err := r.writeStatus(ctx, object, *status, kind, string(ours.State)); err != nil {
+	if err := r.writeStatus(ctx, object, *status, kind, string(record.State)); err != nil {
 		return err
 	}
 	for _, part := range parts {
@@ -97,10 +97,10 @@ func (r *Controller) showState(
 }
 
 // showAwaitsApproval shows whether an admin of the provider must approve a reservation, once that was so.
-func showAwaitsApproval(object *api.ResourceRequest, status *api.ResourceRequestStatus, ours *market.Reservation,
+func showAwaitsApproval(object *api.ResourceRequest, status *api.ResourceRequestStatus, record *market.Reservation,
 	reason string) {
 	known := meta.FindStatusCondition(status.Conditions, api.ConditionAwaitsApproval) != nil
-	if awaits := ours.AwaitsApproval(); awaits || known {
+	if awaits := record.AwaitsApproval(); awaits || known {
 		c := metav1.Condition{
 			Type: api.ConditionAwaitsApproval, Status: metav1.ConditionFalse,
 			Reason: reason, ObservedGeneration: object.Generation,
@@ -124,18 +124,18 @@ func sizeInForce(parts []*market.Reservation) (sum amounts.List) {
 
 // upToDateCondition returns the condition that says whether a bound reservation is what its request
 // asks for now.
-func upToDateCondition(ours *market.Reservation, w Wish, cannot error) metav1.Condition {
+func upToDateCondition(record *market.Reservation, w Wish, cannot error) metav1.Condition {
 	c := metav1.Condition{Type: api.ConditionUpToDate, Status: metav1.ConditionFalse}
-	want, err := wantedChange(w, ours)
+	want, err := wantedChange(w, record)
 	if cannot == nil {
 		cannot = err
 	}
-	switch change := ours.Change; {
-	case ours.Changing() != nil:
-		c.Reason, c.Message = api.Changing, ours.Provider+" is asked to accept the change"
+	switch change := record.Change; {
+	case record.Changing() != nil:
+		c.Reason, c.Message = api.Changing, record.Provider+" is asked to accept the change"
 	case cannot != nil:
 		c.Reason, c.Message = string(api.CodeOf(cannot)), "it cannot change: "+trust.Text(cannot.Error())
-	case sameChange(want, ours.AsIs()):
+	case sameChange(want, record.Unchanged()):
 		c.Status, c.Reason = metav1.ConditionTrue, "UpToDate"
 	case change != nil && sameChange(want, *change):
 		c.Reason, c.Message = string(change.Reason), "it is not changed: "+string(change.Reason)

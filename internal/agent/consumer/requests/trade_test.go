@@ -147,8 +147,8 @@ func TestALyingBrokerSwapsTheOfferLater(t *testing.T) {
 	b.asked("Reserve uid-1")
 	b.holds(api.Held, "")
 	b.wish.Confirmed = true
-	theirs := d.From(b.milan.SignOffer("web", 2, transporttest.WebOffer("0.05")), "small", 2).Again()
-	if err := b.Sync(context.Background(), theirs, b.ours(), b.wish); api.CodeOf(err) != api.CodeConflict {
+	shown := d.From(b.milan.SignOffer("web", 2, transporttest.WebOffer("0.05")), "small", 2).Again()
+	if err := b.Sync(context.Background(), shown, b.ours(), b.wish); api.CodeOf(err) != api.CodeConflict {
 		t.Errorf("%v", err)
 	}
 	b.wasAsked()
@@ -176,11 +176,11 @@ func TestTakesUpWhatItBought(t *testing.T) {
 	b, offer := newBuyer(t)
 	d := b.deal().From(offer, "small", 2)
 	d.Signed()
-	theirs := d.Reserved("")
+	shown := d.Reserved("")
 	for _, other := range []string{b.milan.SignOffer("web", 2, transporttest.WebOffer("9.99")), "", "x"} {
 		b := again(t, b.rome, b.milan, b.clock)
 		b.wish.Request.Purchase = &api.Purchase{Seller: "milan", Offer: "web", Plan: "small"}
-		lie := *theirs
+		lie := *shown
 		if lie.Payload.Offer = other; other != "" {
 			sell(&lie.Payload, other)
 		}
@@ -188,7 +188,7 @@ func TestTakesUpWhatItBought(t *testing.T) {
 		b.refusesToAsk(api.CodeBadSignature)
 		b.holds("", "")
 	}
-	b.offers(func() *transport.Reservation { return theirs })
+	b.offers(func() *transport.Reservation { return shown })
 	b.asked("Reserve uid-1")
 	b.holds(api.Reserved, "")
 	if r := b.ours(); r.Offer == nil || r.Offer.Document != offer || r.Sale.Units != 2 || r.From == 0 {

@@ -28,13 +28,13 @@ func newQueue(order *turns.Queue[ctrl.Request]) func(
 
 // turnOf returns the turn of a request. It reads the manager's cache, and waits one second at most for one that is
 // not filled yet.
-func (r *Controller) turnOf(at ctrl.Request) turns.Turn {
+func (r *Controller) turnOf(request ctrl.Request) turns.Turn {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	var object api.ResourceRequest
-	err := r.Get(ctx, at.NamespacedName, &object)
+	err := r.Get(ctx, request.NamespacedName, &object)
 	return turns.Turn{
-		Party: at.Namespace, Ends: apierrors.IsNotFound(err) || err == nil && object.DeletionTimestamp != nil,
+		Party: request.Namespace, Ends: apierrors.IsNotFound(err) || err == nil && object.DeletionTimestamp != nil,
 	}
 }
 
@@ -54,34 +54,34 @@ func (r *Controller) newSlots() *turns.Slots[string, ctrl.Request] {
 func (r *Controller) makeSlots(workers, most int, places func() int) *turns.Slots[string, ctrl.Request] {
 	return turns.NewSlots[string](turns.SlotsOptions[ctrl.Request]{
 		Workers: workers, Most: most, Places: places, Find: r.turnOf,
-		Again: func(at ctrl.Request) { r.Changed.Add(at.Namespace, at.Name) },
+		Again: func(request ctrl.Request) { r.Changed.Add(request.Namespace, request.Name) },
 	})
 }
 
 // takeSlot takes a slot of the broker or seller that is called for a request, and, before it first asks there, one of
 // newHolds. It returns false where the request has to wait for one. What calls nobody needs none.
 func (r *Controller) takeSlot(
-	ctx context.Context, object *api.ResourceRequest, ours *market.Reservation, asksFirst, asks bool,
+	ctx context.Context, object *api.ResourceRequest, record *market.Reservation, asksFirst, asks bool,
 ) bool {
 	via, calls := "", false
 	if r.Places != nil {
-		via, calls = r.Places.Find(ctx, object.Spec, ours)
+		via, calls = r.Places.Find(ctx, object.Spec, record)
 	}
-	changes := ours != nil && ours.Bound() && len(ours.Group) == 0 && ours.Changing() != nil
+	changes := record != nil && record.Bound() && len(record.Group) == 0 && record.Changing() != nil
 	if !asks && !changes && !calls {
 		return true
 	}
-	at := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}
+	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}
 	if asksFirst {
-		place := at.Namespace + "/" + via
-		r.holds.Keep(at, place) // the request may have named another broker before
-		if !r.holds.Take(place, at) {
-			r.slots.Keep(at)
+		place := request.Namespace + "/" + via
+		r.holds.Keep(request, place) // the request may have named another broker before
+		if !r.holds.Take(place, request) {
+			r.slots.Keep(request)
 			return false
 		}
 	}
-	r.slots.Keep(at, via)
-	return r.slots.Take(via, at)
+	r.slots.Keep(request, via)
+	return r.slots.Take(via, request)
 }
 
 // newHolds returns the slots for requests that no provider has answered yet, by namespace and Via. A provider answers
@@ -92,15 +92,15 @@ func (r *Controller) newHolds() *turns.Slots[string, ctrl.Request] {
 
 // keepHold keeps the slot of a request in newHolds while the provider has not answered its hold, for answerWithin at
 // most. It returns how long it is kept; 0 if it is not.
-func (r *Controller) keepHold(ctx context.Context, at ctrl.Request) (wait time.Duration) {
-	made, err := r.Market.Made(ctx, at.Namespace, at.Name)
+func (r *Controller) keepHold(ctx context.Context, request ctrl.Request) (wait time.Duration) {
+	made, err := r.Market.Made(ctx, request.Namespace, request.Name)
 	for _, record := range made {
 		if record.State == api.Held && record.Assignment != "" && !record.AwaitsApproval() {
 			wait = max(wait, answerWithin-r.Market.Now().Go().Sub(record.Changed.Go()))
 		}
 	}
 	if err != nil || wait <= 0 {
-		r.holds.Keep(at)
+		r.holds.Keep(request)
 		return 0
 	}
 	return wait
@@ -114,15 +114,15 @@ func (r *Controller) newEnds() *turns.Slots[string, ctrl.Request] {
 // takeEnds takes the slots of all namespaces that a deleted request offloads. It returns false where the request has
 // to wait for one. Then it has none of the others: no two requests wait for each other.
 func (r *Controller) takeEnds(object *api.ResourceRequest) bool {
-	at := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}
-	r.slots.Keep(at) // it calls no broker
-	r.holds.Keep(at)
+	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}
+	r.slots.Keep(request) // it calls no broker
+	r.holds.Keep(request)
 	if object.Spec.Offload == nil {
 		return true
 	}
 	for _, name := range object.Spec.Offload.Namespaces {
-		if !r.ends.Take(name, at) {
-			r.ends.Keep(at, name)
+		if !r.ends.Take(name, request) {
+			r.ends.Keep(request, name)
 			return false
 		}
 	}

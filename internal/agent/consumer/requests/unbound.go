@@ -40,7 +40,7 @@ func isShownOver(o *api.ResourceRequest) bool { return o.Status.State != "" && o
 // ask makes the reservation of a request. ours is the one that it has, nil for none. The key of each one follows
 // from the one before, so that a repeat gets the first answer.
 func (r *Controller) ask(
-	ctx context.Context, b *Borrower, o *api.ResourceRequest, ours *market.Reservation, w Wish,
+	ctx context.Context, b *Borrower, o *api.ResourceRequest, known *market.Reservation, w Wish,
 ) error {
 	if mayAskAgain(o) {
 		made, err := r.Market.Made(ctx, w.Object.Namespace, w.Object.Name)
@@ -49,7 +49,7 @@ func (r *Controller) ask(
 		}
 		for _, record := range made {
 			if record.Object != nil && *record.Object == w.Object && record.State.Over() &&
-				(ours == nil || record.ID != ours.ID && !slices.Contains(ours.Group, record.ID)) {
+				(known == nil || record.ID != known.ID && !slices.Contains(known.Group, record.ID)) {
 				w.after = record.ID
 			}
 		}
@@ -108,10 +108,10 @@ func nobodyAnswered(t api.Reservation) bool {
 // reserve makes the reservation of a wish. A repeat after a lost answer returns the first one. If the request was
 // edited since, that is the reservation that its status names, and without one a new one.
 func (b *Borrower) reserve(ctx context.Context, w Wish) (transport.Reservation, error) {
-	theirs, err := b.Broker.Reserve(ctx, w.key(), w.Request)
+	shown, err := b.Broker.Reserve(ctx, w.key(), w.Request)
 	switch {
 	case api.CodeOf(err) != api.CodeKeyReused:
-		return theirs, err
+		return shown, err
 	case w.Reservation != "":
 		return b.Broker.Reservation(ctx, w.Reservation)
 	}

@@ -89,9 +89,9 @@ func TestAProviderThatWasAway(t *testing.T) {
 		d.takes(deal)
 		d.reconcile()
 		d.broker.Asked()
-		theirs := deal.Over(api.Failed, api.ReasonNotAccepted)
-		theirs.Payload.Tried = []api.Tried{{Provider: "milan", Reason: c.last}}
-		d.hears(theirs)
+		shown := deal.Over(api.Failed, api.ReasonNotAccepted)
+		shown.Payload.Tried = []api.Tried{{Provider: "milan", Reason: c.last}}
+		d.hears(shown)
 		if c.again {
 			d.unbound(api.ReasonNoAnswer)
 			d.asksAgain(o)
@@ -167,11 +167,11 @@ func TestPartsThatWereNeverBound(t *testing.T) {
 		if id == "r-2" {
 			theirs.Payload.Tried = []api.Tried{{Provider: "paris", Reason: api.ReasonNoAnswer}}
 		}
-		var ours *market.Reservation
-		if err := d.borrower.Market.Read(t.Context(), func(s *market.State) { ours = s.Reservation(id) }); err != nil {
+		var record *market.Reservation
+		if err := d.borrower.Market.Read(t.Context(), func(s *market.State) { record = s.Reservation(id) }); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Sync(t.Context(), &theirs, ours, d.wish); err != nil {
+		if err := d.Sync(t.Context(), &theirs, record, d.wish); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -35,8 +35,8 @@ func TestWhyVolumesAreNotRead(t *testing.T) {
 	} {
 		r := New(Options{Borrower: NewBorrower(BorrowerOptions{Cluster: "rome"}), Volumes: failing{c.cause}})
 		_, err := r.readVolumes(t.Context(), []string{"demo"})
-		ours, is := errors.AsType[*api.Error](err)
-		if !is || ours.Code != api.CodeUnavailable || !strings.Contains(ours.Detail, c.cause.Error()) ||
+		ours, ok := errors.AsType[*api.Error](err)
+		if !ok || ours.Code != api.CodeUnavailable || !strings.Contains(ours.Detail, c.cause.Error()) ||
 			!strings.Contains(ours.Remedy, c.helps) || apierrors.IsForbidden(c.cause) !=
 			strings.Contains(ours.Remedy, "config/liqo") {
 			t.Errorf("%v: %v", c.cause, err)

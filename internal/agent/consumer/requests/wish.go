@@ -100,9 +100,9 @@ func (r *Controller) listRelending(ctx context.Context) (providers []string, err
 	if err := r.List(ctx, &ofPools, client.HasLabels{api.VirtualNodePoolLabel}); err != nil {
 		return nil, kubeobject.Error(err)
 	}
-	for _, one := range ofPools.Items {
-		if one.Spec.Relend && (one.Status.State == "" || !one.Status.State.Over()) {
-			providers = append(providers, one.Spec.Target)
+	for _, request := range ofPools.Items {
+		if request.Spec.Relend && (request.Status.State == "" || !request.Status.State.Over()) {
+			providers = append(providers, request.Spec.Target)
 		}
 	}
 	return providers, nil

@@ -55,10 +55,10 @@ func (c *Controller) readBrokerState() brokerState {
 
 // recheckPools looks at all pools again if the state of the brokers changed.
 func (c *Controller) recheckPools() {
-	is := c.readBrokerState()
+	state := c.readBrokerState()
 	c.mu.Lock()
-	news := c.heard != is
-	c.heard = is
+	news := c.brokers != state
+	c.brokers = state
 	c.mu.Unlock()
 	if news {
 		c.lookAtAll()
@@ -169,8 +169,8 @@ func (c *Controller) answer(ctx context.Context, pool *api.VirtualNodePool, m *m
 	}
 	text, _ := json.Marshal(q) // quantities have no text that fails
 	key := askKey(sha256.Sum256(text))
-	known, is := m.answers.by[key]
-	if !is {
+	known, ok := m.answers.by[key]
+	if !ok {
 		known = c.askBroker(ctx, pool, m, children, q)
 		m.answers.keep(key, known)
 	}

@@ -150,8 +150,8 @@ func TestLooksAgainWhenAReservationEnds(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- d.followLedger(ctx) }()
 	d.bound(other, func(r *market.Reservation) { r.State = api.Released })
-	if at, _ := queue.Get(); at.Name != "burst" {
-		t.Errorf("it looks at %s", at.Name)
+	if request, _ := queue.Get(); request.Name != "burst" {
+		t.Errorf("it looks at %s", request.Name)
 	}
 	stop()
 	if err := <-ended; err != nil {

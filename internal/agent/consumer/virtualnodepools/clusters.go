@@ -21,8 +21,8 @@ type shown struct {
 
 // cluster returns what a broker shows of a cluster. A broker that does not answer changes nothing.
 func (c *Controller) cluster(ctx context.Context, m *memory, id string, now time.Time) *api.Cluster {
-	known, is := m.shown[id]
-	if is && now.Sub(known.at) < showEvery || !c.options.Brokers.Reached() {
+	known, ok := m.shown[id]
+	if ok && now.Sub(known.at) < showEvery || !c.options.Brokers.Reached() {
 		return &known.Cluster
 	}
 	if found, err := c.options.Brokers.Cluster(ctx, id); err == nil {
@@ -42,8 +42,8 @@ func (c *Controller) readClusters(ctx context.Context, m *memory, all *children)
 		}
 	}
 	all.uptime = map[string]*int64{}
-	for _, one := range all.seen.Providers {
-		all.uptime[one.Name] = c.cluster(ctx, m, one.Name, all.seen.Now).Uptime
+	for _, provider := range all.seen.Providers {
+		all.uptime[provider.Name] = c.cluster(ctx, m, provider.Name, all.seen.Now).Uptime
 	}
 }
 

@@ -27,21 +27,22 @@ const waits, waitsLong = "Waiting", time.Minute
 
 // noteFaults notes what the instruction of a provider's reservation says is wrong.
 func (c *children) noteFaults(provider string, i *api.ReservationInstruction) {
-	for _, is := range i.Status.Conditions {
-		if is.Type != api.ConditionOffloaded && !slices.Contains(summed, is.Type) || !api.IsFaultOfPool(is) ||
-			is.Reason == waits && c.seen.Now.Sub(is.LastTransitionTime.Time) < waitsLong {
+	for _, condition := range i.Status.Conditions {
+		if condition.Type != api.ConditionOffloaded && !slices.Contains(summed, condition.Type) ||
+			!api.IsFaultOfPool(condition) ||
+			condition.Reason == waits && c.seen.Now.Sub(condition.LastTransitionTime.Time) < waitsLong {
 			continue
 		}
-		c.faults[is.Type] = append(c.faults[is.Type],
-			fault{provider, is.Reason, cmp.Or(api.WithoutCode(is.Message), is.Reason)})
+		c.faults[condition.Type] = append(c.faults[condition.Type],
+			fault{provider, condition.Reason, cmp.Or(api.WithoutCode(condition.Message), condition.Reason)})
 	}
 }
 
 // full returns which providers map no more of the namespaces, and why.
 func (c *children) full() (texts []string) {
-	for _, one := range c.faults[api.ConditionOffloaded] {
-		if one.reason == string(api.CodeNamespacesFull) {
-			texts = append(texts, one.message)
+	for _, fault := range c.faults[api.ConditionOffloaded] {
+		if fault.reason == string(api.CodeNamespacesFull) {
+			texts = append(texts, fault.message)
 		}
 	}
 	return texts
@@ -50,7 +51,7 @@ func (c *children) full() (texts []string) {
 // showFaults gives a pool the conditions that sum up those of its providers, and takes off those without a fault. It
 // returns the texts that say more than known, and the reason for which pods cannot start somewhere, empty if they can.
 func (c *children) showFaults(conditions *[]metav1.Condition, known string,
-	set func(kind string, is bool, yes, no, message string)) (reason string, more []string) {
+	set func(kind string, holds bool, yes, no, message string)) (reason string, more []string) {
 	for _, kind := range summed {
 		faults := c.faults[kind]
 		if len(faults) == 0 {
@@ -58,15 +59,15 @@ func (c *children) showFaults(conditions *[]metav1.Condition, known string,
 			continue
 		}
 		var texts []string
-		for _, one := range faults {
-			text := one.provider + ": " + one.message
+		for _, fault := range faults {
+			text := fault.provider + ": " + fault.message
 			if texts = append(texts, text); !strings.Contains(known, text) {
 				more, known = append(more, text), known+"; "+text
 			}
 		}
 		why := faults[0].reason
-		is := kind == api.ConditionSuspended || kind == api.ConditionLabelsDropped
-		if set(kind, is, why, why, strings.Join(texts, "; ")); kind == api.ConditionSuspended {
+		holds := kind == api.ConditionSuspended || kind == api.ConditionLabelsDropped
+		if set(kind, holds, why, why, strings.Join(texts, "; ")); kind == api.ConditionSuspended {
 			reason = why
 		}
 	}

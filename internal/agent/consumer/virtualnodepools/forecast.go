@@ -84,8 +84,8 @@ func (f *Forecast) PlanPool(ctx context.Context, pool *api.VirtualNodePool) (api
 		return none, kubeobject.Error(err)
 	}
 	if known.UID == "" {
-		for i, one := range all.seen.Pods {
-			all.seen.Pods[i] = tolerant(one, all.seen.Node)
+		for i, pod := range all.seen.Pods {
+			all.seen.Pods[i] = tolerant(pod, all.seen.Node)
 		}
 	}
 	states := map[string]vnp.State{} // of the providers that would get more
@@ -105,12 +105,12 @@ func (f *Forecast) PlanPool(ctx context.Context, pool *api.VirtualNodePool) (api
 		}
 		s := c.status(pool, all, plan)
 		for i := range s.Providers {
-			one := &s.Providers[i]
-			if state := states[one.Name]; state != "" {
-				one.State = string(state)
+			provider := &s.Providers[i]
+			if state := states[provider.Name]; state != "" {
+				provider.State = string(state)
 			}
-			if one.Request == "" {
-				one.Node = ""
+			if provider.Request == "" {
+				provider.Node = ""
 			}
 		}
 		return s, nil
@@ -118,13 +118,13 @@ func (f *Forecast) PlanPool(ctx context.Context, pool *api.VirtualNodePool) (api
 }
 
 // tolerant returns a pod as Liqo's webhook makes it in an offloaded namespace.
-func tolerant(one *corev1.Pod, node *corev1.Node) *corev1.Pod {
-	one = one.DeepCopy()
+func tolerant(pod *corev1.Pod, node *corev1.Node) *corev1.Pod {
+	pod = pod.DeepCopy()
 	for _, taint := range node.Spec.Taints {
-		one.Spec.Tolerations = append(one.Spec.Tolerations,
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations,
 			corev1.Toleration{Key: taint.Key, Operator: corev1.TolerationOpExists, Effect: taint.Effect})
 	}
-	return one
+	return pod
 }
 
 // applyStep changes what was observed as if a step was done. The provider then gets no more: the broker
@@ -138,8 +138,8 @@ func (f *Forecast) applyStep(ctx context.Context, pool *api.VirtualNodePool, all
 		})
 		all.requests[step.Provider] = &child{ResourceRequest: &api.ResourceRequest{}}
 	}
-	one := &all.seen.Providers[i]
-	one.Reserved, one.Cost = step.Size, f.cost(ctx, pool, step)
+	provider := &all.seen.Providers[i]
+	provider.Reserved, provider.Cost = step.Size, f.cost(ctx, pool, step)
 	all.seen.Avoid = append(all.seen.Avoid, step.Provider)
 }
 

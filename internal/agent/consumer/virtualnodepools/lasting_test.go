@@ -130,7 +130,7 @@ func TestTellsWhatIsNotExtended(t *testing.T) {
 	close(d.events.Events)
 	var got []string
 	for event := range d.events.Events {
-		if _, left, is := strings.Cut(event, "Warning Extended NotExtended: not extended yet: milan (less than "); is {
+		if _, left, ok := strings.Cut(event, "Warning Extended NotExtended: not extended yet: milan (less than "); ok {
 			got = append(got, strings.TrimSuffix(left, " of its time is left)"))
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // namespaces returns the namespaces that a pool serves. An older pool may have some that it names, and a name may
 // be too long for a provider.
 func (c *Controller) namespaces(ctx context.Context, pool *api.VirtualNodePool,
-	out *children) (ours []string, err error) {
+	out *children) (names []string, err error) {
 	owner, err := c.owners(ctx)
 	if err != nil {
 		return nil, err
@@ -31,11 +31,11 @@ func (c *Controller) namespaces(ctx context.Context, pool *api.VirtualNodePool,
 		} else if api.CheckNamespace(name, c.options.Market.Self()) != nil {
 			out.long = append(out.long, name)
 		} else {
-			ours = append(ours, name)
+			names = append(names, name)
 		}
 	}
 	slices.Sort(out.long)
-	return ours, nil
+	return names, nil
 }
 
 // owners returns the pool of each namespace that is in one. The pods of no other are needed.
@@ -88,12 +88,12 @@ func (c *children) notOffloaded() string {
 		texts = append(texts, fmt.Sprintf("with the ID of this cluster, the names of these namespaces would be longer "+
 			"than 63 characters at a provider: %s: use namespaces with shorter names", strings.Join(c.long, ", ")))
 	}
-	for _, one := range c.faults[api.ConditionOffloaded] {
+	for _, fault := range c.faults[api.ConditionOffloaded] {
 		switch {
-		case one.reason == string(api.CodeNamespacesFull): // that is a condition of its own
-		case one.reason == "Failed" && len(c.missing) > 0: // because of one of these, another each time
+		case fault.reason == string(api.CodeNamespacesFull): // that is a condition of its own
+		case fault.reason == "Failed" && len(c.missing) > 0: // because of one of these, another each time
 		default:
-			texts = append(texts, one.provider+": "+one.message)
+			texts = append(texts, fault.provider+": "+fault.message)
 		}
 	}
 	return strings.Join(texts, "; ")

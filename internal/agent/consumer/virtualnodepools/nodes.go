@@ -17,8 +17,8 @@ import (
 // readPods reads the pods and claims of the namespaces.
 func (c *Controller) readPods(ctx context.Context,
 	pool *api.VirtualNodePool, namespaces []string, out *children) error {
-	ours := pool.Name // pool is written while other goroutines call changed
-	changed := func() { c.changed.AddAfter("", ours, gather) }
+	name := pool.Name // pool is written while other goroutines call changed
+	changed := func() { c.changed.AddAfter("", name, gather) }
 	for _, name := range namespaces {
 		in, err := c.options.Pods.In(ctx, name, changed)
 		if err != nil {
@@ -65,9 +65,9 @@ func (c *Controller) readCustomers(ctx context.Context,
 	var list corev1.PodList
 	err := c.options.Reader.List(ctx, &list, client.MatchingFields{"spec.nodeName": p.Node})
 	for i := range list.Items {
-		if one := &list.Items[i]; !slices.Contains(namespaces, one.Namespace) &&
-			kubeobject.ControllerKind(one) != "DaemonSet" {
-			out.seen.Pods = append(out.seen.Pods, one)
+		if pod := &list.Items[i]; !slices.Contains(namespaces, pod.Namespace) &&
+			kubeobject.ControllerKind(pod) != "DaemonSet" {
+			out.seen.Pods = append(out.seen.Pods, pod)
 		}
 	}
 	return err

@@ -69,15 +69,15 @@ func (c *Controller) observe(ctx context.Context, pool *api.VirtualNodePool, m *
 		return nil, err
 	}
 	for i := range list.Items {
-		one := &list.Items[i]
-		switch before := one.Annotations[vnp.SucceedsAnnotation]; {
-		case one.Labels[api.VirtualNodePoolLabel] != pool.Name:
-			out.seen.Avoid = append(out.seen.Avoid, one.Spec.Target)
-		case !metav1.IsControlledBy(one, pool):
+		request := &list.Items[i]
+		switch before := request.Annotations[vnp.SucceedsAnnotation]; {
+		case request.Labels[api.VirtualNodePoolLabel] != pool.Name:
+			out.seen.Avoid = append(out.seen.Avoid, request.Spec.Target)
+		case !metav1.IsControlledBy(request, pool):
 		case slices.ContainsFunc(list.Items, func(r api.ResourceRequest) bool { return string(r.UID) == before }):
-			out.beside[one.Spec.Target] = &child{ResourceRequest: one}
+			out.beside[request.Spec.Target] = &child{ResourceRequest: request}
 		default:
-			out.requests[one.Spec.Target] = &child{ResourceRequest: one}
+			out.requests[request.Spec.Target] = &child{ResourceRequest: request}
 		}
 	}
 	if err := c.readLedger(ctx, pool, m, out); err != nil {
@@ -89,16 +89,16 @@ func (c *Controller) observe(ctx context.Context, pool *api.VirtualNodePool, m *
 		}
 	}
 	word := strings.Split(pool.Annotations[api.VolumesMayDie], ",")
-	for provider, one := range out.requests {
-		if one.DeletionTimestamp != nil || one.isOver() {
-			out.noteEnding(one.record)
+	for provider, child := range out.requests {
+		if child.DeletionTimestamp != nil || child.isOver() {
+			out.noteEnding(child.record)
 			continue
 		}
-		p, err := c.provider(ctx, one, pool, out)
+		p, err := c.provider(ctx, child, pool, out)
 		if err != nil {
 			return nil, err
 		}
-		m.noteMissing(one, &p, out.seen.Now)
+		m.noteMissing(child, &p, out.seen.Now)
 		if pool.Spec.Template.Relend && p.State != vnp.Asked {
 			if err := c.readCustomers(ctx, &p, namespaces, out); err != nil {
 				return nil, err
@@ -128,10 +128,10 @@ func (c *Controller) readLedger(
 	ctx context.Context, pool *api.VirtualNodePool, m *memory, out *children,
 ) error {
 	var others []*market.Reservation
-	inUse, ours := map[string]bool{}, map[string]*child{}
+	inUse, children := map[string]bool{}, map[string]*child{}
 	for _, requests := range []map[string]*child{out.requests, out.beside} {
-		for _, one := range requests {
-			ours[string(one.UID)] = one
+		for _, child := range requests {
+			children[string(child.UID)] = child
 		}
 	}
 	err := c.options.Market.Read(ctx, func(s *market.State) {
@@ -139,15 +139,15 @@ func (c *Controller) readLedger(
 			if r.Consumer != s.Self || r.Provider == "" && r.State != api.Pending {
 				continue
 			}
-			var one *child
+			var found *child
 			if r.Object != nil {
-				one = ours[r.Object.UID]
+				found = children[r.Object.UID]
 			}
 			switch {
-			case one != nil && (one.record == nil || one.record.Created <= r.Created):
-				one.record = r
-				one.disabled = !s.Member(s.Self).Chose(r.Provider, func(via string) bool { return via == r.Via })
-			case one == nil && r.State.Counts():
+			case found != nil && (found.record == nil || found.record.Created <= r.Created):
+				found.record = r
+				found.disabled = !s.Member(s.Self).Chose(r.Provider, func(via string) bool { return via == r.Via })
+			case found == nil && r.State.Counts():
 				others = append(others, r)
 			}
 		}
@@ -161,8 +161,8 @@ func (c *Controller) readLedger(
 			inUse[r.Provider] = true
 			continue
 		}
-		for _, one := range ours {
-			one.noteOther(r)
+		for _, child := range children {
+			child.noteOther(r)
 		}
 	}
 	for provider, p := range m.paused {
@@ -179,9 +179,9 @@ func (c *Controller) readLedger(
 }
 
 // noteOther notes a reservation of others, if it has something of the same virtual node.
-func (one *child) noteOther(r *market.Reservation) {
-	if one.record != nil && r.Bound() && r.Slice() == one.record.Slice() {
-		one.shares, one.others = true, one.others.Plus(r.Size)
+func (c *child) noteOther(r *market.Reservation) {
+	if c.record != nil && r.Bound() && r.Slice() == c.record.Slice() {
+		c.shares, c.others = true, c.others.Plus(r.Size)
 	}
 }
 
@@ -203,23 +203,23 @@ func (c *Controller) isOfGone(
 }
 
 // provider returns what the planner needs to know of a request's provider.
-func (c *Controller) provider(ctx context.Context, one *child, pool *api.VirtualNodePool,
+func (c *Controller) provider(ctx context.Context, child *child, pool *api.VirtualNodePool,
 	out *children) (vnp.Provider, error) {
-	asked, err := amounts.ParseRequest("resources", one.Spec.Resources)
+	asked, err := amounts.ParseRequest("resources", child.Spec.Resources)
 	p := vnp.Provider{
-		Name: one.Spec.Target, State: vnp.Asked, Reserved: asked, Since: one.CreationTimestamp.Time,
-		Created: one.CreationTimestamp.Time,
+		Name: child.Spec.Target, State: vnp.Asked, Reserved: asked, Since: child.CreationTimestamp.Time,
+		Created: child.CreationTimestamp.Time,
 	}
-	r, cause := one.record, meta.FindStatusCondition(one.Status.Conditions, api.ConditionReserved)
+	r, cause := child.record, meta.FindStatusCondition(child.Status.Conditions, api.ConditionReserved)
 	if err != nil || r == nil || !r.Bound() {
 		if cause != nil && cause.Reason == string(api.CodeCapReached) {
 			p.Capped = cause.Message
 		}
 		return p, err
 	}
-	one.readReservation(&p, asked, out, out.seen.Now.Add(api.DurationOf(pool.Spec.Template.Duration)))
+	child.readReservation(&p, asked, out, out.seen.Now.Add(api.DurationOf(pool.Spec.Template.Duration)))
 	var i api.ReservationInstruction
-	if err := c.options.Client.Get(ctx, client.ObjectKey{Namespace: one.Namespace, Name: r.ID},
+	if err := c.options.Client.Get(ctx, client.ObjectKey{Namespace: child.Namespace, Name: r.ID},
 		&i); client.IgnoreNotFound(err) != nil {
 		return p, err
 	}
@@ -234,26 +234,26 @@ func (c *Controller) provider(ctx context.Context, one *child, pool *api.Virtual
 	case err != nil:
 		return p, nil
 	}
-	one.node, p.Labels = &node, out.labelsOf(&node, &i)
+	child.node, p.Labels = &node, out.labelsOf(&node, &i)
 	readReadiness(&p, &node, r.State == api.Active)
 	if r.ReclaimAt != 0 && p.State == vnp.Ready && pool.Spec.Replace != api.ReplaceNever {
 		p.State = vnp.Leaving
 	}
 	has, _ := amounts.ParseCapacity("allocatable", node.Status.Allocatable)
-	p.Lowered = p.Wish != nil && p.Wish.Fits(has.Minus(one.others).Only(p.Wish))
+	p.Lowered = p.Wish != nil && p.Wish.Fits(has.Minus(child.others).Only(p.Wish))
 	p.Claims, out.words[p.Name] = offload.SortClaims(slices.DeleteFunc(slices.Clone(out.claims),
 		func(c offload.Claim) bool { return c.Node != p.Node }))
-	p.Drifted = one.Annotations[templateAnnotation] != digestOf(pool.Spec.Template)
+	p.Drifted = child.Annotations[templateAnnotation] != digestOf(pool.Spec.Template)
 	return p, nil
 }
 
 // readReservation notes what the Ledger says of a bound reservation. asked is the size that its request names, and until
 // the time to which the pool would extend it.
-func (one *child) readReservation(p *vnp.Provider, asked amounts.List, all *children, until time.Time) {
-	r := one.record
+func (c *child) readReservation(p *vnp.Provider, asked amounts.List, all *children, until time.Time) {
+	r := c.record
 	p.Node, p.Created, p.Until = r.Slice(), r.Created.Go(), r.EndsAt().Go()
 	p.Cost, _ = r.Hourly()
-	refusal := one.refusal(all.seen.Now)
+	refusal := c.refusal(all.seen.Now)
 	refused, capped := refusal != nil, refusal != nil && refusal.Reason == api.ReasonCapReached
 	if capped {
 		p.Capped = api.WithoutCode(refusal.Message)
@@ -264,8 +264,8 @@ func (one *child) readReservation(p *vnp.Provider, asked amounts.List, all *chil
 	} else {
 		p.Reserved = asked.Max(r.Size)
 	}
-	p.Disabled, p.Changing = one.disabled, p.Changing || all.beside[p.Name] != nil
-	if p.Wish = vnp.ReadWish(one.ResourceRequest); p.Wish.Equal(r.Size) {
+	p.Disabled, p.Changing = c.disabled, p.Changing || all.beside[p.Name] != nil
+	if p.Wish = vnp.ReadWish(c.ResourceRequest); p.Wish.Equal(r.Size) {
 		p.Wish = nil
 	}
 }

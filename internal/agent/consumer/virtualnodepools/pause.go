@@ -41,9 +41,9 @@ func (m *memory) pauseFailed(provider string, now time.Time, failed *child) {
 }
 
 // mayAsk reports whether a provider may be asked for another size now.
-func (m *memory) mayAsk(one *child, step vnp.Step, now time.Time) bool {
+func (m *memory) mayAsk(child *child, step vnp.Step, now time.Time) bool {
 	p := m.paused[step.Provider]
-	less := one != nil && one.record != nil && one.record.Size.Fits(step.Size)
+	less := child != nil && child.record != nil && child.record.Size.Fits(step.Size)
 	return !m.isPaused(step.Provider, now) || less && !p.less
 }
 
@@ -53,24 +53,24 @@ func (m *memory) isPaused(provider string, now time.Time) bool {
 }
 
 // changeName names the last change of a reservation.
-func (one *child) changeName() string {
-	return fmt.Sprint(one.record.ID, "/", one.record.Change.Generation)
+func (c *child) changeName() string {
+	return fmt.Sprint(c.record.ID, "/", c.record.Change.Generation)
 }
 
 // refusedSize reports whether the size that a request asks for was refused.
-func refusedSize(one *child, now time.Time) bool {
-	refusal := one.refusal(now)
+func refusedSize(child *child, now time.Time) bool {
+	refusal := child.refusal(now)
 	if refusal == nil {
 		return false
 	}
-	asked, err := amounts.ParseRequest("resources", one.Spec.Resources)
-	return err == nil && !asked.Equal(one.record.Size) && asked.Equal(refusal.Size)
+	asked, err := amounts.ParseRequest("resources", child.Spec.Resources)
+	return err == nil && !asked.Equal(child.record.Size) && asked.Equal(refusal.Size)
 }
 
 // refusal returns the change that was refused, or nil. A cap may be raised at any time. Its refusal therefore
 // counts only until the agent asks for the same change again.
-func (one *child) refusal(now time.Time) *market.Change {
-	r := one.record
+func (c *child) refusal(now time.Time) *market.Change {
+	r := c.record
 	if r == nil || !r.Bound() || r.Change == nil || r.Change.Reason == "" ||
 		r.Change.Reason == api.ReasonCapReached && now.Sub(r.Changed.Go()) >= market.RetryTime {
 		return nil

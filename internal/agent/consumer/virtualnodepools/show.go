@@ -34,10 +34,11 @@ var quiet = map[string]string{
 // showEvents emits an Event for each condition that became another one or is gone, and for each that begins with a
 // problem.
 func (c *Controller) showEvents(pool *api.VirtualNodePool, before []metav1.Condition) {
-	for _, is := range pool.Status.Conditions {
-		was, wrong := meta.FindStatusCondition(before, is.Type), isWrong(is)
-		same := was != nil && was.Status == is.Status && was.Reason == is.Reason &&
-			(!wrong || is.Type != api.ConditionExtended || was.Message == is.Message) // it says how much time is left
+	for _, condition := range pool.Status.Conditions {
+		was, wrong := meta.FindStatusCondition(before, condition.Type), isWrong(condition)
+		same := was != nil && was.Status == condition.Status && was.Reason == condition.Reason &&
+			// it says how much time is left
+			(!wrong || condition.Type != api.ConditionExtended || was.Message == condition.Message)
 		if same || was == nil && !wrong {
 			continue
 		}
@@ -45,7 +46,7 @@ func (c *Controller) showEvents(pool *api.VirtualNodePool, before []metav1.Condi
 		if wrong {
 			kind = corev1.EventTypeWarning
 		}
-		c.options.Events.Eventf(pool, nil, kind, is.Type, "Plan", "%s: %s", is.Reason, is.Message)
+		c.options.Events.Eventf(pool, nil, kind, condition.Type, "Plan", "%s: %s", condition.Reason, condition.Message)
 	}
 	for _, was := range before {
 		if meta.FindStatusCondition(pool.Status.Conditions, was.Type) == nil {
@@ -56,9 +57,10 @@ func (c *Controller) showEvents(pool *api.VirtualNodePool, before []metav1.Condi
 }
 
 // isWrong reports whether a condition of a pool says that something is wrong. A pool that grows is not.
-func isWrong(is metav1.Condition) bool {
-	begun := is.Reason == growing || is.Reason == vnp.WaitsForReservations && is.Type != api.ConditionGranted
-	return !begun && api.IsFaultOfPool(is)
+func isWrong(condition metav1.Condition) bool {
+	begun := condition.Reason == growing || condition.Reason == vnp.WaitsForReservations &&
+		condition.Type != api.ConditionGranted
+	return !begun && api.IsFaultOfPool(condition)
 }
 
 // showStep emits an Event for a step that changes what is reserved at a provider.
@@ -69,9 +71,9 @@ func (c *Controller) showStep(pool *api.VirtualNodePool, provider, reason, text 
 // sizeText returns amounts as users write them: "cpu=4 memory=16Gi".
 func sizeText(size amounts.List) string {
 	var texts []string
-	for _, one := range size {
-		q := one.Quantity()
-		texts = append(texts, one.Resource+"="+q.String())
+	for _, amount := range size {
+		q := amount.Quantity()
+		texts = append(texts, amount.Resource+"="+q.String())
 	}
 	return strings.Join(texts, " ")
 }

@@ -37,9 +37,9 @@ func (c *Controller) status(pool *api.VirtualNodePool, all *children, plan *vnp.
 	}
 	var used amounts.List
 	cost, reserved := int64(0), plan.Reserved
-	for _, one := range plan.Providers {
-		used, cost = used.Plus(plan.Used[one.Node]), cost+one.Cost
-		s.Providers = append(s.Providers, shownProvider(pool, all, &one, plan.Used[one.Node]))
+	for _, provider := range plan.Providers {
+		used, cost = used.Plus(plan.Used[provider.Node]), cost+provider.Cost
+		s.Providers = append(s.Providers, shownProvider(pool, all, &provider, plan.Used[provider.Node]))
 	}
 	for _, r := range all.ending {
 		if slices.ContainsFunc(s.Providers, func(p api.PoolProvider) bool { return p.Name == r.Provider }) {
@@ -53,10 +53,10 @@ func (c *Controller) status(pool *api.VirtualNodePool, all *children, plan *vnp.
 	s.Used, s.Reserved, s.Cost = used.Resources(), reserved.Resources(), costText(pool, cost)
 	most, _ := amounts.ParseCapacity("max", pool.Spec.Max)
 	s.CPU, s.Memory = shares("cpu", used, reserved, most), shares("memory", used, reserved, most)
-	set := func(kind string, is bool, yes, no, message string) {
+	set := func(kind string, holds bool, yes, no, message string) {
 		condition := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: no,
 			ObservedGeneration: pool.Generation}
-		if is {
+		if holds {
 			condition.Status, condition.Reason = metav1.ConditionTrue, yes
 		}
 		condition.Message = cmp.Or(message, quiet[condition.Reason])
@@ -78,7 +78,7 @@ func (c *Controller) status(pool *api.VirtualNodePool, all *children, plan *vnp.
 	set(api.ConditionLimited, plan.Limited != "", plan.Limited, "NotLimited", plan.Message)
 	set(api.ConditionExtended, len(late) == 0, "Extended", "NotExtended", list("not extended yet: ", late))
 	drift, differs := driftText(pool, plan), "OtherTemplate"
-	if slices.ContainsFunc(plan.Providers, func(one vnp.Provider) bool { return one.Disabled }) {
+	if slices.ContainsFunc(plan.Providers, func(provider vnp.Provider) bool { return provider.Disabled }) {
 		differs = api.PoolProviderDisabled
 	}
 	set(api.ConditionDrifted, drift != "", differs, "AsTheTemplate", drift)
@@ -97,36 +97,37 @@ func driftText(pool *api.VirtualNodePool, plan *vnp.Plan) string {
 	if len(plan.Drifted) > 0 {
 		texts = append(texts, list("the template was edited since, or is no longer met: ", plan.Drifted))
 	}
-	for _, one := range plan.Providers {
-		leaves := one.Until.Add(-api.DurationOf(pool.Spec.Template.Duration) / 2)
+	for _, provider := range plan.Providers {
+		leaves := provider.Until.Add(-api.DurationOf(pool.Spec.Template.Duration) / 2)
 		when := "leaves at " + leaves.UTC().Format(time.RFC3339)
 		switch {
-		case !one.Disabled:
+		case !provider.Disabled:
 			continue
-		case one.State == vnp.Leaving:
+		case provider.State == vnp.Leaving:
 			when = "leaves now"
 		case pool.Spec.Replace == api.ReplaceNever:
 			when = "stays, because spec.replace is Never"
-		case one.Until.IsZero():
+		case provider.Until.IsZero():
 			when = "leaves once half of its time is over"
 		}
 		texts = append(texts, fmt.Sprintf("%s is disabled at the broker and %s; at once: bourse vnp disable %s %[1]s",
-			one.Name, when, pool.Name))
+			provider.Name, when, pool.Name))
 	}
 	return strings.Join(texts, "; ")
 }
 
 // shownProvider returns what a pool shows of a provider.
-func shownProvider(pool *api.VirtualNodePool, all *children, one *vnp.Provider, used amounts.List) api.PoolProvider {
-	request, price := all.requests[one.Name], ""
+func shownProvider(pool *api.VirtualNodePool, all *children, provider *vnp.Provider,
+	used amounts.List) api.PoolProvider {
+	request, price := all.requests[provider.Name], ""
 	if bought := request.record.Bought(); bought != nil {
 		price = bought.Price.Text()
 	}
 	return api.PoolProvider{
-		Name: one.Name, Node: one.Node, Request: request.Name, State: string(one.State),
-		Reserved: one.Reserved.Resources(), Used: used.Resources(), Cost: costText(pool, one.Cost), Price: price,
-		Uptime: all.uptime[one.Name], Until: metav1.NewTime(one.Until), Volumes: one.Claims,
-		VolumesDigest: all.words[one.Name],
+		Name: provider.Name, Node: provider.Node, Request: request.Name, State: string(provider.State),
+		Reserved: provider.Reserved.Resources(), Used: used.Resources(), Cost: costText(pool, provider.Cost), Price: price,
+		Uptime: all.uptime[provider.Name], Until: metav1.NewTime(provider.Until), Volumes: provider.Claims,
+		VolumesDigest: all.words[provider.Name],
 	}
 }
 
@@ -145,9 +146,9 @@ func (c *Controller) volumesText(pool *api.VirtualNodePool, all *children, keep 
 		return ""
 	}
 	var claims, words []string
-	for _, one := range all.seen.Providers {
-		if slices.Contains(keep, one.Name) {
-			claims, words = append(claims, one.Claims...), append(words, all.words[one.Name])
+	for _, provider := range all.seen.Providers {
+		if slices.Contains(keep, provider.Name) {
+			claims, words = append(claims, provider.Claims...), append(words, all.words[provider.Name])
 		}
 	}
 	return fmt.Sprintf("%s stays, because its end would delete %s: copy the data and delete the claims, "+
@@ -182,17 +183,17 @@ func (c *Controller) showInvalid(ctx context.Context, pool *api.VirtualNodePool,
 // showDraining shows what the deletion of a pool waits for.
 func (c *Controller) showDraining(ctx context.Context, pool *api.VirtualNodePool, all *children) error {
 	var keep []string
-	for _, one := range all.seen.Providers {
-		if len(one.Claims) > 0 && !one.GivenUp {
-			keep = append(keep, one.Name)
+	for _, provider := range all.seen.Providers {
+		if len(provider.Claims) > 0 && !provider.GivenUp {
+			keep = append(keep, provider.Name)
 		}
 	}
 	s := *pool.Status.DeepCopy()
 	s.Why = fmt.Sprintf("it is being deleted: %d reservations end", len(all.requests))
 	s.Providers = nil
-	for _, one := range all.seen.Providers {
-		one.State = vnp.Leaving
-		s.Providers = append(s.Providers, shownProvider(pool, all, &one, nil))
+	for _, provider := range all.seen.Providers {
+		provider.State = vnp.Leaving
+		s.Providers = append(s.Providers, shownProvider(pool, all, &provider, nil))
 	}
 	slices.SortFunc(s.Providers, func(a, b api.PoolProvider) int { return strings.Compare(a.Name, b.Name) })
 	if volumes := s.Volumes(); volumes != nil && len(keep) > 0 {
@@ -234,10 +235,10 @@ func list(before string, names []string) string {
 }
 
 // isOver reports whether the reservation of a request ends or ended, or was never made.
-func (one *child) isOver() bool {
-	state := one.Status.State
-	if one.record != nil {
-		state = one.record.State
+func (c *child) isOver() bool {
+	state := c.Status.State
+	if c.record != nil {
+		state = c.record.State
 	}
 	return state != "" && (state.Over() || state == api.Releasing)
 }

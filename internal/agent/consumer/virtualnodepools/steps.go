@@ -26,14 +26,14 @@ func (c *Controller) carryOut(ctx context.Context, pool *api.VirtualNodePool, m 
 	for _, step := range plan.Steps {
 		ends[step.Provider] = ends[step.Provider] || step.Verb == vnp.Release || step.Verb == vnp.Clear
 	}
-	for provider, one := range all.requests {
-		over, err := c.clear(ctx, m, all, provider, one, ends[provider])
+	for provider, child := range all.requests {
+		over, err := c.clear(ctx, m, all, provider, child, ends[provider])
 		if stepped = stepped || over; err != nil {
 			return stepped, err
 		}
 	}
-	for provider, one := range all.beside {
-		over, err := c.clearBeside(ctx, m, all, provider, one, ends[provider])
+	for provider, child := range all.beside {
+		over, err := c.clearBeside(ctx, m, all, provider, child, ends[provider])
 		if stepped = stepped || over; err != nil {
 			return stepped, err
 		}
@@ -58,40 +58,40 @@ func (c *Controller) carryOut(ctx context.Context, pool *api.VirtualNodePool, m 
 
 // clear deletes the request of a provider that is over, and takes off what it carries no longer. ends says that the
 // plan ends it. It reports whether it deleted it.
-func (c *Controller) clear(ctx context.Context, m *memory, all *children, provider string, one *child,
+func (c *Controller) clear(ctx context.Context, m *memory, all *children, provider string, child *child,
 	ends bool) (deleted bool, err error) {
 	switch {
-	case one.DeletionTimestamp != nil:
-	case one.isOver(), awaitsApproval(one):
-		m.pauseFailed(provider, all.seen.Now, one)
-		return true, c.delete(ctx, one)
-	case !ends && one.Annotations[vnp.DrainAnnotation] != "":
-		return false, c.annotate(ctx, one, vnp.DrainAnnotation, "")
-	case isWishMet(one):
-		return false, c.annotate(ctx, one, vnp.WishAnnotation, "")
-	case refusedSize(one, all.seen.Now) && m.paused[provider].change != one.changeName():
+	case child.DeletionTimestamp != nil:
+	case child.isOver(), awaitsApproval(child):
+		m.pauseFailed(provider, all.seen.Now, child)
+		return true, c.delete(ctx, child)
+	case !ends && child.Annotations[vnp.DrainAnnotation] != "":
+		return false, c.annotate(ctx, child, vnp.DrainAnnotation, "")
+	case isWishMet(child):
+		return false, c.annotate(ctx, child, vnp.WishAnnotation, "")
+	case refusedSize(child, all.seen.Now) && m.paused[provider].change != child.changeName():
 		// it keeps what it has, and is not asked for another size for a while
-		if one.record.Change.Reason != api.ReasonCapReached { // the broker refused that, not the provider
-			m.pause(provider, all.seen.Now, one)
+		if child.record.Change.Reason != api.ReasonCapReached { // the broker refused that, not the provider
+			m.pause(provider, all.seen.Now, child)
 		}
-		return false, c.edit(ctx, one, func(s *api.ResourceRequestSpec) { s.Resources = one.record.Size.Resources() })
+		return false, c.edit(ctx, child, func(s *api.ResourceRequestSpec) { s.Resources = child.record.Size.Resources() })
 	}
 	return false, nil
 }
 
 // clearBeside deletes a second request of a provider once it failed, once the first took its place, or when the plan
 // ends the provider. It reports whether it deleted it.
-func (c *Controller) clearBeside(ctx context.Context, m *memory, all *children, provider string, one *child,
+func (c *Controller) clearBeside(ctx context.Context, m *memory, all *children, provider string, child *child,
 	ends bool) (deleted bool, err error) {
-	failed := one.isOver() || awaitsApproval(one)
-	succeeded := all.requests[provider].Annotations[vnp.SucceedsAnnotation] == string(one.UID)
-	if one.DeletionTimestamp != nil || !failed && !succeeded && !ends {
+	failed := child.isOver() || awaitsApproval(child)
+	succeeded := all.requests[provider].Annotations[vnp.SucceedsAnnotation] == string(child.UID)
+	if child.DeletionTimestamp != nil || !failed && !succeeded && !ends {
 		return false, nil
 	}
 	if failed && !succeeded {
-		m.pauseFailed(provider, all.seen.Now, one)
+		m.pauseFailed(provider, all.seen.Now, child)
 	}
-	err = c.delete(ctx, one)
+	err = c.delete(ctx, child)
 	return err == nil, err
 }
 
@@ -117,10 +117,10 @@ func (c *Controller) isFresh(ctx context.Context, pool *api.VirtualNodePool,
 		client.HasLabels{api.VirtualNodePoolLabel}); err != nil {
 		return false, err
 	}
-	var ours []api.ResourceRequest
+	var requests []api.ResourceRequest
 	for _, r := range list.Items {
 		if r.Labels[api.VirtualNodePoolLabel] == pool.Name {
-			ours = append(ours, r)
+			requests = append(requests, r)
 		} else if slices.ContainsFunc(steps, func(s vnp.Step) bool {
 			return s.Verb == vnp.Create && s.Provider == r.Spec.Target
 		}) {
@@ -129,28 +129,28 @@ func (c *Controller) isFresh(ctx context.Context, pool *api.VirtualNodePool,
 	}
 	known := map[types.UID]int64{}
 	for _, requests := range []map[string]*child{all.requests, all.beside} {
-		for _, one := range requests {
-			known[one.UID] = one.Generation
+		for _, child := range requests {
+			known[child.UID] = child.Generation
 		}
 	}
-	return len(ours) == len(known) && !slices.ContainsFunc(ours, func(r api.ResourceRequest) bool {
+	return len(requests) == len(known) && !slices.ContainsFunc(requests, func(r api.ResourceRequest) bool {
 		return known[r.UID] != r.Generation
 	}), nil
 }
 
 // awaitsApproval reports whether a provider wants a person to approve: it is no candidate.
-func awaitsApproval(one *child) bool { return one.record != nil && one.record.AwaitsApproval() }
+func awaitsApproval(child *child) bool { return child.record != nil && child.record.AwaitsApproval() }
 
 // isWishMet reports whether the reservation is as small as its virtual node: it may grow again.
-func isWishMet(one *child) bool {
-	wish := vnp.ReadWish(one.ResourceRequest)
-	return wish != nil && one.record != nil && wish.Equal(one.record.Size)
+func isWishMet(child *child) bool {
+	wish := vnp.ReadWish(child.ResourceRequest)
+	return wish != nil && child.record != nil && wish.Equal(child.record.Size)
 }
 
 // do does one step.
 func (c *Controller) do(ctx context.Context, pool *api.VirtualNodePool, all *children, step vnp.Step) error {
-	one := all.requests[step.Provider]
-	if one == nil {
+	child := all.requests[step.Provider]
+	if child == nil {
 		if step.Verb != vnp.Create {
 			return nil
 		}
@@ -158,28 +158,28 @@ func (c *Controller) do(ctx context.Context, pool *api.VirtualNodePool, all *chi
 	}
 	switch step.Verb {
 	case vnp.Renew:
-		return c.create(ctx, pool, step, one)
+		return c.create(ctx, pool, step, child)
 	case vnp.Resize:
-		if one.node != nil && one.record != nil && one.record.Size.Fits(step.Size) { // it becomes smaller
-			if fits, err := c.evictor.Fits(ctx, one.node.Name, step.Size.Resources(), all.namespaces,
-				one.shares); err != nil || !fits {
+		if child.node != nil && child.record != nil && child.record.Size.Fits(step.Size) { // it becomes smaller
+			if fits, err := c.evictor.Fits(ctx, child.node.Name, step.Size.Resources(), all.namespaces,
+				child.shares); err != nil || !fits {
 				return err
 			}
 		}
-		return c.resize(ctx, pool, one, step)
+		return c.resize(ctx, pool, child, step)
 	case vnp.Extend:
-		return c.extend(ctx, pool, one, step.Until)
+		return c.extend(ctx, pool, child, step.Until)
 	case vnp.Lower:
-		return c.annotate(ctx, one, vnp.WishAnnotation, vnp.WriteWish(step.Size))
+		return c.annotate(ctx, child, vnp.WishAnnotation, vnp.WriteWish(step.Size))
 	case vnp.Restore:
-		return c.annotate(ctx, one, vnp.WishAnnotation, "")
+		return c.annotate(ctx, child, vnp.WishAnnotation, "")
 	case vnp.Release:
 		return c.release(ctx, pool, all, step.Provider)
 	case vnp.Clear:
 		if len(step.Pods) > 0 {
 			return c.evict(ctx, step.Pods, true)
 		}
-		return c.delete(ctx, one)
+		return c.delete(ctx, child)
 	}
 	return nil
 }
@@ -200,8 +200,8 @@ const digestLetters = 5
 
 // isNameOf reports whether a name is that of a request of a pool. No other pool has such a name.
 func isNameOf(pool *api.VirtualNodePool, name string) bool {
-	digest, is := strings.CutPrefix(name, pool.Name+"-")
-	return is && len(digest) == digestLetters && !strings.Contains(digest, "-")
+	digest, ok := strings.CutPrefix(name, pool.Name+"-")
+	return ok && len(digest) == digestLetters && !strings.Contains(digest, "-")
 }
 
 // create makes the request of a provider. It may succeed another, and then has the same virtual node.
@@ -228,12 +228,12 @@ func (c *Controller) create(ctx context.Context, pool *api.VirtualNodePool, step
 }
 
 // resize asks for another size.
-func (c *Controller) resize(ctx context.Context, pool *api.VirtualNodePool, one *child, step vnp.Step) error {
-	had, err := amounts.ParseRequest("resources", one.Spec.Resources)
+func (c *Controller) resize(ctx context.Context, pool *api.VirtualNodePool, child *child, step vnp.Step) error {
+	had, err := amounts.ParseRequest("resources", child.Spec.Resources)
 	if err != nil {
 		return err
 	}
-	err = c.edit(ctx, one, func(s *api.ResourceRequestSpec) {
+	err = c.edit(ctx, child, func(s *api.ResourceRequestSpec) {
 		s.Resources, s.MaxPrice = step.Size.Resources(), step.MaxPrice
 	})
 	if err == nil && !had.Equal(step.Size) {
@@ -250,13 +250,13 @@ func ownerOf(pool *api.VirtualNodePool) metav1.OwnerReference {
 }
 
 // extend asks for a later end, unless one is asked for that lasts long enough.
-func (c *Controller) extend(ctx context.Context, pool *api.VirtualNodePool, one *child, until time.Time) error {
-	begun := one.record.Created.Go()
-	asked := begun.Add(api.DurationOf(one.Spec.Duration))
+func (c *Controller) extend(ctx context.Context, pool *api.VirtualNodePool, child *child, until time.Time) error {
+	begun := child.record.Created.Go()
+	asked := begun.Add(api.DurationOf(child.Spec.Duration))
 	if until.Sub(asked) < api.DurationOf(pool.Spec.Template.Duration)/16 {
 		return nil
 	}
-	return c.edit(ctx, one, func(s *api.ResourceRequestSpec) {
+	return c.edit(ctx, child, func(s *api.ResourceRequestSpec) {
 		s.Duration = &metav1.Duration{Duration: until.Sub(begun).Truncate(time.Second)}
 	})
 }
@@ -264,47 +264,48 @@ func (c *Controller) extend(ctx context.Context, pool *api.VirtualNodePool, one 
 // release empties the virtual node of a provider in order, and then ends its request. Where requests have something of
 // the virtual node, too, the end of the reservation does so, within its graces.
 func (c *Controller) release(ctx context.Context, pool *api.VirtualNodePool, all *children, provider string) error {
-	one := all.requests[provider]
+	child := all.requests[provider]
 	switch {
-	case one.DeletionTimestamp != nil:
+	case child.DeletionTimestamp != nil:
 		return nil
-	case one.node == nil: // no pod ever ran there
+	case child.node == nil: // no pod ever ran there
 		c.showStep(pool, provider, "Leaves", "is given back: no pod ran there")
-		return c.delete(ctx, one)
-	case one.shares: // requests go on there, so that only the pool's namespaces leave
+		return c.delete(ctx, child)
+	case child.shares: // requests go on there, so that only the pool's namespaces leave
 		c.showStep(pool, provider, "Leaves", "is given back; requests keep the virtual node")
-		return c.delete(ctx, one)
-	case one.Annotations[vnp.DrainAnnotation] == "":
+		return c.delete(ctx, child)
+	case child.Annotations[vnp.DrainAnnotation] == "":
 		c.showStep(pool, provider, "Leaves", "is given back once its pods have left")
-		return c.annotate(ctx, one, vnp.DrainAnnotation, "true")
-	case one.node.Spec.Unschedulable:
-		if pods, err := c.evictor.Remaining(ctx, one.node.Name); err != nil {
+		return c.annotate(ctx, child, vnp.DrainAnnotation, "true")
+	case child.node.Spec.Unschedulable:
+		if pods, err := c.evictor.Remaining(ctx, child.node.Name); err != nil {
 			return err
 		} else if len(pods) == 0 {
-			return c.delete(ctx, one)
+			return c.delete(ctx, child)
 		}
 	}
 	c.options.Serve(provider)
 	return nil
 }
 
-func (c *Controller) delete(ctx context.Context, one *child) error {
-	return client.IgnoreNotFound(c.options.Client.Delete(ctx, one.ResourceRequest, client.Preconditions{UID: &one.UID}))
+func (c *Controller) delete(ctx context.Context, child *child) error {
+	return client.IgnoreNotFound(c.options.Client.Delete(ctx, child.ResourceRequest,
+		client.Preconditions{UID: &child.UID}))
 }
 
-func (c *Controller) edit(ctx context.Context, one *child, change func(*api.ResourceRequestSpec)) error {
-	return kubeobject.Change(ctx, c.options.Client, one.ResourceRequest, func() { change(&one.Spec) })
+func (c *Controller) edit(ctx context.Context, child *child, change func(*api.ResourceRequestSpec)) error {
+	return kubeobject.Change(ctx, c.options.Client, child.ResourceRequest, func() { change(&child.Spec) })
 }
 
 // annotate sets an annotation of a request, or removes it, and lets its virtual node follow.
-func (c *Controller) annotate(ctx context.Context, one *child, name, value string) error {
-	err := kubeobject.Change(ctx, c.options.Client, one.ResourceRequest, func() {
-		if metav1.SetMetaDataAnnotation(&one.ObjectMeta, name, value); value == "" {
-			delete(one.Annotations, name)
+func (c *Controller) annotate(ctx context.Context, child *child, name, value string) error {
+	err := kubeobject.Change(ctx, c.options.Client, child.ResourceRequest, func() {
+		if metav1.SetMetaDataAnnotation(&child.ObjectMeta, name, value); value == "" {
+			delete(child.Annotations, name)
 		}
 	})
 	if err == nil {
-		c.options.Serve(one.Spec.Target)
+		c.options.Serve(child.Spec.Target)
 	}
 	return err
 }

@@ -82,9 +82,9 @@ type Controller struct {
 	evictor offload.Evictor
 	changed kubeobject.Trigger
 
-	mu    sync.Mutex
-	pools map[string]*memory
-	heard brokerState // what the brokers said last
+	mu      sync.Mutex
+	pools   map[string]*memory
+	brokers brokerState // what the brokers said last
 }
 
 // memory is what is known of a pool between two looks. One worker at a time uses it.
@@ -127,10 +127,10 @@ func (c *Controller) Control(m ctrl.Manager) error {
 }
 
 // Reconcile makes the next steps of a pool, and shows its state.
-func (c *Controller) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, error) {
+func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var pool api.VirtualNodePool
-	if err := c.options.Client.Get(ctx, at.NamespacedName, &pool); err != nil {
-		if client.IgnoreNotFound(err) != nil || !c.forget(at.Name) {
+	if err := c.options.Client.Get(ctx, request.NamespacedName, &pool); err != nil {
+		if client.IgnoreNotFound(err) != nil || !c.forget(request.Name) {
 			return ctrl.Result{}, kubeobject.Error(client.IgnoreNotFound(err))
 		}
 		if _, err := c.owners(ctx); err != nil {
@@ -227,8 +227,8 @@ func newMemory(pool *api.VirtualNodePool, planner *vnp.Planner) *memory {
 
 // noteMissing sets since when a reservation in use has no Node. It had one until then: the cluster's admin, or
 // Liqo, may have deleted it to make it again.
-func (m *memory) noteMissing(one *child, p *vnp.Provider, now time.Time) {
-	if p.State != vnp.NotReady || one.node != nil {
+func (m *memory) noteMissing(child *child, p *vnp.Provider, now time.Time) {
+	if p.State != vnp.NotReady || child.node != nil {
 		delete(m.missing, p.Node)
 		return
 	}
@@ -250,16 +250,16 @@ func (c *Controller) forget(name string) bool {
 
 // finish empties the virtual nodes of a pool that is being deleted, and ends its requests.
 func (c *Controller) finish(ctx context.Context, pool *api.VirtualNodePool, all *children) (ctrl.Result, error) {
-	for _, one := range all.beside {
-		if err := c.delete(ctx, one); err != nil {
+	for _, child := range all.beside {
+		if err := c.delete(ctx, child); err != nil {
 			return ctrl.Result{}, kubeobject.Error(err)
 		}
 	}
-	for _, one := range all.seen.Providers {
-		if len(one.Claims) > 0 && !one.GivenUp {
+	for _, provider := range all.seen.Providers {
+		if len(provider.Claims) > 0 && !provider.GivenUp {
 			continue
 		}
-		if err := c.release(ctx, pool, all, one.Name); err != nil {
+		if err := c.release(ctx, pool, all, provider.Name); err != nil {
 			return ctrl.Result{}, kubeobject.Error(err)
 		}
 	}

@@ -56,11 +56,11 @@ func (w *Watched) In(ctx context.Context, namespace string, do func()) (client.R
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	one := &watched{Reader: c, changed: do, stop: stop}
+	pool := &watched{Reader: c, changed: do, stop: stop}
 	changed := func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		one.changed()
+		pool.changed()
 	}
 	for _, kind := range []client.Object{&corev1.Pod{}, &corev1.PersistentVolumeClaim{}} {
 		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
@@ -84,17 +84,17 @@ func (w *Watched) In(ctx context.Context, namespace string, do func()) (client.R
 	if w.open == nil {
 		w.open = map[string]*watched{}
 	}
-	w.open[namespace] = one
-	return one, nil
+	w.open[namespace] = pool
+	return pool, nil
 }
 
 // Only implements [Namespaces]. It stops watching the other namespaces.
 func (w *Watched) Only(namespaces map[string]string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for name, one := range w.open {
+	for name, pool := range w.open {
 		if namespaces[name] == "" {
-			one.stop()
+			pool.stop()
 			delete(w.open, name)
 		}
 	}

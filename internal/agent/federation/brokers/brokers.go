@@ -104,22 +104,22 @@ func (b *Brokers) RecordConnection(s *session.Session, err error) {
 }
 
 // Reconcile implements reconcile.Reconciler.
-func (b *Brokers) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, error) {
-	if at.Namespace != b.Namespace {
+func (b *Brokers) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	if request.Namespace != b.Namespace {
 		return ctrl.Result{}, nil
 	}
 	var object api.Broker
-	err := b.Client.Get(ctx, at.NamespacedName, &object)
+	err := b.Client.Get(ctx, request.NamespacedName, &object)
 	gone := apierrors.IsNotFound(err) || err == nil && object.DeletionTimestamp != nil
 	switch {
 	case err != nil && !gone:
 		return ctrl.Result{}, err
-	case at.Name == api.MainBroker:
+	case request.Name == api.MainBroker:
 		b.Sessions.BrokerNamed(api.MainBroker).SetEnabled(gone || !object.Spec.Disabled)
 	case gone:
-		return ctrl.Result{}, b.remove(ctx, at.Name)
+		return ctrl.Result{}, b.remove(ctx, request.Name)
 	default:
-		b.apply(at.Name, object.Spec)
+		b.apply(request.Name, object.Spec)
 	}
 	if gone {
 		return ctrl.Result{}, nil
@@ -134,32 +134,32 @@ func (b *Brokers) apply(name string, spec api.BrokerSpec) {
 	if b.ctx.Err() != nil {
 		return
 	}
-	one := b.entries[name]
-	if one != nil && (one.spec.URL != spec.URL || one.membership == nil && one.err != nil && one.spec != spec) {
+	known := b.entries[name]
+	if known != nil && (known.spec.URL != spec.URL || known.membership == nil && known.err != nil && known.spec != spec) {
 		b.closeEntry(name)
-		one = nil
+		known = nil
 	}
-	if one == nil {
+	if known == nil {
 		ctx, cancel := context.WithCancel(b.ctx)
-		one = &entry{spec: spec, close: cancel}
-		b.entries[name] = one
-		b.running.Go(func() { b.join(ctx, name, one, spec) })
+		known = &entry{spec: spec, close: cancel}
+		b.entries[name] = known
+		b.running.Go(func() { b.join(ctx, name, known, spec) })
 	}
-	if one.spec = spec; one.session != nil {
-		one.session.SetEnabled(!spec.Disabled)
+	if known.spec = spec; known.session != nil {
+		known.session.SetEnabled(!spec.Disabled)
 	}
 }
 
 // closeEntry ends the session with a broker. The lock is held.
 func (b *Brokers) closeEntry(name string) {
-	one := b.entries[name]
-	if one == nil {
+	entry := b.entries[name]
+	if entry == nil {
 		return
 	}
-	one.close()
-	if one.session != nil {
-		one.session.Switch.Set(false)
-		b.Sessions.Remove(one.session)
+	entry.close()
+	if entry.session != nil {
+		entry.session.Switch.Set(false)
+		b.Sessions.Remove(entry.session)
 	}
 	delete(b.entries, name)
 }
@@ -175,7 +175,7 @@ func (b *Brokers) remove(ctx context.Context, name string) error {
 
 // join joins a broker, if that has not been done, opens a session with it, and renews the certificate until
 // ctx ends.
-func (b *Brokers) join(ctx context.Context, name string, one *entry, spec api.BrokerSpec) {
+func (b *Brokers) join(ctx context.Context, name string, entry *entry, spec api.BrokerSpec) {
 	log := b.Log.With("broker", name)
 	var m *enrollment.Membership
 	for wait := firstTry; ; wait = min(2*wait, lastTry) {
@@ -187,7 +187,7 @@ func (b *Brokers) join(ctx context.Context, name string, one *entry, spec api.Br
 			log.Warn("the broker was not joined", "error", err)
 		}
 		b.mu.Lock()
-		one.err = err
+		entry.err = err
 		b.mu.Unlock()
 		b.Changed.Add(b.Namespace, name)
 		if !api.IsTemporary(err) && api.CodeOf(err) != api.CodeLedgerFull {
@@ -211,8 +211,8 @@ func (b *Brokers) join(ctx context.Context, name string, one *entry, spec api.Br
 		b.mu.Unlock()
 		return
 	}
-	one.membership, one.session, one.err = m, s, nil
-	s.SetEnabled(!one.spec.Disabled)
+	entry.membership, entry.session, entry.err = m, s, nil
+	s.SetEnabled(!entry.spec.Disabled)
 	b.Sessions.Add(s)
 	b.mu.Unlock()
 	b.Joined()
@@ -254,8 +254,9 @@ func (b *Brokers) Check(name string, spec api.BrokerSpec) error {
 		}
 	}
 	if spec.URL != "" {
-		at, err := url.Parse(spec.URL)
-		if err != nil || at.Scheme != "https" || at.Host == "" || at.Path != "" && at.Path != "/" || at.User != nil {
+		address, err := url.Parse(spec.URL)
+		if err != nil || address.Scheme != "https" || address.Host == "" || address.Path != "" && address.Path != "/" ||
+			address.User != nil {
 			return api.Invalid("url", "%.80q is not the URL of a broker", spec.URL).Fix("write https://HOST:PORT")
 		}
 	}

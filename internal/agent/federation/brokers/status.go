@@ -65,14 +65,14 @@ func (b *Brokers) find(object *api.Broker) (session *session.Session, address st
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	one := b.entries[object.Name]
+	entry := b.entries[object.Name]
 	switch {
-	case one == nil:
+	case entry == nil:
 		return nil, object.Spec.URL, nil
-	case one.membership == nil:
-		return nil, object.Spec.URL, one.err
+	case entry.membership == nil:
+		return nil, object.Spec.URL, entry.err
 	}
-	return one.session, one.membership.URL(), one.err
+	return entry.session, entry.membership.URL(), entry.err
 }
 
 // MainState returns how the connection to the main broker is.

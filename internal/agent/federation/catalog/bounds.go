@@ -37,6 +37,6 @@ func (c *Cache) admit(via string, more int) bool {
 			all = append(all, held)
 		}
 	}
-	one := c.copies[via]
-	return fairshare.Admit(bound, one, more, all) || one.yield(more) && fairshare.Admit(bound, one, more, all)
+	copied := c.copies[via]
+	return fairshare.Admit(bound, copied, more, all) || copied.yield(more) && fairshare.Admit(bound, copied, more, all)
 }

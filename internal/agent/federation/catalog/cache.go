@@ -82,10 +82,10 @@ func (c *Cache) Load(ctx context.Context) {
 			"error", err, "remedy", "if this repeats, delete ledger "+ObjectName+": it is only a copy")
 		return
 	}
-	for via, one := range saved {
-		if one != nil && one.Offers != nil {
-			one.measure()
-			c.copies[via] = one
+	for via, copied := range saved {
+		if copied != nil && copied.Offers != nil {
+			copied.measure()
+			c.copies[via] = copied
 		}
 	}
 }
@@ -148,8 +148,8 @@ func (c *Cache) encode(halved int) (state []byte, fewer bool, err error) {
 	for range halved {
 		halveSellers(copies)
 	}
-	for _, one := range copies {
-		fewer = fewer || len(one.Offers) > 0
+	for _, copied := range copies {
+		fewer = fewer || len(copied.Offers) > 0
 	}
 	state, err = json.Marshal(copies)
 	return state, fewer, err
@@ -184,13 +184,13 @@ func (c *Cache) noteChange() {
 func (c *Cache) Token(via string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch one := c.copies[via]; {
+	switch copied := c.copies[via]; {
 	case via == c.Cluster:
 		return ""
-	case one == nil || one.Token == "":
+	case copied == nil || copied.Token == "":
 		return everything
 	default:
-		return one.Token
+		return copied.Token
 	}
 }
 
@@ -198,8 +198,8 @@ func (c *Cache) Token(via string) string {
 func (c *Cache) DropToken(via string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if one := c.copies[via]; one != nil {
-		one.Token = ""
+	if copied := c.copies[via]; copied != nil {
+		copied.Token = ""
 	}
 }
 
@@ -215,20 +215,20 @@ func (c *Cache) Forget(via string) {
 func (c *Cache) Record(via string, e api.WatchEvent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	one := c.copies[via]
+	copied := c.copies[via]
 	switch e.Type {
 	case api.WatchCatalog:
-		if one == nil {
-			one = &offerCopy{shown: *newShown()}
-			c.copies[via] = one
+		if copied == nil {
+			copied = &offerCopy{shown: *newShown()}
+			c.copies[via] = copied
 		}
-		one.begin(e.Complete)
+		copied.begin(e.Complete)
 	case api.WatchSeller:
-		if one != nil {
-			one.record(e.Seller, func(size int) bool { return c.admit(via, size) })
+		if copied != nil {
+			copied.record(e.Seller, func(size int) bool { return c.admit(via, size) })
 		}
 	case api.WatchBookmark:
-		if one != nil && one.complete(e.Token, metav1.NewTime(c.Clock.Now())) {
+		if copied != nil && copied.complete(e.Token, metav1.NewTime(c.Clock.Now())) {
 			c.noteChange()
 		}
 	}
@@ -239,13 +239,13 @@ func (c *Cache) Record(via string, e api.WatchEvent) {
 func (c *Cache) MarkLost(via string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	one := c.copies[via]
-	if one == nil {
+	copied := c.copies[via]
+	if copied == nil {
 		return
 	}
-	one.pending = nil
-	if one.changed = false; one.live {
-		one.live = false
+	copied.pending = nil
+	if copied.changed = false; copied.live {
+		copied.live = false
 		c.noteChange()
 	}
 }
@@ -262,11 +262,11 @@ func (c *Cache) Size() (offers int, asOf time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := map[string]bool{}
-	for _, one := range c.copies {
-		if one.AsOf.After(asOf) {
-			asOf = one.AsOf.Time
+	for _, copied := range c.copies {
+		if copied.AsOf.After(asOf) {
+			asOf = copied.AsOf.Time
 		}
-		for _, all := range one.Offers {
+		for _, all := range copied.Offers {
 			for _, l := range all {
 				known[l.ID] = true
 			}

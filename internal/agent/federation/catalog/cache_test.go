@@ -28,12 +28,12 @@ type small struct {
 	most int
 }
 
-func (s small) Snapshot(ctx context.Context, at journal.Head, write func(io.Writer) error) error {
+func (s small) Snapshot(ctx context.Context, head journal.Head, write func(io.Writer) error) error {
 	var state bytes.Buffer
 	if err := write(&state); err != nil || state.Len() > s.most {
 		return errors.Join(err, journal.ErrFull)
 	}
-	return s.Journal.Snapshot(ctx, at, write)
+	return s.Journal.Snapshot(ctx, head, write)
 }
 
 func stallOf(seller string, names ...string) api.WatchEvent {
@@ -178,8 +178,8 @@ func TestCatalogCopiesAreBounded(t *testing.T) {
 		Complete: true}, api.WatchEvent{Type: api.WatchCatalog}, api.WatchEvent{Type: api.WatchBookmark, Token: "a.1"}
 	check := func(what string) {
 		t.Helper()
-		one, takes := c.copies["milan"], 0
-		for _, kept := range []*shown{&one.shown, cmp.Or(one.pending, &shown{})} {
+		copied, takes := c.copies["milan"], 0
+		for _, kept := range []*shown{&copied.shown, cmp.Or(copied.pending, &shown{})} {
 			all := 0
 			for _, of := range kept.Offers {
 				for i := range of {
@@ -194,7 +194,7 @@ func TestCatalogCopiesAreBounded(t *testing.T) {
 		if takes > maxOfConnector || takes < maxOfConnector/2 {
 			t.Errorf("%s: the copy takes %d bytes, want at most %d, and not much less", what, takes, maxOfConnector)
 		}
-		if one.Token != "" {
+		if copied.Token != "" {
 			t.Errorf("%s: the copy says that it is all", what)
 		}
 	}
@@ -215,8 +215,8 @@ func TestCatalogCopiesAreBounded(t *testing.T) {
 	c.Record("milan", whole)
 	c.Record("milan", stallOf("milan", "web"))
 	c.Record("milan", end)
-	if one := c.copies["milan"]; one.Token != "a.1" || len(one.Offers["milan"]) != 1 {
-		t.Errorf("%d offers with token %q, want the one that it shows now", len(one.Offers["milan"]), one.Token)
+	if copied := c.copies["milan"]; copied.Token != "a.1" || len(copied.Offers["milan"]) != 1 {
+		t.Errorf("%d offers with token %q, want the one that it shows now", len(copied.Offers["milan"]), copied.Token)
 	}
 }
 

@@ -184,11 +184,11 @@ func memoryOf(l *listing) int {
 
 // halveSellers leaves out half of the sellers of each copy, and the token that would say that it is complete.
 func halveSellers(copies map[string]*offerCopy) {
-	for via, one := range copies {
-		names := slices.Sorted(maps.Keys(one.Offers))
-		part := &offerCopy{AsOf: one.AsOf, shown: *newShown()}
+	for via, copied := range copies {
+		names := slices.Sorted(maps.Keys(copied.Offers))
+		part := &offerCopy{AsOf: copied.AsOf, shown: *newShown()}
 		for _, name := range names[:len(names)/2] {
-			part.Offers[name] = one.Offers[name]
+			part.Offers[name] = copied.Offers[name]
 		}
 		copies[via] = part
 	}

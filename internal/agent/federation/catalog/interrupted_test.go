@@ -29,13 +29,13 @@ func (i *interrupted) Append(ctx context.Context, after journal.Head, events [][
 	return i.Journal.Append(ctx, after, events)
 }
 
-func (i *interrupted) Snapshot(ctx context.Context, at journal.Head, write func(io.Writer) error) error {
+func (i *interrupted) Snapshot(ctx context.Context, head journal.Head, write func(io.Writer) error) error {
 	if end := i.end; end != nil {
 		i.end = nil
 		end()
 		return ctx.Err()
 	}
-	return i.Journal.Snapshot(ctx, at, write)
+	return i.Journal.Snapshot(ctx, head, write)
 }
 
 // A save that the end of the agent interrupts is made at the end.

@@ -128,14 +128,14 @@ func (c *Cache) Search(vias []string, q api.CatalogQuery, now time.Time) (found 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, via := range vias {
-		one := c.copies[via]
-		if one == nil {
+		copied := c.copies[via]
+		if copied == nil {
 			continue
 		}
 		known = true
-		for _, offers := range one.Offers {
+		for _, offers := range copied.Offers {
 			for _, l := range offers {
-				l.Payload.AsOf = &one.AsOf
+				l.Payload.AsOf = &copied.AsOf
 				if l, ok := match(l, q, now); ok {
 					found = append(found, l)
 				}

@@ -65,8 +65,8 @@ func TestCopiesTogetherAreBounded(t *testing.T) {
 			for range 5 * bound.all >> 20 {
 				parties[r.IntN(len(parties))].step(c)
 				all := 0
-				for _, one := range c.copies {
-					all += one.Size()
+				for _, copied := range c.copies {
+					all += copied.Size()
 				}
 				if all > bound.all {
 					t.Fatalf("seed %d: %d copies of %s... take %d bytes, want at most %d", seed, len(parties), kind, all, bound.all)
@@ -120,8 +120,8 @@ func TestCopiesAreAPartOfTheMemory(t *testing.T) {
 			one.step(c)
 		}
 	}
-	for _, one := range c.copies {
-		all += one.Size()
+	for _, copied := range c.copies {
+		all += copied.Size()
 	}
 	if all > c.bounds.connectors.All || all < c.bounds.connectors.All/2 {
 		t.Errorf("three copies take %d bytes of %d", all, c.bounds.connectors.All)

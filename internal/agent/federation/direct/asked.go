@@ -121,18 +121,18 @@ func (s *Sellers) introduce(ctx context.Context, name string, seller transport.B
 	if met := known != nil && known.Key != "" && known.Expected() == ""; err != nil || met {
 		return err
 	}
-	theirs, err := seller.Cluster(ctx, name)
+	cluster, err := seller.Cluster(ctx, name)
 	if err != nil {
 		return err
 	}
-	_, _, err = s.Trust.Meet(ctx, s.Ledger, theirs.Payload.Card, name)
+	_, _, err = s.Trust.Meet(ctx, s.Ledger, cluster.Payload.Card, name)
 	return err
 }
 
 // explain gives the error for another key its remedy.
 func explain(err error) error {
-	other, is := errors.AsType[*clusterkey.OtherKeyError](err)
-	if !is {
+	other, ok := errors.AsType[*clusterkey.OtherKeyError](err)
+	if !ok {
 		return err
 	}
 	return api.Errorf(api.CodeKeyChanged, "%s", err).

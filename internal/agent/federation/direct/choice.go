@@ -50,8 +50,8 @@ func (s *Sellers) isChosen(ctx context.Context, seller string) bool {
 // broker that the admin has disabled or removed does not count.
 func (s *Sellers) FindDisabled(ctx context.Context, providers []string) []string {
 	enabled := map[string]bool{}
-	for _, one := range s.Sessions.Brokers() {
-		enabled[one.Via] = true
+	for _, session := range s.Sessions.Brokers() {
+		enabled[session.Via] = true
 	}
 	counts := func(via string) bool { return enabled[via] }
 	chose, err := s.Ledger.Member(ctx, s.Cluster)

@@ -38,28 +38,29 @@ type connections struct {
 }
 
 // target returns where the connector of a seller is, with an empty URL if none is known.
-func (s *Sellers) target(ctx context.Context, seller string) (at target, err error) {
+func (s *Sellers) target(ctx context.Context, seller string) (to target, err error) {
 	known, err := s.Ledger.Member(ctx, seller)
 	if known != nil {
-		at = target{known.ConnectorURL(), known.Trusted}
+		to = target{known.ConnectorURL(), known.Trusted}
 	}
-	return at, err
+	return to, err
 }
 
 // connect returns the connection to a seller's connector. Its key must be one that the Ledger has for the
 // seller, or that the admin named, when a connection opens.
 // Errors: Unavailable where no connector is known, or at no https URL.
 func (s *Sellers) connect(ctx context.Context, seller string) (*connection, error) {
-	at, err := s.target(ctx, seller)
+	target, err := s.target(ctx, seller)
 	if err != nil {
 		return nil, err
 	}
-	if at.url == "" {
+	if target.url == "" {
 		return nil, api.Errorf(api.CodeUnavailable, "no connector of cluster %s is known here: it has published none",
 			seller).Fix("deal with it through a broker, or ask its admin to start one: bourse agent --connector-listen")
 	}
-	if u, err := url.Parse(at.url); err != nil || u.Scheme != "https" {
-		return nil, api.Errorf(api.CodeUnavailable, "the connector of %s is at %.200q, which is no https URL", seller, at.url).
+	if u, err := url.Parse(target.url); err != nil || u.Scheme != "https" {
+		return nil, api.Errorf(api.CodeUnavailable, "the connector of %s is at %.200q, which is no https URL", seller,
+			target.url).
 			Fix("ask its admin to set --connector-url https://HOST:PORT")
 	}
 	s.connections.mu.Lock()
@@ -68,7 +69,7 @@ func (s *Sellers) connect(ctx context.Context, seller string) (*connection, erro
 	switch {
 	case s.connections.closed:
 		return nil, api.Errorf(api.CodeUnavailable, "the agent is ending")
-	case before != nil && before.target == at:
+	case before != nil && before.target == target:
 		return before, nil
 	}
 	config, err := s.Key.ClientTLS(s.Cluster, seller, trust.KnownKeys(s.ctx, s.Ledger)) // a connection outlives the call
@@ -77,7 +78,7 @@ func (s *Sellers) connect(ctx context.Context, seller string) (*connection, erro
 	}
 	check := config.VerifyConnection
 	config.VerifyConnection = func(c tls.ConnectionState) error { return explain(check(c)) }
-	to := &connection{at, &http.Transport{
+	to := &connection{target, &http.Transport{
 		DialContext: s.Addresses.Dialer().DialContext, TLSClientConfig: config, TLSHandshakeTimeout: tlsWithin,
 		MaxConnsPerHost: maxConnections, MaxIdleConnsPerHost: maxIdleConnections, IdleConnTimeout: idleFor,
 	}}
@@ -95,14 +96,14 @@ func (s *Sellers) closeUnknown(ctx context.Context) {
 		return
 	}
 	known := map[string]target{}
-	for _, one := range members {
-		known[one.Cluster] = target{one.ConnectorURL(), one.Trusted}
+	for _, member := range members {
+		known[member.Cluster] = target{member.ConnectorURL(), member.Trusted}
 	}
 	s.connections.mu.Lock()
 	defer s.connections.mu.Unlock()
-	for seller, one := range s.connections.by {
-		if known[seller] != one.target {
-			one.CloseIdleConnections()
+	for seller, connection := range s.connections.by {
+		if known[seller] != connection.target {
+			connection.CloseIdleConnections()
 			delete(s.connections.by, seller)
 		}
 	}
@@ -113,8 +114,8 @@ func (s *Sellers) closeConnections() {
 	s.connections.mu.Lock()
 	defer s.connections.mu.Unlock()
 	s.connections.closed = true
-	for seller, one := range s.connections.by {
-		one.CloseIdleConnections()
+	for seller, connection := range s.connections.by {
+		connection.CloseIdleConnections()
 		delete(s.connections.by, seller)
 	}
 }

@@ -63,8 +63,9 @@ func CheckConnector(listen, address string) error {
 	if address == "" {
 		return nil
 	}
-	at, err := url.Parse(address)
-	if err != nil || at.Scheme != "https" || at.Host == "" || at.Path != "" && at.Path != "/" || at.User != nil {
+	parsed, err := url.Parse(address)
+	if err != nil || parsed.Scheme != "https" || parsed.Host == "" || parsed.Path != "" && parsed.Path != "/" ||
+		parsed.User != nil {
 		return api.Invalid("--connector-url", "%.80q is not the URL of a connector", address).Fix("write https://HOST:PORT")
 	}
 	return nil

@@ -77,7 +77,7 @@ type Sellers struct {
 // seller is one with whose connector a session is open.
 type seller struct {
 	*session.Session
-	at     string    // the URL of the connector
+	url    string    // the URL of the connector
 	chosen time.Time // when Choose last returned it; zero: never
 }
 
@@ -125,9 +125,9 @@ func (s *Sellers) look(ctx context.Context) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, one := range s.open {
-		if !needed[name] && s.Clock.Since(one.chosen) > keepChosen {
-			s.Sessions.Remove(one.Session)
+	for name, seller := range s.open {
+		if !needed[name] && s.Clock.Since(seller.chosen) > keepChosen {
+			s.Sessions.Remove(seller.Session)
 			delete(s.open, name)
 		}
 	}
@@ -143,8 +143,8 @@ func (s *Sellers) closeAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stop()
-	for name, one := range s.open {
-		s.Sessions.Remove(one.Session)
+	for name, seller := range s.open {
+		s.Sessions.Remove(seller.Session)
 		delete(s.open, name)
 	}
 	s.closeConnections()
@@ -152,9 +152,9 @@ func (s *Sellers) closeAll() {
 
 // session returns the session with a seller. It opens it if it is not open. The lock is held.
 func (s *Sellers) session(ctx context.Context, name string) (*seller, error) {
-	at, err := s.connectorOf(ctx, name)
+	url, err := s.connectorOf(ctx, name)
 	before := s.open[name]
-	if before != nil && (err != nil || at == before.at || at == "") {
+	if before != nil && (err != nil || url == before.url || url == "") {
 		return before, nil
 	}
 	if s.ctx.Err() != nil {
@@ -164,17 +164,17 @@ func (s *Sellers) session(ctx context.Context, name string) (*seller, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := &seller{at: at, Session: session.New(session.Options{
+	opened := &seller{url: url, Session: session.New(session.Options{
 		Via: name, Cluster: s.Cluster, Key: s.Key, Broker: broker, Memory: s.Sessions.Memory(), Clock: s.Clock,
 		Greet: func(ctx context.Context) error { return s.meet(ctx, name, broker) },
 	})}
 	if before != nil { // the connector moved
-		one.chosen = before.chosen
+		opened.chosen = before.chosen
 		s.Sessions.Remove(before.Session)
 	}
-	s.open[name] = one
-	s.Sessions.Add(one.Session)
-	return one, nil
+	s.open[name] = opened
+	s.Sessions.Add(opened.Session)
+	return opened, nil
 }
 
 // Choose returns where a request is made: the Via, and the broker there. It is the broker that the request
@@ -184,9 +184,9 @@ func (s *Sellers) session(ctx context.Context, name string) (*seller, error) {
 // anything was made. A connector has this cluster's card. broker is nil where there is none to ask.
 // Errors: Unavailable; Invalid for a name that no broker has.
 func (s *Sellers) Choose(
-	ctx context.Context, r api.ResourceRequestSpec, ours *market.Reservation,
-) (via string, at transport.Broker, err error) {
-	session, err := s.choose(ctx, r, ours)
+	ctx context.Context, r api.ResourceRequestSpec, record *market.Reservation,
+) (via string, broker transport.Broker, err error) {
+	session, err := s.choose(ctx, r, record)
 	if session == nil {
 		return "", nil, err
 	}
@@ -195,9 +195,9 @@ func (s *Sellers) Choose(
 
 // Find returns the Via that Choose tries first, and whether that is the connector of a seller. It calls nobody.
 func (s *Sellers) Find(
-	ctx context.Context, r api.ResourceRequestSpec, ours *market.Reservation,
+	ctx context.Context, r api.ResourceRequestSpec, record *market.Reservation,
 ) (via string, calls bool) {
-	to, _ := s.find(ctx, r, ours)
+	to, _ := s.find(ctx, r, record)
 	return to.via, !session.IsBroker(to.via)
 }
 
@@ -212,19 +212,19 @@ type choice struct {
 }
 
 // find returns where a request is to be made, also if that is an error.
-func (s *Sellers) find(ctx context.Context, r api.ResourceRequestSpec, ours *market.Reservation) (choice, error) {
-	at := s.Sessions.FirstBroker()
+func (s *Sellers) find(ctx context.Context, r api.ResourceRequestSpec, record *market.Reservation) (choice, error) {
+	broker := s.Sessions.FirstBroker()
 	switch {
-	case ours != nil && session.IsBroker(ours.Via):
-		at = s.Sessions.BrokerNamed(session.BrokerName(ours.Via))
-		if removed := at == nil; removed || ours.Bound() && s.Sessions.IsLost(ours.Via, 0) &&
-			s.hasConnector(ctx, ours.Provider) {
-			return choice{via: ours.Provider}, nil
+	case record != nil && session.IsBroker(record.Via):
+		broker = s.Sessions.BrokerNamed(session.BrokerName(record.Via))
+		if removed := broker == nil; removed || record.Bound() && s.Sessions.IsLost(record.Via, 0) &&
+			s.hasConnector(ctx, record.Provider) {
+			return choice{via: record.Provider}, nil
 		}
-	case ours != nil:
-		return choice{via: ours.Via}, nil
+	case record != nil:
+		return choice{via: record.Via}, nil
 	case r.Broker != "":
-		if at = s.Sessions.BrokerNamed(r.Broker); at == nil {
+		if broker = s.Sessions.BrokerNamed(r.Broker); broker == nil {
 			return choice{via: session.ViaBroker(r.Broker)}, api.Invalid("broker", "there is no broker %.63q here", r.Broker).
 				Fix("name one of: bourse brokers; or add it: bourse brokers add %.63s --join TOKEN", r.Broker)
 		}
@@ -238,11 +238,11 @@ func (s *Sellers) find(ctx context.Context, r api.ResourceRequestSpec, ours *mar
 		return to, nil
 	case r.Purchase != nil && r.Via == api.ViaAuto && s.hasConnector(ctx, r.Purchase.Seller) &&
 		s.isChosen(ctx, r.Purchase.Seller):
-		return choice{via: r.Purchase.Seller, broker: at, optional: true}, nil
-	case at == nil:
-		at = s.Sessions.BrokerNamed(api.MainBroker) // all are disabled: its answer says so
+		return choice{via: r.Purchase.Seller, broker: broker, optional: true}, nil
+	case broker == nil:
+		broker = s.Sessions.BrokerNamed(api.MainBroker) // all are disabled: its answer says so
 	}
-	return choice{via: viaOf(at), broker: at}, nil
+	return choice{via: viaOf(broker), broker: broker}, nil
 }
 
 // viaOf returns the Via of a broker, that of the main one if there is none.
@@ -254,9 +254,9 @@ func viaOf(broker *session.Session) string {
 }
 
 func (s *Sellers) choose(
-	ctx context.Context, r api.ResourceRequestSpec, ours *market.Reservation,
+	ctx context.Context, r api.ResourceRequestSpec, record *market.Reservation,
 ) (*session.Session, error) {
-	to, err := s.find(ctx, r, ours)
+	to, err := s.find(ctx, r, record)
 	if err != nil || session.IsBroker(to.via) {
 		return to.broker, err
 	}
@@ -266,31 +266,31 @@ func (s *Sellers) choose(
 		defer cancel()
 	}
 	s.mu.Lock()
-	one, err := s.session(ctx, to.via)
+	seller, err := s.session(ctx, to.via)
 	if err == nil {
-		one.chosen = s.Clock.Now()
+		seller.chosen = s.Clock.Now()
 	}
 	s.mu.Unlock()
 	if err == nil {
-		err = s.meet(ctx, one.Via, one.Broker)
+		err = s.meet(ctx, seller.Via, seller.Broker)
 	}
 	switch {
 	case err != nil && to.optional:
 		return to.broker, nil
-	case one == nil:
+	case seller == nil:
 		return nil, err
 	}
-	return one.Session, err
+	return seller.Session, err
 }
 
 // hasConnector reports whether this cluster knows the connector of another.
 func (s *Sellers) hasConnector(ctx context.Context, cluster string) bool {
-	at, _ := s.connectorOf(ctx, cluster)
-	return at != ""
+	url, _ := s.connectorOf(ctx, cluster)
+	return url != ""
 }
 
 // connectorOf returns the URL of a cluster's connector, empty if none is known.
 func (s *Sellers) connectorOf(ctx context.Context, cluster string) (url string, err error) {
-	at, err := s.target(ctx, cluster)
-	return at.url, err
+	target, err := s.target(ctx, cluster)
+	return target.url, err
 }

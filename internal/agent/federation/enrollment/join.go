@@ -80,12 +80,12 @@ func (m *Membership) join(ctx context.Context, id *store.Identity) error {
 	if err != nil {
 		return err
 	}
-	at, err := url.Parse(broker)
+	address, err := url.Parse(broker)
 	if err != nil {
 		return err
 	}
 	c := client.New(broker, &http.Client{Transport: &http.Transport{
-		TLSClientConfig: tlsid.JoinConfig(at.Hostname(), token.Pin, m.Clock.Now), DisableKeepAlives: true,
+		TLSClientConfig: tlsid.JoinConfig(address.Hostname(), token.Pin, m.Clock.Now), DisableKeepAlives: true,
 	}})
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
 		submission, err := join.Submit(token, key, join.Request{Protocol: api.Protocol,

@@ -155,11 +155,11 @@ func (c *Checker) CheckAddress(a netip.Addr) error {
 // another address than before.
 func (c *Checker) Dialer() *net.Dialer {
 	return &net.Dialer{Timeout: dialWithin, Control: func(_, address string, _ syscall.RawConn) error {
-		at, err := netip.ParseAddrPort(address)
+		parsed, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return err
 		}
-		return c.CheckAddress(at.Addr())
+		return c.CheckAddress(parsed.Addr())
 	}}
 }
 

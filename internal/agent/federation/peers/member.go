@@ -20,7 +20,7 @@ const existingStay = "existing reservations stay"
 
 // RecordState takes in what the broker says of a member. It ignores a repetition, and a state that no member
 // can have.
-func (p *Peers) RecordState(s api.Standing) {
+func (p *Peers) RecordState(s api.Membership) {
 	switch s.State {
 	case api.MemberPending, api.MemberActive, api.MemberSuspended, api.MemberRevoked, api.MemberRemoved:
 	default:

@@ -16,7 +16,7 @@ func TestRecordState(t *testing.T) {
 			changed = append(changed, cluster)
 		}
 	}})
-	for _, s := range []api.Standing{
+	for _, s := range []api.Membership{
 		{Cluster: "rome", State: api.MemberActive}, {Cluster: "rome",
 			State: api.MemberActive}, {Cluster: "milan", State: api.MemberRevoked},
 		{Cluster: "rome", State: "spaces are no reason"}, {Cluster: "rome"}, {Cluster: "rome", State: api.MemberSuspended},

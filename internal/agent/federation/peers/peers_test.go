@@ -73,7 +73,7 @@ func TestReconcile(t *testing.T) {
 	if want := milan.Key.Public().Fingerprint().String(); object.Status.Fingerprint != want {
 		t.Errorf("the fingerprint is %q, want %q", object.Status.Fingerprint, want)
 	}
-	p.RecordState(api.Standing{Cluster: "milan", State: api.MemberRevoked})
+	p.RecordState(api.Membership{Cluster: "milan", State: api.MemberRevoked})
 	reads("Warning MemberRevoked", "FirstUse", "Revoked")
 	object.Spec.Suspend, object.Spec.SuspendReason, object.Spec.Fingerprint = true, "the bill of May is open", object.Status.Fingerprint
 	if err := c.Update(ctx, &object); err != nil {
@@ -95,7 +95,7 @@ func TestReconcile(t *testing.T) {
 func TestStatesAreBounded(t *testing.T) {
 	p := New(Options{Trigger: &kubeobject.Trigger{}, StateChanged: func(string, api.PeeringRole) {}})
 	for i := range 3 * maxClusters {
-		p.RecordState(api.Standing{Cluster: fmt.Sprintf("c-%d", i), State: api.MemberActive})
+		p.RecordState(api.Membership{Cluster: fmt.Sprintf("c-%d", i), State: api.MemberActive})
 	}
 	if n := len(p.states); n > maxClusters {
 		t.Errorf("%d clusters are remembered", n)

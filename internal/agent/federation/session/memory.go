@@ -62,7 +62,7 @@ func (m *Memory) admit(s *Session, size int) bool {
 
 // leave notes that a session keeps nothing from now on. The lock is held.
 func (m *Memory) leave(s *Session) {
-	m.sessions = slices.DeleteFunc(m.sessions, func(one *Session) bool { return one == s })
+	m.sessions = slices.DeleteFunc(m.sessions, func(session *Session) bool { return session == s })
 }
 
 // Size returns how many bytes the session keeps. The lock is held.

@@ -19,20 +19,20 @@ type Outlets struct {
 
 // Publish publishes an offer. It withdraws the offer where the SharingPolicy does not show it.
 func (s Outlets) Publish(ctx context.Context, name, signed string) error {
-	return transport.CallAll(s.Sessions.Outlets(), func(one transport.Outlet) error {
-		return one.Answers.Await(ctx, func(ctx context.Context) error {
-			if !s.ShownAt(one.Via) {
-				return one.Withdraw(ctx, name)
+	return transport.CallAll(s.Sessions.Outlets(), func(outlet transport.Outlet) error {
+		return outlet.Answers.Await(ctx, func(ctx context.Context) error {
+			if !s.ShownAt(outlet.Via) {
+				return outlet.Withdraw(ctx, name)
 			}
-			return one.Publish(ctx, name, signed)
+			return outlet.Publish(ctx, name, signed)
 		})
 	})
 }
 
 // Withdraw withdraws an offer.
 func (s Outlets) Withdraw(ctx context.Context, name string) error {
-	return transport.CallAll(s.Sessions.Outlets(), func(one transport.Outlet) error {
-		return one.Answers.Await(ctx, func(ctx context.Context) error { return one.Withdraw(ctx, name) })
+	return transport.CallAll(s.Sessions.Outlets(), func(outlet transport.Outlet) error {
+		return outlet.Answers.Await(ctx, func(ctx context.Context) error { return outlet.Withdraw(ctx, name) })
 	})
 }
 
@@ -44,8 +44,8 @@ func (s Outlets) Catalog(ctx context.Context, q api.CatalogQuery) ([]api.Envelop
 // Shown is Catalog of the brokers where the SharingPolicy shows what this cluster lends. Errors: NotFound if
 // there is none.
 func (s Outlets) Shown(ctx context.Context, q api.CatalogQuery) ([]api.Envelope[api.Listing], error) {
-	asked := slices.DeleteFunc(s.Sessions.Outlets(), func(one transport.Outlet) bool {
-		return !IsBroker(one.Via) || !s.ShownAt(one.Via)
+	asked := slices.DeleteFunc(s.Sessions.Outlets(), func(outlet transport.Outlet) bool {
+		return !IsBroker(outlet.Via) || !s.ShownAt(outlet.Via)
 	})
 	if len(asked) == 0 {
 		return nil, api.Errorf(api.CodeNotFound, "no broker shows what this cluster sells")
@@ -56,10 +56,10 @@ func (s Outlets) Shown(ctx context.Context, q api.CatalogQuery) ([]api.Envelope[
 func searchAll(ctx context.Context, asked []transport.Outlet, q api.CatalogQuery) (all []api.Envelope[api.Listing],
 	err error) {
 	var mu sync.Mutex
-	err = transport.CallAll(asked, func(one transport.Outlet) error {
+	err = transport.CallAll(asked, func(outlet transport.Outlet) error {
 		var found []api.Envelope[api.Listing]
-		if err := one.Answers.Await(ctx, func(ctx context.Context) (err error) {
-			found, err = one.Catalog(ctx, q)
+		if err := outlet.Answers.Await(ctx, func(ctx context.Context) (err error) {
+			found, err = outlet.Catalog(ctx, q)
 			return err
 		}); err != nil {
 			return err

@@ -26,9 +26,9 @@ const sendWithin = 10 * time.Second
 
 // knowing returns the sessions that know a reservation and whose word counts for it, in their order. ours is
 // what the Ledger says of it.
-func (r Relay) knowing(id string, ours *market.Reservation) (out []*Session) {
+func (r Relay) knowing(id string, record *market.Reservation) (out []*Session) {
 	for _, f := range r.Sessions.Open() {
-		if theirs := f.Shown(id); theirs != nil && (ours == nil || f.Decides(theirs, ours)) {
+		if shown := f.Shown(id); shown != nil && (record == nil || f.Decides(shown, record)) {
 			out = append(out, f)
 		}
 	}
@@ -36,11 +36,11 @@ func (r Relay) knowing(id string, ours *market.Reservation) (out []*Session) {
 }
 
 // read returns what the Ledger says of a reservation, nil if nothing.
-func (r Relay) read(ctx context.Context, id string) (ours *market.Reservation) {
+func (r Relay) read(ctx context.Context, id string) (record *market.Reservation) {
 	if r.Ledger != nil {
-		ours, _ = r.Ledger.Reservation(ctx, id)
+		record, _ = r.Ledger.Reservation(ctx, id)
 	}
-	return ours
+	return record
 }
 
 // shared returns the reservations between this cluster and another one.
@@ -48,7 +48,7 @@ func (r Relay) shared(ctx context.Context, cluster string) (out []*market.Reserv
 	if r.Ledger != nil {
 		out, _ = r.Ledger.Reservations(ctx)
 	}
-	other := func(one *market.Reservation) bool { return one.Consumer != cluster && one.Provider != cluster }
+	other := func(record *market.Reservation) bool { return record.Consumer != cluster && record.Provider != cluster }
 	return slices.DeleteFunc(out, other)
 }
 
@@ -80,7 +80,7 @@ func (r Relay) Clusters(ctx context.Context) ([]api.Envelope[api.Cluster], error
 func (r Relay) Cluster(ctx context.Context, id string) (found api.Envelope[api.Cluster], err error) {
 	shared := r.shared(ctx, id)
 	customer := len(shared) > 0 &&
-		!slices.ContainsFunc(shared, func(one *market.Reservation) bool { return one.Provider == id })
+		!slices.ContainsFunc(shared, func(record *market.Reservation) bool { return record.Provider == id })
 	for _, f := range r.Sessions.Brokers() {
 		if customer && !slices.ContainsFunc(shared, f.Knows) {
 			continue
@@ -112,12 +112,12 @@ func (r Relay) FitAt(ctx context.Context, broker string, q api.EvaluationCreate)
 	if broker == "" {
 		return r.Fit(ctx, q)
 	}
-	at := r.Sessions.BrokerNamed(broker)
-	if at == nil {
+	to := r.Sessions.BrokerNamed(broker)
+	if to == nil {
 		return api.Evaluation{}, api.Invalid("template.broker", "there is no broker %.63q here", broker).
 			Fix("name one of: bourse brokers")
 	}
-	return at.Broker.Fit(ctx, q)
+	return to.Broker.Fit(ctx, q)
 }
 
 // connectors returns the sessions with connectors that answer.
@@ -136,10 +136,10 @@ func (r Relay) Reservations(ctx context.Context) (all []transport.Reservation, f
 	known, answered := map[string]bool{}, false
 	read := func(f *Session) error {
 		found, err := f.Broker.Reservations(ctx)
-		for _, one := range found {
-			if !known[one.ID] {
-				known[one.ID] = true
-				all = append(all, one)
+		for _, shown := range found {
+			if !known[shown.ID] {
+				known[shown.ID] = true
+				all = append(all, shown)
 			}
 		}
 		return err
@@ -163,43 +163,43 @@ func (r Relay) Reservations(ctx context.Context) (all []transport.Reservation, f
 
 // Reservation reads a reservation where it is known.
 func (r Relay) Reservation(ctx context.Context, id string) (found transport.Reservation, err error) {
-	ours := r.read(ctx, id)
-	if known := r.knowing(id, ours); len(known) > 0 {
+	record := r.read(ctx, id)
+	if known := r.knowing(id, record); len(known) > 0 {
 		return callFirst(known, func(b transport.Broker) (transport.Reservation, error) { return b.Reservation(ctx, id) })
 	}
 	for _, f := range append(r.Sessions.Brokers(), r.connectors()...) { // it may be over: then none sends it by itself
-		if ours != nil && IsBroker(f.Via) && f.Via != ours.Via {
+		if record != nil && IsBroker(f.Via) && f.Via != record.Via {
 			continue
 		}
 		if found, err = f.Broker.Reservation(ctx, id); err == nil {
 			return found, nil
 		}
 	}
-	if ours != nil && ours.Via != "" {
-		return found, cmp.Or(err, notReached(ours))
+	if record != nil && record.Via != "" {
+		return found, cmp.Or(err, notReached(record))
 	}
-	if ours != nil { // made at the main broker: no other learns of it, also if the main one is disabled
+	if record != nil { // made at the main broker: no other learns of it, also if the main one is disabled
 		return r.Broker.Reservation(ctx, id)
 	}
 	return r.first().Reservation(ctx, id)
 }
 
 // notReached is the error of a call about a reservation that no open session knows.
-func notReached(ours *market.Reservation) error {
-	return api.Errorf(api.CodeUnavailable, "reservation %s was made at %s, which this cluster does not reach", ours.ID,
-		BrokerName(ours.Via)).Fix("see: bourse brokers")
+func notReached(record *market.Reservation) error {
+	return api.Errorf(api.CodeUnavailable, "reservation %s was made at %s, which this cluster does not reach", record.ID,
+		BrokerName(record.Via)).Fix("see: bourse brokers")
 }
 
 // Progress reports progress at the sessions that know the reservation, in their order, until one accepts it.
 // The others learn it when what they say of it is handled. Errors: that of the first.
 func (r Relay) Progress(ctx context.Context, id string, state api.State) (transport.Reservation, error) {
-	ours := r.read(ctx, id)
-	known := r.knowing(id, ours)
+	record := r.read(ctx, id)
+	known := r.knowing(id, record)
 	switch {
 	case len(known) > 0:
 		return callFirst(known, func(b transport.Broker) (transport.Reservation, error) { return b.Progress(ctx, id, state) })
-	case ours != nil && ours.Via != "":
-		return transport.Reservation{}, notReached(ours)
+	case record != nil && record.Via != "":
+		return transport.Reservation{}, notReached(record)
 	}
 	return r.Broker.Progress(ctx, id, state)
 }

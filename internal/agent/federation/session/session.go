@@ -96,8 +96,8 @@ func (s *Session) Connection() *Connection { return &s.connection }
 func (s *Session) Name() string { return BrokerName(s.Via) }
 
 // SetEnabled enables or disables the broker. An enabled one is watched at once.
-func (s *Session) SetEnabled(is bool) {
-	if s.Switch.Set(is) {
+func (s *Session) SetEnabled(enabled bool) {
+	if s.Switch.Set(enabled) {
 		s.Retry()
 	}
 }

@@ -127,13 +127,13 @@ func TestAnAdoptionThatIsOvertaken(t *testing.T) {
 		s := New(Options{Via: "milan", Cluster: "rome", Key: rome.Key, Broker: broker})
 		s.beginWatch(true)
 		s.completeWatch()
-		ours := &market.Reservation{ID: "r", State: api.Reserved, Consumer: "rome",
+		record := &market.Reservation{ID: "r", State: api.Reserved, Consumer: "rome",
 			Provider: "milan", Assignment: adopted.Payload.Assignment, Acceptance: adopted.Payload.Acceptance}
-		if !s.IsMissing(ours) {
+		if !s.IsMissing(record) {
 			t.Fatalf("%s: the broker does not miss it", name)
 		}
 		broker.meanwhile = func() { meanwhile(s) }
-		if err := s.ShowAgreement(t.Context(), ours); err != nil {
+		if err := s.ShowAgreement(t.Context(), record); err != nil {
 			t.Fatal(err)
 		}
 		want := adopted.Revision

@@ -15,10 +15,10 @@ import (
 
 // Sessions are those that are open. The zero value has none.
 type Sessions struct {
-	mu    sync.Mutex
-	all   []*Session
-	added chan struct{} // closed when one is added; nil: nobody waits
-	heard func()        // nil: nobody listens
+	mu       sync.Mutex
+	all      []*Session
+	added    chan struct{} // closed when one is added; nil: nobody waits
+	onChange func()        // nil: nobody listens
 
 	memory *Memory // nil: nobody asked for it
 }
@@ -34,10 +34,10 @@ func (s *Sessions) Memory() *Memory {
 }
 
 // Add adds a session. From now on it is used, and a Watcher watches it.
-func (s *Sessions) Add(one *Session) {
+func (s *Sessions) Add(session *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all = append(s.all, one)
+	s.all = append(s.all, session)
 	if s.added != nil {
 		close(s.added)
 		s.added = nil
@@ -45,11 +45,11 @@ func (s *Sessions) Add(one *Session) {
 }
 
 // Remove removes a session, and ends its watch. It cannot be added again.
-func (s *Sessions) Remove(one *Session) {
+func (s *Sessions) Remove(session *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all = slices.DeleteFunc(s.all, func(x *Session) bool { return x == one })
-	one.end()
+	s.all = slices.DeleteFunc(s.all, func(x *Session) bool { return x == session })
+	session.end()
 }
 
 // Open returns all, in the order in which they were added.
@@ -71,9 +71,9 @@ func (s *Sessions) openUntilAdd() ([]*Session, <-chan struct{}) {
 
 // Brokers returns those with enabled brokers that this cluster joined, in the order in which they are asked.
 func (s *Sessions) Brokers() (out []*Session) {
-	for _, one := range s.Open() {
-		if IsBroker(one.Via) && !one.Switch.IsOff() {
-			out = append(out, one)
+	for _, session := range s.Open() {
+		if IsBroker(session.Via) && !session.Switch.IsOff() {
+			out = append(out, session)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b *Session) int { return strings.Compare(a.Via, b.Via) })
@@ -83,10 +83,10 @@ func (s *Sessions) Brokers() (out []*Session) {
 // Outlets returns where this cluster sells: its own connector, if it has one, and the enabled
 // brokers that it joined.
 func (s *Sessions) Outlets() (out []transport.Outlet) {
-	for _, one := range s.Open() {
-		if one.Lends && !one.Switch.IsOff() {
+	for _, session := range s.Open() {
+		if session.Lends && !session.Switch.IsOff() {
 			out = append(out, transport.Outlet{
-				Broker: one.Broker, Via: one.Via, Knows: one.Knows, Answers: &one.answers,
+				Broker: session.Broker, Via: session.Via, Knows: session.Knows, Answers: &session.answers,
 			})
 		}
 	}
@@ -96,20 +96,20 @@ func (s *Sessions) Outlets() (out []transport.Outlet) {
 // FirstBroker returns the one that is asked first: the first that is not lost, or else the first. It is nil
 // where all are disabled.
 func (s *Sessions) FirstBroker() (first *Session) {
-	for _, one := range s.Brokers() {
-		if !one.connection.IsLost(0) {
-			return one
+	for _, session := range s.Brokers() {
+		if !session.connection.IsLost(0) {
+			return session
 		}
-		first = cmp.Or(first, one)
+		first = cmp.Or(first, session)
 	}
 	return first
 }
 
 // BrokerNamed returns the one with the broker of a name, nil if there is none.
 func (s *Sessions) BrokerNamed(name string) *Session {
-	for _, one := range s.Open() {
-		if IsBroker(one.Via) && one.Name() == name {
-			return one
+	for _, session := range s.Open() {
+		if IsBroker(session.Via) && session.Name() == name {
+			return session
 		}
 	}
 	return nil
@@ -117,7 +117,7 @@ func (s *Sessions) BrokerNamed(name string) *Session {
 
 // AllLost reports whether no broker has answered for so long.
 func (s *Sessions) AllLost(long time.Duration) bool {
-	return !slices.ContainsFunc(s.Brokers(), func(one *Session) bool { return !one.connection.IsLost(long) })
+	return !slices.ContainsFunc(s.Brokers(), func(session *Session) bool { return !session.connection.IsLost(long) })
 }
 
 // Reached reports whether a broker answers.
@@ -125,8 +125,8 @@ func (s *Sessions) Reached() bool { return !s.AllLost(0) }
 
 // Grown changes when a broker says that a cluster has more capacity than before.
 func (s *Sessions) Grown() (sum int64) {
-	for _, one := range s.Brokers() {
-		sum += one.grown.Load()
+	for _, session := range s.Brokers() {
+		sum += session.grown.Load()
 	}
 	return sum
 }
@@ -135,12 +135,12 @@ func (s *Sessions) Grown() (sum int64) {
 func (s *Sessions) OnHeard(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heard = do
+	s.onChange = do
 }
 
 func (s *Sessions) callHeard() {
 	s.mu.Lock()
-	do := s.heard
+	do := s.onChange
 	s.mu.Unlock()
 	if do != nil {
 		do()
@@ -156,12 +156,12 @@ func (s *Sessions) HasNoBroker() bool {
 // IsLost reports whether the broker of a Via is disabled, removed, or has not answered for so long.
 func (s *Sessions) IsLost(via string, long time.Duration) bool {
 	return !slices.ContainsFunc(s.Brokers(),
-		func(one *Session) bool { return one.Via == via && !one.connection.IsLost(long) })
+		func(session *Session) bool { return session.Via == via && !session.connection.IsLost(long) })
 }
 
 // IsForgotten reports whether the broker where a reservation was made does not know it.
-func (s *Sessions) IsForgotten(ours *market.Reservation) bool {
-	return slices.ContainsFunc(s.Open(), func(one *Session) bool {
-		return one.Via == ours.Via && one.lacks(ours.ID)
+func (s *Sessions) IsForgotten(record *market.Reservation) bool {
+	return slices.ContainsFunc(s.Open(), func(session *Session) bool {
+		return session.Via == record.Via && session.lacks(record.ID)
 	})
 }

@@ -39,8 +39,8 @@ func TestSessionsTogetherAreBounded(t *testing.T) {
 				shown++
 			}
 			sum := 0
-			for _, one := range all {
-				sum += one.Size()
+			for _, session := range all {
+				sum += session.Size()
 			}
 			if sum > memory.connectors.All {
 				t.Fatalf("seed %d: %d sessions take %d bytes, want at most %d", seed, len(all), sum, memory.connectors.All)

@@ -64,7 +64,7 @@ type WatcherOptions struct {
 	// Offers receives what brokers show of sellers. Nil: nothing does.
 	Offers Offers
 	// Standing receives what the main broker says of another cluster's membership.
-	Standing func(api.Standing)
+	Standing func(api.Membership)
 	// Choice receives which providers this cluster chose at a broker, nil for all. via names the broker.
 	Choice func(ctx context.Context, via string, providers *[]string)
 	// Connection is called after each failure, and after successes, once in heardEvery at most.
@@ -114,7 +114,7 @@ type following struct {
 	opened        bool      // the watch has sent its snapshot
 	all           bool      // the snapshot is complete, and has not ended yet
 
-	heard *pace // reports bookmarks
+	pace *pace // reports bookmarks
 }
 
 // watch watches the broker of a session until ctx ends or the session is removed. After a failure it waits
@@ -124,7 +124,7 @@ func (w *Watcher) watch(ctx context.Context, s *Session, run func(func())) {
 	defer cancel()
 	defer context.AfterFunc(s.open, cancel)()
 	f := &following{Session: s, watcher: w, wait: firstWait, least: firstWait}
-	f.heard = &pace{clock: s.Clock, pause: heardEvery, run: run, end: ctx.Done(), do: func() {
+	f.pace = &pace{clock: s.Clock, pause: heardEvery, run: run, end: ctx.Done(), do: func() {
 		w.Connection(s, nil)
 		w.Sessions.callHeard()
 	}}
@@ -135,7 +135,7 @@ func (w *Watcher) watch(ctx context.Context, s *Session, run func(func())) {
 		}
 		s.endWatch()
 		w.Catalog.MarkLost(s.Via)
-		f.heard.drop()
+		f.pace.drop()
 		w.Connection(s, err)
 		w.Sessions.callHeard()
 		if api.CodeOf(err) == api.CodeInvalid {
@@ -198,7 +198,7 @@ func (f *following) follow(ctx context.Context, e api.WatchEvent) error {
 	}
 	if f.watcher.handle(ctx, f.Session, e); e.Type == api.WatchBookmark {
 		f.grown.Store(e.Grown)
-		f.heard.ask()
+		f.pace.ask()
 		if f.completeWatch() {
 			f.watcher.Complete(ctx)
 		}

@@ -108,11 +108,11 @@ type speakingBroker struct {
 }
 
 func (b *speakingBroker) WatchCatalog(ctx context.Context, _, _ string, handle func(api.WatchEvent) error) error {
-	one := transport.Reservation{ID: b.name, Payload: api.Reservation{Consumer: "rome"}}
-	err := handle(api.WatchEvent{Type: api.WatchReservation, Object: &one})
+	shown := transport.Reservation{ID: b.name, Payload: api.Reservation{Consumer: "rome"}}
+	err := handle(api.WatchEvent{Type: api.WatchReservation, Object: &shown})
 	if err == nil {
 		<-ctx.Done()
-		err = handle(api.WatchEvent{Type: api.WatchReservation, Object: &one})
+		err = handle(api.WatchEvent{Type: api.WatchReservation, Object: &shown})
 	}
 	b.ended <- b.name
 	return err

@@ -24,15 +24,15 @@ func (c Borrowed) Find(ctx context.Context) (found []api.Problem, err error) {
 		return nil, err
 	}
 	for _, r := range requests.Items {
-		at := meta.FindStatusCondition(r.Status.Conditions, api.ConditionVolumesAtStake)
-		if at == nil || at.Status == metav1.ConditionFalse {
+		condition := meta.FindStatusCondition(r.Status.Conditions, api.ConditionVolumesAtStake)
+		if condition == nil || condition.Status == metav1.ConditionFalse {
 			continue
 		}
 		remedy := fmt.Sprintf("copy the data, or extend the reservation: bourse extend %s --for 24h", r.Status.Reservation)
 		if r.DeletionTimestamp != nil {
 			remedy = "copy the data and delete the claims, or give the data up as the message says"
 		}
-		found = append(found, health.VolumesAtStake.Of("request "+r.Namespace+"/"+r.Name, remedy, "%s", at.Message))
+		found = append(found, health.VolumesAtStake.Of("request "+r.Namespace+"/"+r.Name, remedy, "%s", condition.Message))
 	}
 	var instructions api.ReservationInstructionList
 	if err := c.List(ctx, &instructions); err != nil {

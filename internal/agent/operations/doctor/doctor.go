@@ -134,14 +134,14 @@ type result struct {
 }
 
 // await returns the result of a check, or why there is none in time.
-func await(ctx context.Context, one chan result) result {
+func await(ctx context.Context, answers chan result) result {
 	select {
-	case r := <-one:
+	case r := <-answers:
 		return r
 	case <-ctx.Done():
 	}
 	select {
-	case r := <-one:
+	case r := <-answers:
 		return r
 	default:
 		return result{err: ctx.Err()}

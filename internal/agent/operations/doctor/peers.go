@@ -109,14 +109,14 @@ func (c Peerings) findStuck(ctx context.Context) (found []api.Problem, err error
 		if s.State == api.PeeringClosing { // its reservations may be forgotten: a broker would learn of the cluster
 			continue
 		}
-		theirs, err := c.Broker.Cluster(ctx, p.Spec.Cluster)
+		cluster, err := c.Broker.Cluster(ctx, p.Spec.Cluster)
 		if err != nil {
 			continue // it does not show itself, or no broker answers: another check says so
 		}
 		own := c.Liqo.Installation().Version
-		if a, b := liqo.Minor(own), liqo.Minor(theirs.Payload.Properties.Liqo); a != "" && b != "" && a != b {
+		if a, b := liqo.Minor(own), liqo.Minor(cluster.Payload.Properties.Liqo); a != "" && b != "" && a != b {
 			found = append(found, health.VersionSkew.Of(subject, "bring both clusters to the same minor version",
-				"it runs Liqo %s, this cluster runs %s", theirs.Payload.Properties.Liqo, own))
+				"it runs Liqo %s, this cluster runs %s", cluster.Payload.Properties.Liqo, own))
 		}
 	}
 	return found, nil
@@ -144,15 +144,15 @@ func (c Peerings) findCollisions(ctx context.Context) ([]api.Problem, error) {
 // findCertificates looks at the certificates that consumers' Liqo shows to providers. Liqo renews them.
 func (c Peerings) findCertificates(ctx context.Context) (found []api.Problem, err error) {
 	all, err := peering.Certificates(ctx, c.Client)
-	for _, one := range all {
-		subject, ends := "cluster "+one.Peer, one.Until.UTC().Format(time.RFC3339)
+	for _, certificate := range all {
+		subject, ends := "cluster "+certificate.Peer, certificate.Until.UTC().Format(time.RFC3339)
 		switch now := c.Clock.Now(); {
-		case now.After(one.Until):
+		case now.After(certificate.Until):
 			found = append(found, health.CertificateExpired.Of(subject,
-				one.Remedy, "the certificate of %s ended %s", one.Object, ends))
-		case one.Overdue(now):
+				certificate.Remedy, "the certificate of %s ended %s", certificate.Object, ends))
+		case certificate.Overdue(now):
 			found = append(found, health.CertificateExpiring.Of(subject,
-				one.Remedy, "the certificate of %s ends %s, and Liqo has not renewed it", one.Object, ends))
+				certificate.Remedy, "the certificate of %s ends %s, and Liqo has not renewed it", certificate.Object, ends))
 		}
 	}
 	return found, err

@@ -25,8 +25,8 @@ func (c Pools) Find(ctx context.Context) (found []api.Problem, err error) {
 	}
 	for _, pool := range pools.Items {
 		why := "see: bourse vnp why " + pool.Name
-		report := func(kind health.Kind, condition string, is metav1.ConditionStatus, remedy string) {
-			if c := meta.FindStatusCondition(pool.Status.Conditions, condition); c != nil && c.Status == is {
+		report := func(kind health.Kind, condition string, status metav1.ConditionStatus, remedy string) {
+			if c := meta.FindStatusCondition(pool.Status.Conditions, condition); c != nil && c.Status == status {
 				found = append(found, kind.Of("VirtualNodePool "+pool.Name, remedy, "%s: %s", c.Reason, c.Message))
 			}
 		}

@@ -82,11 +82,11 @@ func Uninstall(ctx context.Context, config *rest.Config, r Removal) error {
 		}
 	}
 	for _, name := range []string{"bourse-agent", "bourse-agent-liqo-consumer"} {
-		at := metav1.ObjectMeta{Namespace: r.LiqoNamespace, Name: name}
-		if err := u.remove(ctx, &rbacv1.RoleBinding{ObjectMeta: at}); err != nil {
+		meta := metav1.ObjectMeta{Namespace: r.LiqoNamespace, Name: name}
+		if err := u.remove(ctx, &rbacv1.RoleBinding{ObjectMeta: meta}); err != nil {
 			return err
 		}
-		if err := u.remove(ctx, &rbacv1.Role{ObjectMeta: at}); err != nil {
+		if err := u.remove(ctx, &rbacv1.Role{ObjectMeta: meta}); err != nil {
 			return err
 		}
 	}

@@ -36,11 +36,11 @@ func TestAnEndedDirectPurchase(t *testing.T) {
 	if err != nil || len(all) != 1 || all[0].ID != "r-direct" || all[0].Payload.Reason != api.ReasonRevokedByProvider {
 		t.Errorf("all: %+v, %v", all, err)
 	}
-	if one, err := b.Reservation(t.Context(), "r-direct"); err != nil || one.Payload.State != api.Released {
-		t.Errorf("one: %+v, %v", one, err)
+	if shown, err := b.Reservation(t.Context(), "r-direct"); err != nil || shown.Payload.State != api.Released {
+		t.Errorf("one: %+v, %v", shown, err)
 	}
-	if one, err := b.Reservation(t.Context(), "r-brokered"); err == nil {
-		t.Errorf("what the broker does not show: %+v", one)
+	if shown, err := b.Reservation(t.Context(), "r-brokered"); err == nil {
+		t.Errorf("what the broker does not show: %+v", shown)
 	}
 }
 

@@ -36,7 +36,7 @@ func (c *Cluster) PlanVirtualNodePool(ctx context.Context, name string,
 // AdmitProvider lets a provider serve a VirtualNodePool, or does not. Errors: NotFound, Invalid; Conflict
 // if Git would undo that.
 func (c *Cluster) AdmitProvider(ctx context.Context, name, provider string,
-	is api.Admission) (api.Envelope[api.KnownVirtualNodePool], error) {
+	admission api.Admission) (api.Envelope[api.KnownVirtualNodePool], error) {
 	pool := &api.VirtualNodePool{}
 	err := market.ValidCluster("cluster", provider)
 	if err == nil {
@@ -46,7 +46,7 @@ func (c *Cluster) AdmitProvider(ctx context.Context, name, provider string,
 			}
 			before := pool.DeepCopy()
 			p := &pool.Spec.Providers
-			if *p = p.Admit(provider, is.Admitted); equality.Semantic.DeepEqual(before.Spec, pool.Spec) {
+			if *p = p.Admit(provider, admission.Admitted); equality.Semantic.DeepEqual(before.Spec, pool.Spec) {
 				return nil
 			}
 			if by := gitOf(pool); by != "" {

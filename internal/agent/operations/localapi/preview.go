@@ -67,8 +67,8 @@ func (c *Cluster) checkChoice(ctx context.Context, broker transport.Broker, obje
 		chosen[d.Chosen] = true
 	}
 	if d.Parts > 1 { // each part has another provider
-		for _, one := range d.Top[:min(d.Parts, len(d.Top), max(0, int(object.Spec.Split)))] {
-			chosen[one.Cluster] = true
+		for _, scored := range d.Top[:min(d.Parts, len(d.Top), max(0, int(object.Spec.Split)))] {
+			chosen[scored.Cluster] = true
 		}
 	}
 	refused := map[string]error{}

@@ -54,16 +54,16 @@ func (c *Cluster) Propose(ctx context.Context, p api.ProposalCreate) (proposal, 
 // Proposals returns those that this cluster received, and those that it made. It leaves out what a seller says
 // of one that this cluster did not sign, or sent to another seller.
 func (c *Cluster) Proposals(ctx context.Context) (all []proposal, err error) {
-	for _, theirs := range c.o.Requests.Proposals(ctx) {
-		signed, wrong := trust.Proposal(theirs.Payload.Document, c.o.Member.Key().Public())
-		if wrong != nil || signed.Buyer != c.o.Cluster || signed.Seller != theirs.Payload.Proposal.Seller ||
-			theirs.Payload.Answer != "" && market.ValidCluster("answer", theirs.Payload.Answer) != nil {
+	for _, proposal := range c.o.Requests.Proposals(ctx) {
+		signed, wrong := trust.Proposal(proposal.Payload.Document, c.o.Member.Key().Public())
+		if wrong != nil || signed.Buyer != c.o.Cluster || signed.Seller != proposal.Payload.Proposal.Seller ||
+			proposal.Payload.Answer != "" && market.ValidCluster("answer", proposal.Payload.Answer) != nil {
 			continue
 		}
-		theirs.ID, theirs.Payload.Proposal = trust.ProposalID(theirs.Payload.Document), *signed
-		theirs.Payload.Digest = clusterkey.Digest(theirs.Payload.Document).String()
-		theirs.Payload.Reason = trust.Text(theirs.Payload.Reason)
-		all = append(all, theirs)
+		proposal.ID, proposal.Payload.Proposal = trust.ProposalID(proposal.Payload.Document), *signed
+		proposal.Payload.Digest = clusterkey.Digest(proposal.Payload.Document).String()
+		proposal.Payload.Reason = trust.Text(proposal.Payload.Reason)
+		all = append(all, proposal)
 	}
 	members, err := readLedger(ctx, c.o.Ledger.Members)
 	for _, buyer := range members {

@@ -23,15 +23,15 @@ func withRefused(e api.Evaluation, refused map[string]error) api.Evaluation {
 		}
 	}
 	var eliminated []api.Elimination
-	for _, one := range e.Decision.Eliminated {
-		if one.Filter == excluded {
+	for _, elimination := range e.Decision.Eliminated {
+		if elimination.Filter == excluded {
 			for _, code := range slices.Sorted(maps.Keys(counts)) {
-				one.Count -= counts[code]
+				elimination.Count -= counts[code]
 				eliminated = append(eliminated, api.Elimination{Filter: byAgent, Reason: string(code), Count: counts[code]})
 			}
 		}
-		if one.Count > 0 {
-			eliminated = append(eliminated, one)
+		if elimination.Count > 0 {
+			eliminated = append(eliminated, elimination)
 		}
 	}
 	if len(counts) > 0 {
@@ -39,9 +39,9 @@ func withRefused(e api.Evaluation, refused map[string]error) api.Evaluation {
 	}
 	miss := e.Decision.NearestMiss
 	if miss != nil && miss.Filter == excluded && refused[miss.Cluster] != nil {
-		said := *miss
-		said.Filter, said.Message = byAgent, api.WithoutCode(refused[miss.Cluster].Error())
-		e.Decision.NearestMiss = &said
+		counted := *miss
+		counted.Filter, counted.Message = byAgent, api.WithoutCode(refused[miss.Cluster].Error())
+		e.Decision.NearestMiss = &counted
 	}
 	return e
 }

@@ -111,20 +111,20 @@ func (c *Cluster) ConfirmRequest(ctx context.Context, namespace, name string) (a
 // outcome. Errors: Invalid, NotFound, Conflict.
 func (c *Cluster) ChangeReservation(ctx context.Context, id string,
 	change api.ReservationChange) (none api.Envelope[api.RequestStatus], err error) {
-	ours, err := readReservation(ctx, c.o.Ledger, id)
+	record, err := readReservation(ctx, c.o.Ledger, id)
 	if err != nil {
 		return none, err
 	}
 	switch {
-	case ours == nil || ours.Object == nil:
+	case record == nil || record.Object == nil:
 		return none, api.Errorf(api.CodeNotFound, "no request of this cluster made reservation %.80q", id).
 			Fix("see: bourse reservations")
-	case !ours.Bound():
-		refusal := api.Errorf(api.CodeConflict, "reservation %s is %s: only a bound reservation can change", id, ours.State)
+	case !record.Bound():
+		refusal := api.Errorf(api.CodeConflict, "reservation %s is %s: only a bound reservation can change", id, record.State)
 		switch {
-		case ours.State == api.Held && ours.Assignment == "":
+		case record.State == api.Held && record.Assignment == "":
 			return none, refusal.Fix("confirm it first: bourse confirm %s", id)
-		case ours.State == api.Held:
+		case record.State == api.Held:
 			return none, refusal.Fix("wait until it is Reserved")
 		}
 		return none, refusal.Fix("release it, and make a new reservation: bourse release %s", id)
@@ -132,16 +132,16 @@ func (c *Cluster) ChangeReservation(ctx context.Context, id string,
 		return none, api.Invalid("for", "%s is not in the future", change.For.Duration).
 			Fix("release it instead: bourse release %s", id)
 	}
-	if len(ours.Group) > 0 {
+	if len(record.Group) > 0 {
 		return none, api.Errorf(api.CodeConflict, "reservation %s is a part of a split request, which cannot change", id).
 			Fix("make another reservation for more, or release it and make a new one")
 	}
 	var object *api.ResourceRequest
 	err = kubeobject.Edit(ctx, func() (err error) {
-		if object, err = c.getRequest(ctx, ours.Object.Namespace, ours.Object.Name); err != nil {
+		if object, err = c.getRequest(ctx, record.Object.Namespace, record.Object.Name); err != nil {
 			return err
 		}
-		if string(object.UID) != ours.Object.UID {
+		if string(object.UID) != record.Object.UID {
 			return api.Errorf(api.CodeConflict, "reservation %s ends: its request was replaced by another of the same name", id).
 				Fix("see: bourse reservations")
 		}
@@ -149,7 +149,7 @@ func (c *Cluster) ChangeReservation(ctx context.Context, id string,
 			return err
 		}
 		before := object.DeepCopy()
-		if err := c.resize(object, change, ours); err != nil {
+		if err := c.resize(object, change, record); err != nil {
 			return err
 		}
 		return c.o.Client.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
@@ -173,23 +173,23 @@ func checkOwn(object *api.ResourceRequest, id string) error {
 }
 
 // resize writes a change into a ResourceRequest. Errors: Invalid.
-func (c *Cluster) resize(object *api.ResourceRequest, change api.ReservationChange, ours *market.Reservation) error {
+func (c *Cluster) resize(object *api.ResourceRequest, change api.ReservationChange, record *market.Reservation) error {
 	bought := object.Spec.Purchase
 	if change.Withdraw {
-		object.Spec.Duration = &metav1.Duration{Duration: ours.Until.Go().Sub(ours.Created.Go()).Round(time.Second)}
-		if bought != nil && ours.Sale != nil {
-			bought.Units = ours.Sale.Units
+		object.Spec.Duration = &metav1.Duration{Duration: record.Until.Go().Sub(record.Created.Go()).Round(time.Second)}
+		if bought != nil && record.Sale != nil {
+			bought.Units = record.Sale.Units
 		} else {
-			object.Spec.Resources = ours.Size.Resources()
+			object.Spec.Resources = record.Size.Resources()
 		}
 		return nil
 	}
 	switch {
 	case bought != nil && len(change.Resources) > 0:
-		return api.Invalid("resources", "reservation %s was made from a plan", ours.ID).
-			Fix("give the number of units: bourse resize %s --units N", ours.ID)
+		return api.Invalid("resources", "reservation %s was made from a plan", record.ID).
+			Fix("give the number of units: bourse resize %s --units N", record.ID)
 	case bought == nil && change.Units > 0:
-		return api.Invalid("units", "reservation %s was not made from a plan", ours.ID).Fix("name amounts, such as --cpu 8")
+		return api.Invalid("units", "reservation %s was not made from a plan", record.ID).Fix("name amounts, such as --cpu 8")
 	case bought != nil && change.Units > 0:
 		bought.Units = change.Units
 	}
@@ -200,7 +200,7 @@ func (c *Cluster) resize(object *api.ResourceRequest, change api.ReservationChan
 		}
 	}
 	if change.For != nil {
-		object.Spec.Duration = &metav1.Duration{Duration: (c.o.Ledger.Now().Go().Sub(ours.Created.Go()) +
+		object.Spec.Duration = &metav1.Duration{Duration: (c.o.Ledger.Now().Go().Sub(record.Created.Go()) +
 			change.For.Duration).Round(time.Second)}
 	}
 	if object.Spec.Purchase != nil {
@@ -214,15 +214,15 @@ func (c *Cluster) resize(object *api.ResourceRequest, change api.ReservationChan
 // Ledger does not know, or without its request, ends too. Errors: NotFound; VolumesAtStake if that
 // would delete volumes that the user has not given up.
 func (c *Cluster) ReleaseReservation(ctx context.Context, id string, r api.Release) error {
-	ours, err := readReservation(ctx, c.o.Ledger, id)
+	record, err := readReservation(ctx, c.o.Ledger, id)
 	if err != nil {
 		return err
 	}
-	if ours == nil || ours.Object == nil {
+	if record == nil || record.Object == nil {
 		return c.o.Requests.EndUnknown(ctx, id)
 	}
-	uid := types.UID(ours.Object.UID)
-	object, err := c.getRequest(ctx, ours.Object.Namespace, ours.Object.Name)
+	uid := types.UID(record.Object.UID)
+	object, err := c.getRequest(ctx, record.Object.Namespace, record.Object.Name)
 	if api.CodeOf(err) == api.CodeNotFound || err == nil && object.UID != uid {
 		return nil // it is being released already
 	}

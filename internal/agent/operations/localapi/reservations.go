@@ -21,8 +21,8 @@ func (b Brokers) Reservations(ctx context.Context) ([]transport.Reservation, err
 		return nil, err
 	}
 	shown := map[string]bool{}
-	for _, one := range all {
-		shown[one.ID] = true
+	for _, item := range all {
+		shown[item.ID] = true
 	}
 	kept, err := readLedger(ctx, b.Ledger.Reservations)
 	for _, r := range kept {
@@ -39,8 +39,8 @@ func (b Brokers) Reservation(ctx context.Context, id string) (transport.Reservat
 	if err == nil {
 		return found, nil
 	}
-	if ours, _ := readReservation(ctx, b.Ledger, id); ours != nil && isDirect(ours) {
-		return fromLedger(ours), nil
+	if record, _ := readReservation(ctx, b.Ledger, id); record != nil && isDirect(record) {
+		return fromLedger(record), nil
 	}
 	return found, err
 }

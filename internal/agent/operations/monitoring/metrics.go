@@ -68,8 +68,8 @@ func New(o Options) *Metrics { return &Metrics{o} }
 // first is shown.
 func (m *Metrics) Run(ctx context.Context) error {
 	ofRooms := []prometheus.Collector{session.Unheard, catalog.Unkept, lending.TakenBack}
-	for _, one := range append(ofRooms, server.Metrics()...) {
-		_ = ctrlmetrics.Registry.Register(one) // it is there already where the agent starts again
+	for _, collector := range append(ofRooms, server.Metrics()...) {
+		_ = ctrlmetrics.Registry.Register(collector) // it is there already where the agent starts again
 	}
 	for _, cause := range []string{"overuse", "overstay"} {
 		lending.TakenBack.WithLabelValues(cause) // 0 is shown too, so that the first one counts

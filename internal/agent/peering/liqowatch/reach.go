@@ -130,17 +130,17 @@ func (w *Watch) mayDial(provider string) bool {
 // checkNetwork returns why this cluster and a provider cannot have the network that a request asks for.
 // Errors: NoNetwork.
 func checkNetwork(own network.Gateway, r api.Request, provider *api.Card) error {
-	theirs := provider.Properties
+	properties := provider.Properties
 	switch {
-	case r.Network != api.NetworkWireGuard && theirs.APIServerAccess == api.APIServerNetwork:
+	case r.Network != api.NetworkWireGuard && properties.APIServerAccess == api.APIServerNetwork:
 		return api.Errorf(api.CodeNoNetwork, "the API server of %s is reached through a network only",
 			provider.Cluster).Fix("ask for one: --network wireguard")
 	case r.Network != api.NetworkWireGuard:
 		return nil
-	case theirs.Network != api.NetworkWireGuard:
+	case properties.Network != api.NetworkWireGuard:
 		return api.Errorf(api.CodeNoNetwork, "cluster %s has no network with consumers", provider.Cluster).
 			Fix("ask its admin to allow it (SharingPolicy network), or leave out --network")
-	case !theirs.Gateway && !own.Serves():
+	case !properties.Gateway && !own.Serves():
 		return api.Errorf(api.CodeNoNetwork, "neither the gateway of %s nor that of this cluster can be reached by the other",
 			provider.Cluster).
 			Fix("make one of them reachable (--network-gateway of its agent)")

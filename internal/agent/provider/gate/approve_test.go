@@ -263,22 +263,22 @@ func TestBoughtLongAgo(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := g.deal("r-1", "2")
-		theirs := d.ByHand(time.Hour)
+		shown := d.ByHand(time.Hour)
 		if within == nil {
-			theirs.Payload.ApproveBy = transporttest.Seconds(g.now().Add(time.Minute))
+			shown.Payload.ApproveBy = transporttest.Seconds(g.now().Add(time.Minute))
 		}
-		a := g.rome.Assignment(*theirs)
+		a := g.rome.Assignment(*shown)
 		a.Sale, a.Begins = &api.Sale{Offer: offer.Digest, Plan: "small",
 			Units: 1}, transporttest.Seconds(g.now().Add(-20*time.Minute))
-		theirs.Payload.Assignment = g.rome.Sign(api.DocumentAssignment, a)
+		shown.Payload.Assignment = g.rome.Sign(api.DocumentAssignment, a)
 		if g.broker.OnRefuse = func(string, api.Refusal) (transport.Reservation,
 			error) {
 			return transport.Reservation{}, nil
 		}; within == nil {
-			g.heard(theirs, "Refuse r-1 BadAssignment")
+			g.heard(shown, "Refuse r-1 BadAssignment")
 			continue
 		}
-		g.heard(theirs)
+		g.heard(shown)
 		if r := g.ours("r-1"); r == nil || !r.AwaitsApproval() || r.Sale == nil {
 			t.Errorf("it does not wait: %+v", r)
 		}

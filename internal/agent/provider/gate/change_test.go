@@ -91,7 +91,7 @@ func TestRefusesAChange(t *testing.T) {
 	if err := g.hears(less); !errors.Is(err, transporttest.Away) {
 		t.Errorf("%v", err)
 	}
-	if r := g.ours("r-1"); r.Changing() == nil || !r.Takes().Equal(r.Size) {
+	if r := g.ours("r-1"); r.Changing() == nil || !r.Usage().Equal(r.Size) {
 		t.Errorf("less is not admitted: %+v", r)
 	}
 }
@@ -126,9 +126,9 @@ func TestAnswerToAChangeLost(t *testing.T) {
 				sent[document], acceptance = true, document
 				return transport.Reservation{}, transporttest.Away
 			}
-			theirs := d.Changing("5", "")
+			shown := d.Changing("5", "")
 			for range 2 {
-				if err := g.hears(theirs); !errors.Is(err, transporttest.Away) {
+				if err := g.hears(shown); !errors.Is(err, transporttest.Away) {
 					t.Fatalf("the broker is away: %v", err)
 				}
 				g.left(3000)
@@ -146,11 +146,11 @@ func TestAnswerToAChangeLost(t *testing.T) {
 // A broker lies about a change: what this cluster never accepted does not bind it.
 func TestALyingBrokerChanges(t *testing.T) {
 	g, d := lends(t)
-	theirs := d.Changing("8", "")
+	shown := d.Changing("8", "")
 	g.heard(d.Changed("x"))
 	g.has(1, 2000, 6000)
-	theirs.Payload.Change.Generation = 1
-	g.heard(theirs)
+	shown.Payload.Change.Generation = 1
+	g.heard(shown)
 	g.has(1, 2000, 6000)
 }
 

@@ -19,35 +19,35 @@ var ErrNotYet = errors.New("it is not gone yet")
 const minRemembered = 30 * time.Minute
 
 // free gives the capacity back once nothing uses it any more. Errors: ErrNotYet before that.
-func (g *Gate) free(ctx context.Context, ours *market.Reservation) error {
+func (g *Gate) free(ctx context.Context, record *market.Reservation) error {
 	if g.Freed != nil {
-		if freed, err := g.Freed(ctx, ours); err != nil {
+		if freed, err := g.Freed(ctx, record); err != nil {
 			return err
 		} else if !freed {
 			return ErrNotYet
 		}
 	}
-	_, err := g.Market.Do(ctx, market.Free{ID: ours.ID, Provider: g.Cluster})
+	_, err := g.Market.Do(ctx, market.Free{ID: record.ID, Provider: g.Cluster})
 	return err // the Ledger's change brings us here again
 }
 
 // followEnd ends what one of the two parties signed the end of, and what we accepted and the broker
 // never recorded. The broker's word alone ends no bound reservation: that ends with its signed
 // time.
-func (g *Gate) followEnd(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
-	end, signed := g.verifyEnd(ctx, theirs, ours)
-	newer := theirs.Payload.Generation > ours.Generation && ours.Bound()
-	if newer && !signed && theirs.Payload.End != "" {
+func (g *Gate) followEnd(ctx context.Context, shown *transport.Reservation, record *market.Reservation) error {
+	end, signed := g.verifyEnd(ctx, shown, record)
+	newer := shown.Payload.Generation > record.Generation && record.Bound()
+	if newer && !signed && shown.Payload.End != "" {
 		// It may end a newer assignment, which the Ledger lost. Once that is restored, we come here again.
-		if err := g.adopt(ctx, theirs); !isFinal(err) {
+		if err := g.adopt(ctx, shown); !isFinal(err) {
 			return err
 		}
 	}
 	switch {
 	case signed:
 		return g.release(ctx, end)
-	case theirs.Payload.State.Over(), ours.Changing() != nil: // a reservation that ends changes no more
-		return g.undoAcceptance(ctx, ours.ID)
+	case shown.Payload.State.Over(), record.Changing() != nil: // a reservation that ends changes no more
+		return g.undoAcceptance(ctx, record.ID)
 	default:
 		return nil
 	}
@@ -55,9 +55,9 @@ func (g *Gate) followEnd(ctx context.Context, theirs *transport.Reservation, our
 
 // ApplySignedEnd ends a reservation if a party signed its end, whichever broker passes that on.
 // Nothing else in theirs counts.
-func (g *Gate) ApplySignedEnd(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
-	end, signed := g.verifyEnd(ctx, theirs, ours)
-	if !signed || !ours.State.Counts() || ours.State == api.Releasing {
+func (g *Gate) ApplySignedEnd(ctx context.Context, shown *transport.Reservation, record *market.Reservation) error {
+	end, signed := g.verifyEnd(ctx, shown, record)
+	if !signed || !record.State.Counts() || record.State == api.Releasing {
 		return nil
 	}
 	return g.release(ctx, end)
@@ -73,61 +73,62 @@ func (g *Gate) release(ctx context.Context, end api.End) error {
 
 // verifyEnd returns the end that the broker relays, and whether one of the two parties signed it.
 func (g *Gate) verifyEnd(
-	ctx context.Context, theirs *transport.Reservation, ours *market.Reservation,
+	ctx context.Context, shown *transport.Reservation, record *market.Reservation,
 ) (end api.End, signed bool) {
-	if theirs.Payload.End == "" {
+	if shown.Payload.End == "" {
 		return end, false
 	}
-	parties := trust.Parties(ctx, g.Market, ours)
+	parties := trust.Parties(ctx, g.Market, record)
 	parties[g.Cluster] = append(parties[g.Cluster], g.Key.Public())
-	if end, signed = trust.EndSigned(theirs.Payload.End, ours, parties); !signed {
-		g.Log.Warn("the broker relays an end that neither party signed: not obeyed", "reservation", ours.ID)
+	if end, signed = trust.EndSigned(shown.Payload.End, record, parties); !signed {
+		g.Log.Warn("the broker relays an end that neither party signed: not obeyed", "reservation", record.ID)
 	}
 	return end, signed
 }
 
 // announceEnd sends the consumer, through the broker, an end that began here, so that it can move
 // its pods. The reservation ends even if the broker does not answer.
-func (g *Gate) announceEnd(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) {
-	if theirs == nil {
+func (g *Gate) announceEnd(ctx context.Context, shown *transport.Reservation, record *market.Reservation) {
+	if shown == nil {
 		return
 	}
-	switch t := theirs.Payload; {
+	switch t := shown.Payload; {
 	case t.State == api.Reserved, t.State == api.Active, t.State == api.Releasing && trust.NamesNothing(t.End):
 	default:
 		return
 	}
-	if err := g.publishEnd(ctx, theirs, ours); err != nil {
-		g.Log.Info("the end of a reservation was not sent to the consumer", "reservation", ours.ID, "error", err)
+	if err := g.publishEnd(ctx, shown, record); err != nil {
+		g.Log.Info("the end of a reservation was not sent to the consumer", "reservation", record.ID, "error", err)
 	}
 }
 
 // publishEnd sends the broker, signed, the end of a reservation that the broker believes to be bound.
-func (g *Gate) publishEnd(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+func (g *Gate) publishEnd(ctx context.Context, shown *transport.Reservation, record *market.Reservation) error {
 	document, err := g.Key.Sign(api.DocumentEnd, api.End{
-		Protocol: api.Protocol, Reservation: ours.ID, Assignment: clusterkey.Digest(endedAssignment(theirs, ours)).String(),
-		Generation: max(ours.Generation, theirs.Payload.Generation), By: g.Cluster,
-		Consumer: ours.Consumer, Provider: g.Cluster, Reason: ours.Reason,
-		At: ours.Ended.Meta(),
+		Protocol: api.Protocol, Reservation: record.ID, Assignment: clusterkey.Digest(endedAssignment(shown,
+			record)).String(),
+		Generation: max(record.Generation, shown.Payload.Generation), By: g.Cluster,
+		Consumer: record.Consumer, Provider: g.Cluster, Reason: record.Reason,
+		At: record.Ended.Meta(),
 	})
 	if err != nil {
 		return err
 	}
-	_, err = g.Broker.Release(ctx, ours.ID, document)
+	_, err = g.Broker.Release(ctx, record.ID, document)
 	return transport.IgnoreGone(err)
 }
 
 // endedAssignment returns the assignment that an end of this gate names. That is the one that the
 // broker shows, unless it differs from the Ledger's and could still be accepted after the Ledger
 // has forgotten its own. A broker that lies could otherwise keep its end until then.
-func endedAssignment(theirs *transport.Reservation, ours *market.Reservation) string {
-	shown := theirs.Payload.Assignment
-	if ours.Assignment == "" || shown == ours.Assignment {
+func endedAssignment(sent *transport.Reservation, record *market.Reservation) string {
+	shown := sent.Payload.Assignment
+	if record.Assignment == "" || shown == record.Assignment {
 		return shown
 	}
 	var claimed api.Assignment
-	if trust.Claimed(shown, &claimed) != nil || claimed.Expires.After(ours.Changed.Go().Add(minRemembered)) {
-		return ours.Assignment
+	if trust.Claimed(shown, &claimed) != nil || claimed.Expires.After(record.Changed.Go().Add(minRemembered)) {
+		return record.Assignment
 	}
 	return shown
 }

@@ -15,17 +15,17 @@ import (
 func TestAConsumerSpeaksForItself(t *testing.T) {
 	for by, ends := range map[string]bool{"rome": true, "milan": false, "": false} {
 		g, offer := sells(t)
-		theirs := g.buys("r-1", offer, asItIs)
-		g.heard(theirs, "Accept r-1")
+		shown := g.buys("r-1", offer, asItIs)
+		g.heard(shown, "Accept r-1")
 		began := g.ours("r-1").Created
 		g.move(50 * time.Minute)
 		cost := contract.CostText(g.ours("r-1"), g.Market.Now().Go())
-		theirs.Payload.State, theirs.Payload.Reason = api.Releasing, api.ReasonRevokedByProvider
-		theirs.Payload.End = g.rome.Sign(api.DocumentEnd, api.End{Protocol: api.Protocol, Reservation: "r-1",
-			Assignment: clusterkey.Digest(theirs.Payload.Assignment).String(), Generation: 1, By: by,
+		shown.Payload.State, shown.Payload.Reason = api.Releasing, api.ReasonRevokedByProvider
+		shown.Payload.End = g.rome.Sign(api.DocumentEnd, api.End{Protocol: api.Protocol, Reservation: "r-1",
+			Assignment: clusterkey.Digest(shown.Payload.Assignment).String(), Generation: 1, By: by,
 			Consumer: "rome", Provider: "milan", Reason: api.ReasonRevokedByProvider,
 			At: transporttest.Seconds(began.Go().Add(time.Second))})
-		_ = g.hears(theirs) // the broker is away afterwards
+		_ = g.hears(shown) // the broker is away afterwards
 		r := g.ours("r-1")
 		if is := r.Ended != 0; is != ends {
 			t.Errorf("by %q: it is %s", by, r.State)

@@ -31,7 +31,7 @@ type Options struct {
 	Trust trust.Demand
 	// Freed removes what an ended reservation still has here, and reports whether nothing is left.
 	// Nil, without Liqo: there never is anything.
-	Freed func(ctx context.Context, ours *market.Reservation) (bool, error)
+	Freed func(ctx context.Context, record *market.Reservation) (bool, error)
 	// Fresh measures the cluster for a refusal at the broker of a route. It may return nil. Nil: a refusal has
 	// no measurement.
 	Fresh func(ctx context.Context, via string) *api.Measurement
@@ -50,47 +50,47 @@ func New(o Options) *Gate { return &Gate{Options: o} }
 
 // At returns this gate for the reservations at another broker or connector.
 func (g *Gate) At(via string, b transport.Broker) *Gate {
-	at := *g
-	at.via, at.Broker = via, b
-	return &at
+	copied := *g
+	copied.via, copied.Broker = via, b
+	return &copied
 }
 
 // Sync acts on the difference between what the broker shows of a reservation (theirs, nil if
 // nothing) and what the Ledger says (ours, nil if nothing). Call it after each change of either,
 // and again after an error. Repeating it is harmless. Errors: ErrNotYet, to be called again soon;
 // BadSignature if what the broker shows is too long; those of the broker and of the Ledger.
-func (g *Gate) Sync(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
-	if ours != nil && ours.State == api.Releasing {
-		g.announceEnd(ctx, theirs, ours)
-		return g.free(ctx, ours)
+func (g *Gate) Sync(ctx context.Context, shown *transport.Reservation, record *market.Reservation) error {
+	if record != nil && record.State == api.Releasing {
+		g.announceEnd(ctx, shown, record)
+		return g.free(ctx, record)
 	}
-	if theirs == nil || ours != nil && theirs.Payload.Fence.Before(ours.Fence) {
+	if shown == nil || record != nil && shown.Payload.Fence.Before(record.Fence) {
 		return nil
 	}
-	t := theirs.Payload
+	t := shown.Payload
 	if err := trust.CheckShown(t); err != nil {
 		return err
 	}
-	if ours != nil {
-		g.Trust.Greet(ctx, g.Market, t.ConsumerCard, ours.Consumer)
+	if record != nil {
+		g.Trust.Greet(ctx, g.Market, t.ConsumerCard, record.Consumer)
 	}
-	switch counts := ours != nil && ours.State.Counts(); {
+	switch counts := record != nil && record.State.Counts(); {
 	case t.State == api.Held && t.Assignment == "":
 		return nil // the consumer has signed nothing yet
 	case t.State == api.Held:
-		return g.answerHold(ctx, theirs, ours)
+		return g.answerHold(ctx, shown, record)
 	case t.State == api.Reserved || t.State == api.Active:
 		if counts {
-			return g.followBound(ctx, theirs, ours)
+			return g.followBound(ctx, shown, record)
 		}
-		if ours == nil {
-			return g.restore(ctx, theirs)
+		if record == nil {
+			return g.restore(ctx, shown)
 		}
-		return g.publishEnd(ctx, theirs, ours)
+		return g.publishEnd(ctx, shown, record)
 	case counts:
-		return g.followEnd(ctx, theirs, ours)
+		return g.followEnd(ctx, shown, record)
 	case t.State == api.Releasing:
-		_, err := g.Broker.Progress(ctx, theirs.ID, api.Released)
+		_, err := g.Broker.Progress(ctx, shown.ID, api.Released)
 		return transport.IgnoreGone(err)
 	default:
 		return nil
@@ -121,17 +121,17 @@ func (g *Gate) Revoke(ctx context.Context, consumer string) (ended []string, err
 }
 
 // RefuseID refuses a reservation that a broker shows under the ID of a reservation at another broker.
-func (g *Gate) RefuseID(ctx context.Context, theirs *transport.Reservation) error {
-	cause := api.Errorf(api.CodeConflict, "the ID %s belongs to a reservation at another broker", theirs.ID)
-	return g.refuse(ctx, theirs, cause)
+func (g *Gate) RefuseID(ctx context.Context, shown *transport.Reservation) error {
+	cause := api.Errorf(api.CodeConflict, "the ID %s belongs to a reservation at another broker", shown.ID)
+	return g.refuse(ctx, shown, cause)
 }
 
 // readOwn returns what the Ledger says of a reservation of this cluster's capacity. Errors: NotFound.
-func (g *Gate) readOwn(ctx context.Context, id string) (ours *market.Reservation, err error) {
-	ours, err = g.Market.Reservation(ctx, id)
-	if err == nil && (ours == nil || ours.Provider != g.Cluster) {
+func (g *Gate) readOwn(ctx context.Context, id string) (record *market.Reservation, err error) {
+	record, err = g.Market.Reservation(ctx, id)
+	if err == nil && (record == nil || record.Provider != g.Cluster) {
 		err = api.Errorf(api.CodeNotFound, "this cluster lends no reservation %.80q", id).
 			Fix("see what waits for approval: bourse approvals; what was sold: bourse contracts --sold")
 	}
-	return ours, err
+	return record, err
 }

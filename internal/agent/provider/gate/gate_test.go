@@ -26,22 +26,22 @@ func (g *testGate) takes(d *transporttest.Deal) {
 func TestAccepts(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.deal("r-1", "2")
-	theirs := d.Signed()
+	shown := d.Signed()
 	g.broker.OnAccept = func(id, document string) (transport.Reservation, error) {
 		g.holds(id, api.Held, "") // it is in our books before anybody hears of it
 		var a api.Acceptance
 		err := clusterkey.Verify(document, api.DocumentAcceptance, g.milan.Key.Public(), &a)
-		if err != nil || a.Reservation != id || a.Assignment != clusterkey.Digest(theirs.Payload.Assignment).String() ||
+		if err != nil || a.Reservation != id || a.Assignment != clusterkey.Digest(shown.Payload.Assignment).String() ||
 			!a.Expires.After(g.now()) {
 			t.Errorf("the acceptance says %+v, %v", a, err)
 		}
 		return *d.Reserved(document), nil
 	}
-	g.heard(theirs, "Accept r-1")
+	g.heard(shown, "Accept r-1")
 	g.holds("r-1", api.Reserved, "")
 	g.left(6000)
 	g.heard(d.Shown()) // the broker's own news of it
-	g.heard(theirs)    // and what it said before that
+	g.heard(shown)     // and what it said before that
 	g.broker.OnProgress = func(string, api.State) (transport.Reservation, error) {
 		return *d.Over(api.Released, api.ReasonReleased), nil
 	}

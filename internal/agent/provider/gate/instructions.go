@@ -29,12 +29,12 @@ type Instructions struct {
 // Show makes the object of a reservation equal to the Ledger's record. A reservation that is over,
 // or not yet committed, has no object, except while it waits for approval. Errors: those of the API
 // server.
-func (s *Instructions) Show(ctx context.Context, ours *market.Reservation) error {
-	i := &api.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: ours.ID}}
-	if ours.State == api.Held && ours.ApproveBy == 0 {
+func (s *Instructions) Show(ctx context.Context, record *market.Reservation) error {
+	i := &api.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: record.ID}}
+	if record.State == api.Held && record.ApproveBy == 0 {
 		return nil
 	}
-	if ours.State.Over() {
+	if record.State.Over() {
 		// one that our cache does not have may be new
 		if s.Get(ctx, client.ObjectKeyFromObject(i), i) == nil && i.DeletionTimestamp != nil {
 			return nil
@@ -42,7 +42,7 @@ func (s *Instructions) Show(ctx context.Context, ours *market.Reservation) error
 		return kubeobject.Error(client.IgnoreNotFound(s.Delete(ctx, i)))
 	}
 	_, err := controllerutil.CreateOrPatch(ctx, s.Client, i, func() error {
-		next := instruction.Spec(ours)
+		next := instruction.Spec(record)
 		if i.Spec.Assignment != next.Assignment { // an answer to another assignment is no answer to this one
 			delete(i.Annotations, ApproveAnnotation)
 			delete(i.Annotations, RefuseAnnotation)
@@ -54,7 +54,7 @@ func (s *Instructions) Show(ctx context.Context, ours *market.Reservation) error
 		return kubeobject.Error(client.IgnoreAlreadyExists(err))
 	}
 	waited := meta.IsStatusConditionTrue(i.Status.Conditions, api.ConditionAwaitsApproval)
-	if err := instruction.Show(ctx, s.Client, i, &i.Status, ours); err != nil {
+	if err := instruction.Show(ctx, s.Client, i, &i.Status, record); err != nil {
 		return kubeobject.Error(err)
 	}
 	c := meta.FindStatusCondition(i.Status.Conditions, api.ConditionAwaitsApproval)

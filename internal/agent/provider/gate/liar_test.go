@@ -46,12 +46,12 @@ func TestALyingBrokerInstructsOtherProvider(t *testing.T) {
 	g := newGate(t, "8")
 	g.lies()
 	oslo := transporttest.NewParty(t, "oslo")
-	theirs := transporttest.NewDeal(g.rome, oslo, "r-1", "2", g.now()).Signed()
-	theirs.Payload.Provider = "milan"
-	g.heard(theirs, "Refuse r-1 BadAssignment")
+	shown := transporttest.NewDeal(g.rome, oslo, "r-1", "2", g.now()).Signed()
+	shown.Payload.Provider = "milan"
+	g.heard(shown, "Refuse r-1 BadAssignment")
 	impostor := transporttest.NewParty(t, "milan") // of the same name, with another key
-	theirs = transporttest.NewDeal(g.rome, impostor, "r-2", "2", g.now()).Signed()
-	g.heard(theirs, "Refuse r-2 BadAssignment")
+	shown = transporttest.NewDeal(g.rome, impostor, "r-2", "2", g.now()).Signed()
+	g.heard(shown, "Refuse r-2 BadAssignment")
 	g.holds("r-1", "", "")
 	g.holds("r-2", "", "")
 }
@@ -60,11 +60,11 @@ func TestALyingBrokerInstructsOtherProvider(t *testing.T) {
 func TestALyingBrokerInflatesTheSize(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.deal("r-1", "2")
-	theirs := d.Signed()
-	theirs.Payload.Resources = transporttest.CPU("6")
-	theirs.Payload.Until = metav1.NewTime(theirs.Payload.Until.Add(1000 * time.Hour))
+	shown := d.Signed()
+	shown.Payload.Resources = transporttest.CPU("6")
+	shown.Payload.Until = metav1.NewTime(shown.Payload.Until.Add(1000 * time.Hour))
 	g.takes(d)
-	g.heard(theirs, "Accept r-1")
+	g.heard(shown, "Accept r-1")
 	g.left(6000)
 	if until := g.ours("r-1").Until.Go(); until.After(g.now().Add(2 * time.Hour)) {
 		t.Errorf("it ends only at %s", until)
@@ -101,9 +101,9 @@ func TestALyingBrokerRelaysAnEndNobodySigned(t *testing.T) {
 			api.End{Protocol: 1, Reservation: "r-1", Generation: 9, By: "rome"}),
 	} {
 		for _, state := range []api.State{api.Releasing, api.Released, api.Failed, api.Expired} {
-			theirs := d.Over(state, api.ReasonReleased)
-			theirs.Payload.End = end
-			g.heard(theirs)
+			shown := d.Over(state, api.ReasonReleased)
+			shown.Payload.End = end
+			g.heard(shown)
 			if g.ours("r-1").State != api.Reserved {
 				t.Fatalf("an end that is %s, with %s, was obeyed", name, state)
 			}
@@ -153,11 +153,11 @@ func TestALyingBrokerAndItsAccomplice(t *testing.T) {
 	g := newGate(t, "8")
 	g.lies()
 	sign := func(id string, change func(*api.Assignment)) *transport.Reservation {
-		theirs := g.deal(id, "2").Signed()
-		a := g.rome.Assignment(*theirs)
+		shown := g.deal(id, "2").Signed()
+		a := g.rome.Assignment(*shown)
 		change(&a)
-		theirs.Payload.Assignment = g.rome.Sign(api.DocumentAssignment, a)
-		return theirs
+		shown.Payload.Assignment = g.rome.Sign(api.DocumentAssignment, a)
+		return shown
 	}
 	nothing := func(*api.Assignment) {}
 	g.heard(sign("../r", nothing), "Refuse ../r BadAssignment")
@@ -257,9 +257,9 @@ func TestHostileChangeOfAContract(t *testing.T) {
 func TestALyingBrokerNamesTooMuch(t *testing.T) {
 	g := newGate(t, "8")
 	g.lies()
-	theirs := g.deal("r-1", "2").Signed()
-	theirs.Payload.Fence.Lineage = strings.Repeat("x", 1<<20)
-	g.waits(theirs, api.CodeBadSignature)
+	shown := g.deal("r-1", "2").Signed()
+	shown.Payload.Fence.Lineage = strings.Repeat("x", 1<<20)
+	g.waits(shown, api.CodeBadSignature)
 	g.holds("r-1", "", "")
 	g.left(8000)
 }

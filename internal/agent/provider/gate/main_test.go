@@ -109,14 +109,14 @@ func (g *testGate) ours(id string) (r *market.Reservation) {
 }
 
 // hears does what an agent does for each change at the broker and in its Ledger, until nothing changes.
-func (g *testGate) hears(theirs *transport.Reservation) error {
+func (g *testGate) hears(shown *transport.Reservation) error {
 	g.t.Helper()
 	for range 10 {
-		before := g.ours(theirs.ID)
-		if err := g.Sync(context.Background(), theirs, before); err != nil {
+		before := g.ours(shown.ID)
+		if err := g.Sync(context.Background(), shown, before); err != nil {
 			return err
 		}
-		if after := g.ours(theirs.ID); before == after {
+		if after := g.ours(shown.ID); before == after {
 			return nil
 		}
 	}
@@ -125,21 +125,21 @@ func (g *testGate) hears(theirs *transport.Reservation) error {
 }
 
 // heard checks that the gate handles what the broker shows, and makes just these calls.
-func (g *testGate) heard(theirs *transport.Reservation, asked ...string) {
+func (g *testGate) heard(shown *transport.Reservation, asked ...string) {
 	g.t.Helper()
-	if err := g.hears(theirs); err != nil {
-		g.t.Fatalf("%s: %v", theirs.Payload.State, err)
+	if err := g.hears(shown); err != nil {
+		g.t.Fatalf("%s: %v", shown.Payload.State, err)
 	}
 	if got := g.broker.Asked(); !slices.Equal(got, asked) {
-		g.t.Fatalf("the broker, which says %s, was asked %q, want %q", theirs.Payload.State, got, asked)
+		g.t.Fatalf("the broker, which says %s, was asked %q, want %q", shown.Payload.State, got, asked)
 	}
 }
 
 // waits checks that the gate returns an error to try again, and makes no call.
-func (g *testGate) waits(theirs *transport.Reservation, code api.Code) {
+func (g *testGate) waits(shown *transport.Reservation, code api.Code) {
 	g.t.Helper()
-	if err := g.hears(theirs); api.CodeOf(err) != code {
-		g.t.Fatalf("%s: %v, want %s", theirs.Payload.State, err, code)
+	if err := g.hears(shown); api.CodeOf(err) != code {
+		g.t.Fatalf("%s: %v, want %s", shown.Payload.State, err, code)
 	}
 	if got := g.broker.Asked(); len(got) > 0 {
 		g.t.Fatalf("the broker was asked %q", got)

@@ -90,16 +90,16 @@ func (o *Offers) Control(m ctrl.Manager) error {
 }
 
 // Reconcile puts an Offer on sale, or withdraws it.
-func (o *Offers) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, error) {
-	if at.Namespace != o.Namespace {
+func (o *Offers) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	if request.Namespace != o.Namespace {
 		return ctrl.Result{}, nil
 	}
-	if at.Name == "" {
+	if request.Name == "" {
 		o.lookAtAll(ctx)
 		return ctrl.Result{}, nil
 	}
 	var object api.Offer
-	err := o.Get(ctx, at.NamespacedName, &object)
+	err := o.Get(ctx, request.NamespacedName, &object)
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, kubeobject.Error(err)
 	}
@@ -107,7 +107,7 @@ func (o *Offers) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, e
 	if expired || failed != nil {
 		return ctrl.Result{}, failed
 	}
-	result, err := o.publish(ctx, at.Name, &object, apierrors.IsNotFound(err))
+	result, err := o.publish(ctx, request.Name, &object, apierrors.IsNotFound(err))
 	if result.RequeueAfter == 0 {
 		result.RequeueAfter = again
 	}

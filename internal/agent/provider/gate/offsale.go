@@ -95,7 +95,7 @@ func (o *Offers) PublishAgain(name string) {
 
 // isOffSale reports whether an offer that is on sale here was taken off sale at the broker. It asks
 // the broker, since what a watch showed can be old. Errors: those of Shown.
-func (o *Offers) isOffSale(ctx context.Context, offer *market.Offer) (is bool, err error) {
+func (o *Offers) isOffSale(ctx context.Context, offer *market.Offer) (offSale bool, err error) {
 	name, s := offer.Signed.Name, &o.offSale
 	s.mu.Lock()
 	asks, was := s.missing[name], s.of[name]

@@ -34,12 +34,12 @@ func (o *Offers) expire(ctx context.Context, object *api.Offer) (again time.Dura
 }
 
 // isBought reports whether this cluster accepted a purchase of an offer as it is on sale now.
-func (o *Offers) isBought(ctx context.Context, name string) (is bool) {
+func (o *Offers) isBought(ctx context.Context, name string) (bought bool) {
 	_ = o.Market.Read(ctx, func(s *market.State) {
 		offer := s.OnSale(o.Cluster, name)
-		is = offer != nil && slices.ContainsFunc(s.Of(o.Cluster, 0), func(r *market.Reservation) bool {
+		bought = offer != nil && slices.ContainsFunc(s.Of(o.Cluster, 0), func(r *market.Reservation) bool {
 			return r.Provider == o.Cluster && r.Acceptance != "" && r.Sale != nil && r.Sale.Offer == offer.Digest
 		})
 	})
-	return is
+	return bought
 }

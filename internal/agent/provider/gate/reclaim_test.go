@@ -29,17 +29,17 @@ func TestReclaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs := g.deal("r-1", "2").Shown()
-	a := g.rome.Assignment(*theirs)
+	shown := g.deal("r-1", "2").Shown()
+	a := g.rome.Assignment(*shown)
 	a.Sale, a.Begins = &api.Sale{Offer: offer.Digest, Plan: "spot", Units: 1}, transporttest.Seconds(g.now())
-	theirs.Payload.Assignment = g.rome.Sign(api.DocumentAssignment, a)
+	shown.Payload.Assignment = g.rome.Sign(api.DocumentAssignment, a)
 	g.broker.OnAccept = func(_, acceptance string) (transport.Reservation, error) {
-		theirs.Payload.State, theirs.Payload.Acceptance = api.Reserved, acceptance
-		return *theirs, nil
+		shown.Payload.State, shown.Payload.Acceptance = api.Reserved, acceptance
+		return *shown, nil
 	}
-	g.heard(theirs, "Accept r-1")
+	g.heard(shown, "Accept r-1")
 
-	lie := *theirs
+	lie := *shown
 	lie.Payload.Reclaim = g.rome.Sign(api.DocumentReclaim,
 		api.Reclaim{Protocol: api.Protocol, Reservation: "r-1", Consumer: "rome", Provider: "milan",
 			Issued: transporttest.Seconds(g.now()), Effective: transporttest.Seconds(g.now().Add(10 * time.Minute))})
@@ -54,7 +54,7 @@ func TestReclaims(t *testing.T) {
 	if again, err := g.Reclaim(t.Context(), "r-1"); err != nil || !again.Equal(at) {
 		t.Errorf("said again, it ends at %s, not %s: %v", again, at, err)
 	}
-	if err := g.hears(theirs); api.CodeOf(err) != api.CodeUnavailable {
+	if err := g.hears(shown); api.CodeOf(err) != api.CodeUnavailable {
 		t.Errorf("the broker is away: %v", err)
 	}
 	g.broker.Asked()
@@ -64,11 +64,11 @@ func TestReclaims(t *testing.T) {
 			!word.Effective.Time.Equal(at) {
 			t.Errorf("it is told %+v, %v", word, err)
 		}
-		return *theirs, nil
+		return *shown, nil
 	}
-	g.heard(theirs, "Release r-1")
-	theirs.Payload.Reclaim = g.ours("r-1").Reclaim
-	g.heard(theirs)
+	g.heard(shown, "Release r-1")
+	shown.Payload.Reclaim = g.ours("r-1").Reclaim
+	g.heard(shown)
 	g.move(10*time.Minute + market.SkewGrace - time.Second)
 	g.holds("r-1", api.Reserved, "")
 	g.move(5 * time.Second)

@@ -71,30 +71,30 @@ func isFinal(err error) bool {
 
 // adopt restores a reservation that our own signature proves that we accepted. Errors: BadSignature
 // if it does not; those of admit.
-func (g *Gate) adopt(ctx context.Context, theirs *transport.Reservation) error {
+func (g *Gate) adopt(ctx context.Context, shown *transport.Reservation) error {
 	var a api.Acceptance
-	if err := clusterkey.Verify(theirs.Payload.Acceptance, api.DocumentAcceptance, g.Key.Public(), &a); err != nil {
+	if err := clusterkey.Verify(shown.Payload.Acceptance, api.DocumentAcceptance, g.Key.Public(), &a); err != nil {
 		return api.Errorf(api.CodeBadSignature, "cluster %s never accepted it: %s", g.Cluster, err)
 	}
-	if a.Reservation != theirs.ID || a.Assignment != clusterkey.Digest(theirs.Payload.Assignment).String() {
+	if a.Reservation != shown.ID || a.Assignment != clusterkey.Digest(shown.Payload.Assignment).String() {
 		return api.Errorf(api.CodeBadSignature, "cluster %s accepted another assignment", g.Cluster)
 	}
-	g.Log.Warn("a reservation that this cluster accepted was missing from its ledger", "reservation", theirs.ID)
-	_, err := g.admit(ctx, theirs, nil, true)
+	g.Log.Warn("a reservation that this cluster accepted was missing from its ledger", "reservation", shown.ID)
+	_, err := g.admit(ctx, shown, nil, true)
 	return err
 }
 
 // restoreApproval puts an approval back into a Ledger that lost it, if our own signature proves
 // that it was given.
-func (g *Gate) restoreApproval(ctx context.Context, theirs *transport.Reservation, ours *market.Reservation) error {
+func (g *Gate) restoreApproval(ctx context.Context, shown *transport.Reservation, record *market.Reservation) error {
 	var a api.Acceptance
-	err := clusterkey.Verify(theirs.Payload.Acceptance, api.DocumentAcceptance, g.Key.Public(), &a)
-	if err != nil || a.Reservation != ours.ID || a.Assignment != clusterkey.Digest(ours.Assignment).String() {
+	err := clusterkey.Verify(shown.Payload.Acceptance, api.DocumentAcceptance, g.Key.Public(), &a)
+	if err != nil || a.Reservation != record.ID || a.Assignment != clusterkey.Digest(record.Assignment).String() {
 		g.Log.Warn("the broker shows an acceptance that no admin here approved: not believed",
-			"reservation", ours.ID, "error", err)
+			"reservation", record.ID, "error", err)
 		return nil
 	}
-	_, err = g.Market.Do(ctx, market.Approve{ID: ours.ID, Generation: ours.Generation,
-		Acceptance: theirs.Payload.Acceptance})
+	_, err = g.Market.Do(ctx, market.Approve{ID: record.ID, Generation: record.Generation,
+		Acceptance: shown.Payload.Acceptance})
 	return err // the Ledger's change brings us here again
 }

@@ -29,15 +29,15 @@ func TestAnOldEndOfAReusedID(t *testing.T) {
 
 	second := g.bound("2")
 	for _, state := range []api.State{api.Releasing, api.Released} {
-		theirs := second.Over(state, api.ReasonReleased)
-		theirs.Payload.End = old
-		g.heard(theirs)
+		shown := second.Over(state, api.ReasonReleased)
+		shown.Payload.End = old
+		g.heard(shown)
 		g.holds("r-1", api.Reserved, "")
 	}
-	theirs := second.Shown() // and with the assignment that the end names
-	theirs.Payload.State, theirs.Payload.End, theirs.Payload.Generation = api.Releasing, old, 5
-	theirs.Payload.Assignment, theirs.Payload.Acceptance = ending.Payload.Assignment, ending.Payload.Acceptance
-	g.heard(theirs)
+	shown := second.Shown() // and with the assignment that the end names
+	shown.Payload.State, shown.Payload.End, shown.Payload.Generation = api.Releasing, old, 5
+	shown.Payload.Assignment, shown.Payload.Acceptance = ending.Payload.Assignment, ending.Payload.Acceptance
+	g.heard(shown)
 	g.holds("r-1", api.Reserved, "")
 	g.left(6000)
 }

@@ -58,16 +58,16 @@ func TestTheConsumerOfWhatIsBoundGetsANewKey(t *testing.T) {
 				t.Errorf("pinned is %s, %v", key, err)
 			}
 			d.Ending(nil, api.ReasonReleased)
-			theirs := d.Shown()
-			theirs.Payload.End = c.by(old, g.rome).End(*theirs, api.ReasonReleased)
+			shown := d.Shown()
+			shown.Payload.End = c.by(old, g.rome).End(*shown, api.ReasonReleased)
 			g.broker.OnProgress = func(string, api.State) (transport.Reservation, error) {
 				return *d.Over(api.Released, api.ReasonReleased), nil
 			}
-			if err := g.hears(theirs); err != nil {
+			if err := g.hears(shown); err != nil {
 				t.Fatal(err)
 			}
-			if ours := g.ours("r-1"); ours.State != c.want {
-				t.Errorf("it is %s", ours.State)
+			if record := g.ours("r-1"); record.State != c.want {
+				t.Errorf("it is %s", record.State)
 			}
 		})
 	}
@@ -81,8 +81,8 @@ func TestTheProviderOfWhatIsBoundGetsANewKey(t *testing.T) {
 	g.heard(d.Greeted())
 	g.broker.OnAccept = func(_, acceptance string) (transport.Reservation, error) { return *d.Changed(acceptance), nil }
 	g.heard(d.Changing("3", ""), "Accept r-1")
-	if ours := g.ours("r-1"); ours.Generation != 2 || ours.Size.Of("cpu") != 3000 {
-		t.Errorf("lent is %+v", ours)
+	if record := g.ours("r-1"); record.Generation != 2 || record.Size.Of("cpu") != 3000 {
+		t.Errorf("lent is %+v", record)
 	}
 	g.broker.OnProgress = func(string, api.State) (transport.Reservation, error) {
 		return *d.Over(api.Released, api.ReasonReleased), nil
@@ -96,10 +96,10 @@ func TestTheProviderOfWhatIsBoundGetsANewKey(t *testing.T) {
 func TestAnAssignmentOfBeforeARotation(t *testing.T) {
 	g := newGate(t, "8")
 	d := g.deal("r-1", "2")
-	theirs := d.Signed()
+	shown := d.Signed()
 	g.rotated()
 	g.takes(d)
-	g.heard(theirs, "Accept r-1")
+	g.heard(shown, "Accept r-1")
 	g.holds("r-1", api.Reserved, "")
 
 	e := g.deal("r-2", "2")
@@ -170,20 +170,20 @@ func TestTheGateEndsWhatItDoesNotTake(t *testing.T) {
 			a := g.rome.Assignment(*d.Shown())
 			a.Slice = "b-general-other"
 			d.Signed()
-			theirs := d.Shown()
-			theirs.Payload.Assignment = g.rome.Sign(api.DocumentAssignment, a)
-			theirs.Payload.State, theirs.Payload.Acceptance = api.Reserved, g.milan.Agree(*theirs)
-			return theirs
+			shown := d.Shown()
+			shown.Payload.Assignment = g.rome.Sign(api.DocumentAssignment, a)
+			shown.Payload.State, shown.Payload.Acceptance = api.Reserved, g.milan.Agree(*shown)
+			return shown
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGate(t, "8")
 			d := g.deal("r-1", "2")
-			theirs := show(g, d)
-			g.waits(theirs, api.CodeConflict)
+			shown := show(g, d)
+			g.waits(shown, api.CodeConflict)
 			g.move(2 * time.Minute)
 			g.ends(d, api.ReasonNotAccepted)
-			g.heard(theirs, "Release r-1")
+			g.heard(shown, "Release r-1")
 			g.holds("r-1", "", "")
 			g.left(8000)
 		})
@@ -199,9 +199,9 @@ func TestACardDoesNotEndWhatWasAccepted(t *testing.T) {
 	lost.move(3 * time.Minute)
 	for name, card := range map[string]string{"none": "", "nonsense": "nonsense",
 		"another's": g.milan.Card(api.Properties{})} {
-		theirs := d.Shown()
-		theirs.Payload.ConsumerCard = card
-		if err := lost.hears(theirs); api.CodeOf(err) != api.CodeUnavailable {
+		shown := d.Shown()
+		shown.Payload.ConsumerCard = card
+		if err := lost.hears(shown); api.CodeOf(err) != api.CodeUnavailable {
 			t.Errorf("%s: %v", name, err)
 		}
 		if asked := lost.broker.Asked(); len(asked) > 0 {

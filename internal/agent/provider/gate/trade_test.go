@@ -40,15 +40,15 @@ func sells(t *testing.T) (g *testGate, offer string) {
 func (g *testGate) buys(id, offer string, change func(*api.Assignment)) *transport.Reservation {
 	g.t.Helper()
 	d := g.deal(id, "2").From(offer, "small", 2)
-	theirs := d.Signed()
-	a := g.rome.Assignment(*theirs)
+	shown := d.Signed()
+	a := g.rome.Assignment(*shown)
 	change(&a)
-	theirs.Payload.Assignment = g.rome.Sign(api.DocumentAssignment, a)
+	shown.Payload.Assignment = g.rome.Sign(api.DocumentAssignment, a)
 	g.broker.OnAccept = func(_, acceptance string) (transport.Reservation, error) {
-		theirs.Payload.State, theirs.Payload.Acceptance = api.Reserved, acceptance
-		return *theirs, nil
+		shown.Payload.State, shown.Payload.Acceptance = api.Reserved, acceptance
+		return *shown, nil
 	}
-	return theirs
+	return shown
 }
 
 func asItIs(*api.Assignment) {}
@@ -224,19 +224,19 @@ func TestSellsOnly(t *testing.T) {
 // A Ledger that lost everything restores what it sold, with the signed offer that the broker shows.
 func TestAdoptsWhatItSold(t *testing.T) {
 	g, offer := sells(t)
-	theirs := g.buys("r-1", offer, asItIs)
-	g.heard(theirs, "Accept r-1")
+	shown := g.buys("r-1", offer, asItIs)
+	g.heard(shown, "Accept r-1")
 
 	again := open(t, memorytest.New(), g.rome, g.milan, transporttest.NewClock(), "8")
-	hidden := *theirs
+	hidden := *shown
 	hidden.Payload.Offer = ""
 	again.waits(&hidden, api.CodeUnavailable)
 	again.holds("r-1", "", "") // of an offer that it cannot see it does not know what it sold
-	rewritten := *theirs
+	rewritten := *shown
 	rewritten.Payload.Offer = again.milan.SignOffer("web", 1, transporttest.WebOffer("9.99"))
 	again.waits(&rewritten, api.CodeUnavailable)
 	again.holds("r-1", "", "")
-	again.heard(theirs)
+	again.heard(shown)
 	again.holds("r-1", api.Reserved, "")
 	again.sold(2)
 	if r := again.ours("r-1"); r.Offer == nil || r.Offer.OnSale || r.Offer.Document != offer {

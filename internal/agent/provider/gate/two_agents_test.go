@@ -74,20 +74,20 @@ func TestTwoLiveAgentsAtOneGate(t *testing.T) {
 }
 
 // persist tries again after any error, as an agent's queue does, until there is none.
-func (g *testGate) persist(theirs *transport.Reservation) {
+func (g *testGate) persist(shown *transport.Reservation) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for {
-		var ours *market.Reservation
-		err := g.Market.Read(ctx, func(s *market.State) { ours = s.Reservation(theirs.ID) })
+		var record *market.Reservation
+		err := g.Market.Read(ctx, func(s *market.State) { record = s.Reservation(shown.ID) })
 		if err == nil {
-			err = g.Sync(ctx, theirs, ours)
+			err = g.Sync(ctx, shown, record)
 		}
 		if err == nil {
 			return
 		}
 		if ctx.Err() != nil {
-			g.t.Errorf("%s: %v", theirs.ID, err)
+			g.t.Errorf("%s: %v", shown.ID, err)
 			return
 		}
 	}

@@ -8,10 +8,10 @@ import (
 
 // The user of an account's slice has its consumer, and another user has none.
 func TestConsumerOf(t *testing.T) {
-	ledger, ours := lends(t)
+	ledger, record := lends(t)
 	consumer := ConsumerOf(ledger)
 	for user, want := range map[string]string{
-		grant.User(ours.Slice(), "rome"): "rome", grant.User(ours.Slice(), "oslo"): "", "": "",
+		grant.User(record.Slice(), "rome"): "rome", grant.User(record.Slice(), "oslo"): "", "": "",
 	} {
 		if got := consumer(user); got != want {
 			t.Errorf("%q belongs to %q, want %q", user, got, want)

@@ -24,8 +24,8 @@ var overstay = instruction.Part{Manager: "bourse-overstay", Conditions: []string
 
 // Freed reports whether nothing is left of a reservation that ends: it is not granted any more, and no pods
 // use it. After the graces it deletes the pods that stay.
-func (u *Usage) Freed(ctx context.Context, ours *market.Reservation) (bool, error) {
-	a, err := u.Account(ctx, ours.Consumer, ours.Slice())
+func (u *Usage) Freed(ctx context.Context, record *market.Reservation) (bool, error) {
+	a, err := u.Account(ctx, record.Consumer, record.Slice())
 	if err != nil {
 		return false, err
 	}
@@ -33,32 +33,32 @@ func (u *Usage) Freed(ctx context.Context, ours *market.Reservation) (bool, erro
 	if err != nil {
 		return false, err
 	}
-	stays := u.exceeds(ours, rest)
-	if err := u.showOverstay(ctx, ours, len(stays) > 0); err != nil {
+	stays := u.exceeds(record, rest)
+	if err := u.showOverstay(ctx, record, len(stays) > 0); err != nil {
 		return false, err
 	}
 	if stays != nil {
-		if !u.overdue(ours) {
+		if !u.overdue(record) {
 			return false, nil
 		}
-		return false, u.takeBack(ctx, ours, rest)
+		return false, u.takeBack(ctx, record, rest)
 	}
-	return u.isGrantedAtMost(ctx, ours, rest)
+	return u.isGrantedAtMost(ctx, record, rest)
 }
 
 // isGrantedAtMost reports whether the slice of a reservation that ends grants no more than the rest of the account.
 // Pods that have ended may take a part of the grant, which nothing runs by.
-func (u *Usage) isGrantedAtMost(ctx context.Context, ours *market.Reservation, rest amounts.List) (bool, error) {
-	shown, covers, err := grant.ReadGrant(ctx, u.options.Client, ours.Consumer, ours.Slice())
+func (u *Usage) isGrantedAtMost(ctx context.Context, record *market.Reservation, rest amounts.List) (bool, error) {
+	shown, covers, err := grant.ReadGrant(ctx, u.options.Client, record.Consumer, record.Slice())
 	if err != nil {
 		return false, err
 	}
 	// What the consumer's pods request, and so the grant that covers them, may be more than any amount.
-	granted := amounts.Clamp(shown).Only(ours.Size)
+	granted := amounts.Clamp(shown).Only(record.Size)
 	if rest.Fits(granted) || !covers {
 		return rest.Fits(granted), nil
 	}
-	taken, err := grant.Ended(ctx, u.options.Reader, grant.User(ours.Slice(), ours.Consumer))
+	taken, err := grant.Ended(ctx, u.options.Reader, grant.User(record.Slice(), record.Consumer))
 	if err != nil {
 		return false, err
 	}
@@ -106,29 +106,31 @@ func (u *Usage) overdue(r *market.Reservation) bool {
 }
 
 // takeBack deletes the pods that exceed the rest of an account.
-func (u *Usage) takeBack(ctx context.Context, ours *market.Reservation, rest amounts.List) error {
+func (u *Usage) takeBack(ctx context.Context, record *market.Reservation, rest amounts.List) error {
 	keep := api.Resources{}
-	for name := range ours.Size.Resources() {
+	for name := range record.Size.Resources() {
 		keep[name] = resource.Quantity{} // what no reservation has any more
 	}
 	maps.Copy(keep, rest.Resources())
-	excess := grant.Excess{User: grant.User(ours.Slice(), ours.Consumer), Keep: keep, Patience: u.options.Graces.Excess}
+	excess := grant.Excess{User: grant.User(record.Slice(), record.Consumer), Keep: keep,
+		Patience: u.options.Graces.Excess}
 	n, err := excess.TakeBack(ctx, u.options.Reader, u.options.Client, u.options.Market.Now().Go())
 	if TakenBack.WithLabelValues("overstay").Add(float64(n)); n > 0 {
-		u.options.Log.Warn("pods stayed longer than their reservation: deleted", "consumer", ours.Consumer,
-			"reservation", ours.ID, "pods", n)
+		u.options.Log.Warn("pods stayed longer than their reservation: deleted", "consumer", record.Consumer,
+			"reservation", record.ID, "pods", n)
 	}
 	return err
 }
 
 // showOverstay shows on the instruction of a reservation that ends whether its pods stay too long. An Event
 // says so when that begins, and Overstaying counts it.
-func (u *Usage) showOverstay(ctx context.Context, ours *market.Reservation, use bool) error {
-	graces, ended := u.options.Graces, ours.Changed.Go()
+func (u *Usage) showOverstay(ctx context.Context, record *market.Reservation, use bool) error {
+	graces, ended := u.options.Graces, record.Changed.Go()
 	stays := use && u.options.Market.Now().Go().Sub(ended) >= graces.Shrink
-	u.setOverstaying(ours.ID, stays)
+	u.setOverstaying(record.ID, stays)
 	var i api.ProviderInstruction
-	if err := u.options.Client.Get(ctx, client.ObjectKey{Namespace: u.options.Namespace, Name: ours.ID}, &i); err != nil {
+	if err := u.options.Client.Get(ctx, client.ObjectKey{Namespace: u.options.Namespace, Name: record.ID},
+		&i); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	was := meta.FindStatusCondition(i.Status.Conditions, api.ConditionOverstaying)
@@ -141,7 +143,8 @@ func (u *Usage) showOverstay(ctx context.Context, ours *market.Reservation, use 
 		c.Status, c.Reason = metav1.ConditionTrue, "PodsStay"
 		c.Message = fmt.Sprintf("it ended (%s) at %s, but pods of %s still use more "+
 			"than the cluster has left here: the agent deletes them from %s on",
-			ours.Reason, ended.Format(time.RFC3339), ours.Consumer, ended.Add(graces.Shrink+graces.Excess).Format(time.RFC3339))
+			record.Reason, ended.Format(time.RFC3339), record.Consumer,
+			ended.Add(graces.Shrink+graces.Excess).Format(time.RFC3339))
 	}
 	next := api.InstructionStatus{Conditions: []metav1.Condition{c}}
 	if err := overstay.Write(ctx, u.options.Client, &i, &i.Status, next); err != nil {

@@ -11,16 +11,16 @@ import (
 
 // Connect brings the network forward that a consumer asks for, if the policy allows it or did when
 // it began. It ends the network when the consumer says so: a consumer that says nothing ends
-// nothing. It adds to p what to send. The Standing is nil if there is no network.
+// nothing. It adds to p what to send. The state is nil if there is no network.
 func (l *Lending) Connect(ctx context.Context, consumer string, received *api.Handshake,
-	p *peering.Progress) (*network.Standing, error) {
-	theirs := p.NetworkIn(received)
+	p *peering.Progress) (*network.State, error) {
+	network := p.NetworkIn(received)
 	net := l.options.Network
 	needed, err := net.Needed(ctx, consumer, api.RoleConsumer)
-	if err != nil || !needed && theirs == nil {
+	if err != nil || !needed && network == nil {
 		return nil, err
 	}
-	if theirs != nil && theirs.Over {
+	if network != nil && network.Over {
 		gone, err := net.Remove(ctx, consumer, api.RoleConsumer, true)
 		if gone {
 			p.AddNetwork(&api.HandshakeNetwork{Over: true})
@@ -32,7 +32,7 @@ func (l *Lending) Connect(ctx context.Context, consumer string, received *api.Ha
 			Why: "its SharingPolicy or its agent's --network-gateway does not allow it"})
 		return nil, nil
 	}
-	s, err := net.Ensure(ctx, consumer, api.RoleConsumer, theirs)
+	s, err := net.Ensure(ctx, consumer, api.RoleConsumer, network)
 	if err != nil {
 		return nil, err
 	}

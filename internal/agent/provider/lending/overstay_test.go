@@ -42,9 +42,9 @@ func TestOverstaying(t *testing.T) {
 	looks := func(what, id string, since time.Duration, milli int64,
 		status metav1.ConditionStatus, counted int, wanted string) {
 		t.Helper()
-		ours := &market.Reservation{ID: id, Consumer: "rome", Provider: "milan",
+		record := &market.Reservation{ID: id, Consumer: "rome", Provider: "milan",
 			State: api.Releasing, Reason: api.ReasonEnded, Changed: market.At(begun.Add(-since))}
-		if err := u.showOverstay(ctx, ours, milli > 0); err != nil {
+		if err := u.showOverstay(ctx, record, milli > 0); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
 		if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {

@@ -127,8 +127,8 @@ func (l *Lending) holds(ctx context.Context, consumer string) bool {
 		return false
 	}
 	last, _ := l.plain.Load(consumer)
-	p, is := last.(proof)
-	if !is || l.options.Clock.Since(p.begun) > proofLasts || p.holds() != nil {
+	p, ok := last.(proof)
+	if !ok || l.options.Clock.Since(p.begun) > proofLasts || p.holds() != nil {
 		p = l.prove(ctx, consumer)
 		if !l.options.Usage.IsGuarded(consumer) {
 			return false

@@ -82,7 +82,7 @@ func (p *provider) Create(ctx context.Context, o client.Object, how ...client.Cr
 }
 
 func (p *provider) Patch(ctx context.Context, o client.Object, patch client.Patch, how ...client.PatchOption) error {
-	if _, is := o.(*corev1.ConfigMap); is && p.onList != nil {
+	if _, ok := o.(*corev1.ConfigMap); ok && p.onList != nil {
 		p.onList()
 		p.onList = nil
 	}

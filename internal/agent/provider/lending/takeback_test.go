@@ -36,7 +36,7 @@ import (
 // The quota of each namespace admits what is reserved for all of them together. The newest pod that
 // exceeds it is deleted soon after it comes, without a grace. The pods that fit stay.
 func TestOveruseIsTakenBackAtOnce(t *testing.T) {
-	ledger, ours := lends(t)
+	ledger, record := lends(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
 	cluster := kubernetes.NewClientset()
@@ -69,7 +69,7 @@ func TestOveruseIsTakenBackAtOnce(t *testing.T) {
 		t.Helper()
 		meta := metav1.ObjectMeta{Namespace: namespace, Name: "p",
 			UID: "u", CreationTimestamp: metav1.NewTime(begun.Add(age)),
-			Labels: map[string]string{consts.CreatorLabelKey: grant.User(ours.Slice(), "rome"),
+			Labels: map[string]string{consts.CreatorLabelKey: grant.User(record.Slice(), "rome"),
 				consts.ManagedByLabelKey: consts.ManagedByShadowPodValue}}
 		spec := corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "c",
 			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu)}}}}}

@@ -205,8 +205,8 @@ func (a *Advertiser) send(ctx context.Context, o transport.Outlet, card string, 
 // until the clock is there again.
 func (a *Advertiser) advanceIncarnation(ctx context.Context, b transport.Broker) {
 	own, err := b.Cluster(ctx, a.options.Card.Cluster)
-	if theirs := own.Payload.Sequence.Incarnation; err == nil && theirs < maxIncarnation {
-		a.beginIncarnation(theirs + 1)
+	if incarnation := own.Payload.Sequence.Incarnation; err == nil && incarnation < maxIncarnation {
+		a.beginIncarnation(incarnation + 1)
 	}
 }
 

@@ -152,17 +152,17 @@ func (l *lender) do(c market.Command) {
 // accepts makes the Ledger hold a reservation of rome's that milan accepted and the broker recorded.
 func (l *lender) accepts(id, cpu string) {
 	l.t.Helper()
-	theirs := transporttest.NewDeal(l.rome, l.milan, id, cpu, l.market.Now().Go()).Signed()
-	assignment := l.rome.Assignment(*theirs)
+	shown := transporttest.NewDeal(l.rome, l.milan, id, cpu, l.market.Now().Go()).Signed()
+	assignment := l.rome.Assignment(*shown)
 	size, err := amounts.ParseRequest("resources", assignment.Resources)
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	l.do(market.Admit{
-		Assignment: assignment, Size: size, Document: theirs.Payload.Assignment, Acceptance: l.milan.Agree(*theirs),
-		BindsUntil: market.At(assignment.Expires.Time), Fence: theirs.Payload.Fence,
+		Assignment: assignment, Size: size, Document: shown.Payload.Assignment, Acceptance: l.milan.Agree(*shown),
+		BindsUntil: market.At(assignment.Expires.Time), Fence: shown.Payload.Fence,
 	})
-	l.do(market.Commit{ID: id, Generation: theirs.Payload.Generation, Fence: theirs.Payload.Fence})
+	l.do(market.Commit{ID: id, Generation: shown.Payload.Generation, Fence: shown.Payload.Fence})
 }
 
 // next returns the next advertisement for which is holds.

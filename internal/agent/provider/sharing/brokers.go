@@ -40,8 +40,8 @@ func (p *Policy) findUnknown(ctx context.Context, names []string) (unknown []str
 		return nil, kubeobject.Error(err)
 	}
 	for _, name := range names {
-		is := func(b api.Broker) bool { return b.Name == name }
-		if name != api.MainBroker && !slices.ContainsFunc(joined.Items, is) {
+		named := func(b api.Broker) bool { return b.Name == name }
+		if name != api.MainBroker && !slices.ContainsFunc(joined.Items, named) {
 			unknown = append(unknown, name)
 		}
 	}

@@ -112,12 +112,12 @@ func (p *Policy) Control(m ctrl.Manager) error {
 
 // Reconcile puts the policy into force and shows that in its status. A policy that is not valid
 // shares nothing; its status says why.
-func (p *Policy) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, error) {
-	if at.Name != policyName {
+func (p *Policy) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	if request.Name != policyName {
 		return ctrl.Result{}, nil
 	}
 	var object api.SharingPolicy
-	if err := p.options.Client.Get(ctx, at.NamespacedName, &object); apierrors.IsNotFound(err) {
+	if err := p.options.Client.Get(ctx, request.NamespacedName, &object); apierrors.IsNotFound(err) {
 		// the brokers stay: without a policy, the others are shown nothing more
 		p.unknown.Store(new([]string))
 		p.invalid.Store(new(error))
@@ -230,15 +230,15 @@ func checkPlain(s *api.Sharing) error {
 	seen := map[string]bool{}
 	for pool, c := range s.PlainConsumers() {
 		slice := c.Cluster + "." + c.Slice
-		at := "pools." + pool + ".plainConsumers." + slice
-		if err := checkLent(at+".max", c.Max); err != nil {
+		field := "pools." + pool + ".plainConsumers." + slice
+		if err := checkLent(field+".max", c.Max); err != nil {
 			return err
 		}
 		if c.Cluster == "" || c.Slice == "" || len(c.Max) == 0 {
-			return api.Invalid(at, "cluster, slice or max is missing").Fix("give all three")
+			return api.Invalid(field, "cluster, slice or max is missing").Fix("give all three")
 		}
 		if seen[slice] {
-			return api.Invalid(at, "the slice is named twice").Fix("name it in one pool only")
+			return api.Invalid(field, "the slice is named twice").Fix("name it in one pool only")
 		}
 		seen[slice] = true
 	}
@@ -254,22 +254,22 @@ func badMax(n api.HandMadeNode) bool {
 // has the pods of all pools, and nothing but pods goes through a hub.
 func checkHub(s *api.Sharing) error {
 	for _, p := range s.Pools {
-		at := "pools." + p.Name + ".virtualNodes"
+		field := "pools." + p.Name + ".virtualNodes"
 		switch {
 		case p.VirtualNodes == nil:
 		case len(p.VirtualNodes.Selector.MatchLabels) == 0:
-			return api.Invalid(at+".selector.matchLabels", "selects no virtual node").Fix("name a label of their Nodes")
+			return api.Invalid(field+".selector.matchLabels", "selects no virtual node").Fix("name a label of their Nodes")
 		case len(s.Pools) > 1:
-			return api.Invalid(at, "the policy has other pools").Fix("make this the only pool")
+			return api.Invalid(field, "the policy has other pools").Fix("make this the only pool")
 		case s.Network == api.NetworkWireGuard:
 			return api.Invalid("network", "%q does not go through a hub", s.Network).Fix("set network: none")
 		case slices.ContainsFunc(p.VirtualNodes.ByHand, badMax):
-			return api.Invalid(at+".byHand", "a max is not valid").Fix("give amounts such as {cpu: \"8\", memory: 16Gi}")
+			return api.Invalid(field+".byHand", "a max is not valid").Fix("give amounts such as {cpu: \"8\", memory: 16Gi}")
 		case s.Relend:
 			return api.Invalid("relend", "what a hub lends is not lent on again").Fix("leave relend out")
 		case len(p.NodeSelector)+len(p.TolerateTaints)+len(p.StorageClasses)+len(p.IngressClasses)+
 			len(p.LoadBalancerClasses)+len(p.RuntimeClasses) > 0 || p.Storage != nil:
-			return api.Invalid(at, "the pool has a nodeSelector, tolerateTaints, storage or classes").
+			return api.Invalid(field, "the pool has a nodeSelector, tolerateTaints, storage or classes").
 				Fix("leave these out: virtual nodes have none")
 		}
 	}

@@ -174,8 +174,8 @@ func TestACardThatIsRefusedKeepsNothingVisible(t *testing.T) {
 		return err
 	}
 	var policy api.SharingPolicy
-	at := client.ObjectKey{Name: "default"}
-	if err := l.client.Get(t.Context(), at, &policy); err != nil {
+	key := client.ObjectKey{Name: "default"}
+	if err := l.client.Get(t.Context(), key, &policy); err != nil {
 		t.Fatal(err)
 	}
 	policy.Spec.VisibleTo.Clusters = []string{"rome"}
@@ -191,7 +191,7 @@ func TestACardThatIsRefusedKeepsNothingVisible(t *testing.T) {
 			if _, err := l.policy.Reconcile(t.Context(), sharing.ReconcileDefault); err != nil {
 				t.Fatal(err)
 			}
-			if err := l.client.Get(context.Background(), at, &policy); err != nil {
+			if err := l.client.Get(context.Background(), key, &policy); err != nil {
 				t.Fatal(err)
 			}
 			ready := meta.FindStatusCondition(policy.Status.Conditions, api.ConditionReady)

@@ -54,7 +54,7 @@ func (l *lending) add(r *market.Reservation, knows bool) {
 		if l.rest == nil {
 			l.rest = map[string]amounts.List{}
 		}
-		l.rest[r.Consumer] = l.rest[r.Consumer].Plus(r.Takes())
+		l.rest[r.Consumer] = l.rest[r.Consumer].Plus(r.Usage())
 		l.sell(r)
 		return
 	}
@@ -62,7 +62,7 @@ func (l *lending) add(r *market.Reservation, knows bool) {
 	if account.Commitments == nil {
 		account.Commitments = map[string]api.Resources{}
 	}
-	account.Commitments[r.ID] = r.Takes().Resources()
+	account.Commitments[r.ID] = r.Usage().Resources()
 	if r.Offer != nil {
 		if account.Sold == nil {
 			account.Sold = map[string]api.SoldUnits{}
@@ -105,7 +105,7 @@ func (l *lending) report(pool api.Pool, all bool) api.Pool {
 	var reserved, used amounts.List
 	for consumer, account := range inUse {
 		use := parse(account.Used)
-		if known, is := l.known[consumer]; !is && !all {
+		if known, ok := l.known[consumer]; !ok && !all {
 			reserved, used = reserved.Plus(use.Only(shared).Beyond(l.rest[consumer])), used.Plus(use)
 		} else {
 			known.Used = use.Beyond(l.rest[consumer]).Resources()
@@ -113,7 +113,7 @@ func (l *lending) report(pool api.Pool, all bool) api.Pool {
 		}
 	}
 	for consumer, account := range l.known {
-		if _, is := inUse[consumer]; !is {
+		if _, ok := inUse[consumer]; !ok {
 			accounts[consumer] = account
 		}
 	}

@@ -92,13 +92,13 @@ func (s *Server) Launch(settings ...string) error {
 	for _, setting := range settings {
 		args = append(args, "-c", setting)
 	}
-	said, err := os.Create(filepath.Join(s.dir, "log"))
+	log, err := os.Create(filepath.Join(s.dir, "log"))
 	if err != nil {
 		return err
 	}
-	defer said.Close()
+	defer log.Close()
 	s.process, s.ended = s.command("postgres", args...), make(chan struct{})
-	s.process.Stdout, s.process.Stderr = said, said
+	s.process.Stdout, s.process.Stderr = log, log
 	if err := s.process.Start(); err != nil {
 		return err
 	}
@@ -123,8 +123,8 @@ func (s *Server) Launch(settings ...string) error {
 
 // Log is what the server said.
 func (s *Server) Log() string {
-	said, _ := os.ReadFile(filepath.Join(s.dir, "log"))
-	return string(said)
+	log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+	return string(log)
 }
 
 // Kill ends the server as kill -9 does. Its own children follow, which is waited for.
@@ -144,8 +144,8 @@ func (s *Server) orphans() {
 		found, _ := filepath.Glob("/proc/[0-9]*/cwd")
 		left := false
 		for _, cwd := range found {
-			at, err := os.Readlink(cwd)
-			left = left || err == nil && at == filepath.Join(s.dir, "data")
+			dir, err := os.Readlink(cwd)
+			left = left || err == nil && dir == filepath.Join(s.dir, "data")
 		}
 		if !left {
 			return

@@ -84,9 +84,9 @@ func (s *suite) owned(name string, owners ...*unstructured.Unstructured) {
 }
 
 func testGarbage(s *suite) {
-	one, two := s.create(widget("one", nil)), s.create(widget("two", nil))
-	s.owned("child", one)
-	s.owned("shared", one, two)
+	first, two := s.create(widget("one", nil)), s.create(widget("two", nil))
+	s.owned("child", first)
+	s.owned("shared", first, two)
 	s.owned("grandchild", s.get("child"))
 	background := metav1.DeletePropagationBackground
 	s.ok(s.widgets.Delete(s.ctx, "one", metav1.DeleteOptions{PropagationPolicy: &background}))
@@ -95,7 +95,7 @@ func testGarbage(s *suite) {
 	})
 	s.delete("two")
 	s.eventually("what lost its last owner is collected", func() bool { return len(s.names(metav1.ListOptions{})) == 0 })
-	s.owned("late", one)
+	s.owned("late", first)
 	s.eventually("what came after its owner went is collected",
 		func() bool { return len(s.names(metav1.ListOptions{})) == 0 })
 }

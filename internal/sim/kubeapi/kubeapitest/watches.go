@@ -40,14 +40,14 @@ func (s *suite) next(w watch.Interface) watch.Event {
 // sees checks the next events, each written as "ADDED a".
 func (s *suite) sees(w watch.Interface, want ...string) {
 	s.Helper()
-	for _, one := range want {
+	for _, event := range want {
 		e := s.next(w)
 		u, ok := e.Object.(*unstructured.Unstructured)
 		if !ok {
 			s.Fatalf("event %s: %v", e.Type, e.Object)
 		}
-		if got := fmt.Sprint(e.Type, " ", u.GetName()); got != one {
-			s.Fatalf("got event %q, want %q", got, one)
+		if got := fmt.Sprint(e.Type, " ", u.GetName()); got != event {
+			s.Fatalf("got event %q, want %q", got, event)
 		}
 	}
 }
