@@ -103,7 +103,7 @@ bench: ## Measure the figures of docs/performance.md, into a table and bench.jso
 	$(GO) run ./test/bench
 
 .PHONY: generate
-generate: ## Generate what is generated: deep copies, CRDs, OpenAPI, the reference of the commands
+generate: ## Generate what is generated: deep copies, CRDs, OpenAPI, references, the fields of Liqo that Bourse uses
 	$(CRDGEN) object paths=./api crd output:crd:dir=config/crd
 	@$(SHORT_VALUES) config/crd/bourse.dev_*.yaml
 	$(GO) test ./internal/liqo/posture -run TestAmountsAreThoseOfTheCRDs -update >/dev/null
@@ -111,6 +111,7 @@ generate: ## Generate what is generated: deep copies, CRDs, OpenAPI, the referen
 	$(GO) test ./internal/server -run TestOpenAPI -update >/dev/null
 	$(GO) test ./internal/cli -run TestReference -update >/dev/null
 	$(GO) test ./internal/health -update >/dev/null
+	$(GO) test ./test/arch -run TestLiqosFields -update >/dev/null
 
 .PHONY: check
 check: ## Fail when something generated is stale (OpenAPI and the reference have tests), or a linter finds something
