@@ -38,8 +38,8 @@ const Protocol = 2
 // OtherProtocol is the error for what a program of another protocol sent: it names both versions
 // and what to upgrade.
 func OtherProtocol(code Code, what string, other int) *Error {
-	err := Errorf(code, "%s is of protocol %d, and this program speaks protocol %d", what, other,
-		Protocol).At("protocol")
+	err := Errorf(code,
+		"%s is of protocol %d, and this program speaks protocol %d", what, other, Protocol).At("protocol")
 	if other < Protocol {
 		return err.Fix("upgrade the agent that sent it")
 	}

@@ -167,8 +167,8 @@ func (b *Backup) Restore(ctx context.Context, dir string, store Store) (Resumed,
 	if errors.Is(err, journal.ErrConflict) {
 		err = notEmpty(err)
 	}
-	return Resumed{Head: head, Since: b.Taken, Members: b.market.Members(), Void: len(void)}, errors.Join(err,
-		store.Close())
+	resumed := Resumed{Head: head, Since: b.Taken, Members: b.market.Members(), Void: len(void)}
+	return resumed, errors.Join(err, store.Close())
 }
 
 func notEmpty(found error) error {

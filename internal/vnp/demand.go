@@ -198,7 +198,7 @@ func (r *planning) check(pod *corev1.Pod, since time.Time) (reason, message stri
 		most = part(r.max, 1, r.spread)
 	}
 	for _, need := range resourcesOf(pod) {
-		if need.Resource != "pods" && !has(r.max, need.Resource) {
+		if need.Resource != "pods" && !r.max.Has(need.Resource) {
 			return TooLarge, fmt.Sprintf("it requests %s, which max does not name", need.Resource)
 		}
 	}
@@ -211,10 +211,6 @@ func (r *planning) check(pod *corev1.Pod, since time.Time) (reason, message stri
 func resourcesOf(pod *corev1.Pod) amounts.List {
 	all, _ := amounts.ParseRequest("resources", resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
 	return all
-}
-
-func has(of amounts.List, resource string) bool {
-	return slices.ContainsFunc(of, func(a amounts.Amount) bool { return a.Resource == resource })
 }
 
 // architectures are those that a new provider may have.

@@ -201,7 +201,7 @@ func (r *Reservations) settle(ctx context.Context, id string) (failed error) {
 		decides, err := r.settleAt(ctx, session, id)
 		decided, failed = decided || decides, cmp.Or(err, failed)
 	}
-	record, err := r.read(ctx, id)
+	record, err := r.options.Ledger.Reservation(ctx, id)
 	if err == nil && record != nil && !decided {
 		err = r.sync(ctx, sessions[0], nil, record)
 	}
@@ -214,7 +214,7 @@ func (r *Reservations) settle(ctx context.Context, id string) (failed error) {
 func (r *Reservations) settleAt(
 	ctx context.Context, s *session.Session, id string,
 ) (decides bool, failed error) {
-	record, err := r.read(ctx, id)
+	record, err := r.options.Ledger.Reservation(ctx, id)
 	if err != nil {
 		return false, err
 	}
@@ -240,10 +240,4 @@ func (r *Reservations) settleAt(
 	default:
 		return false, cmp.Or(r.applySigned(ctx, s, shown, record), failed)
 	}
-}
-
-// read returns what the Ledger says of a reservation, nil if nothing.
-func (r *Reservations) read(ctx context.Context, id string) (record *market.Reservation, err error) {
-	err = r.options.Ledger.Read(ctx, func(s *market.State) { record = s.Reservation(id) })
-	return record, err
 }

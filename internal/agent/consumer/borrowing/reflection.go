@@ -99,9 +99,9 @@ func (b *Borrowing) checkReflection(ctx context.Context, provider string, asks b
 		return err
 	}
 	if asks.pool != nil && !reflection.Covers(asks.reflect()) {
-		return api.Errorf(api.CodeInUse, "%s; VirtualNodePool %s needs more", reflection.Describe(provider,
-			reflection.Reflect),
-			asks.pool.Name).Fix("end the requests at %s that are stricter, or set offload.reflect of the pool", provider)
+		copied := reflection.Describe(provider, reflection.Reflect)
+		return api.Errorf(api.CodeInUse, "%s; VirtualNodePool %s needs more", copied, asks.pool.Name).
+			Fix("end the requests at %s that are stricter, or set offload.reflect of the pool", provider)
 	}
 	return reflection.Admits(provider, strings.Join(fresh, ", "), asks.reflect())
 }

@@ -85,8 +85,9 @@ func (r *Controller) guardVolumes(ctx context.Context, object *api.ResourceReque
 
 // finish ends the reservations of a request that is being deleted. It waits while that would delete
 // volumes that the user has not given up.
-func (r *Controller) finish(ctx context.Context, request ctrl.Request, object *api.ResourceRequest) (ctrl.Result,
-	error) {
+func (r *Controller) finish(
+	ctx context.Context, request ctrl.Request, object *api.ResourceRequest,
+) (ctrl.Result, error) {
 	guarded := controllerutil.ContainsFinalizer(object, api.VolumesFinalizer)
 	if !r.takeEnds(object) {
 		return ctrl.Result{}, errWaits

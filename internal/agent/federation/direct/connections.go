@@ -59,8 +59,8 @@ func (s *Sellers) connect(ctx context.Context, seller string) (*connection, erro
 			seller).Fix("deal with it through a broker, or ask its admin to start one: bourse agent --connector-listen")
 	}
 	if u, err := url.Parse(target.url); err != nil || u.Scheme != "https" {
-		return nil, api.Errorf(api.CodeUnavailable, "the connector of %s is at %.200q, which is no https URL", seller,
-			target.url).
+		return nil, api.Errorf(api.CodeUnavailable,
+			"the connector of %s is at %.200q, which is no https URL", seller, target.url).
 			Fix("ask its admin to set --connector-url https://HOST:PORT")
 	}
 	s.connections.mu.Lock()

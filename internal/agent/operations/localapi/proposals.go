@@ -79,21 +79,8 @@ func (c *Cluster) AnswerProposal(ctx context.Context, id string, a api.ProposalA
 	if err := trust.CheckTerms(&a.ProposalTerms); err != nil {
 		return proposal{}, err
 	}
-	var buyers []string
-	var kept market.Proposal
-	var base *market.Offer
-	var asked api.Proposal
-	_, err := readLedger(ctx, func(ctx context.Context) (none struct{}, _ error) {
-		return none, c.o.Ledger.Read(ctx, func(s *market.State) {
-			for _, m := range s.Members() {
-				if p := m.Proposal(id); p != nil && p.Expires > c.o.Ledger.Now() {
-					buyers, kept = append(buyers, m.Cluster), *p
-				}
-			}
-			asked = server.ProposalOf(&kept).Payload.Proposal
-			base = s.OnSale(c.o.Cluster, asked.Offer)
-		})
-	})
+	found, err := c.findProposal(ctx, id)
+	buyers, asked, base := found.buyers, found.asked, found.base
 	switch {
 	case err != nil:
 		return proposal{}, err
@@ -103,7 +90,7 @@ func (c *Cluster) AnswerProposal(ctx context.Context, id string, a api.ProposalA
 	case len(buyers) > 1:
 		return proposal{}, api.Errorf(api.CodeConflict, "%d clusters sent a proposal %s", len(buyers), id).
 			Fix("make an offer for one of them: bourse offer create NAME --to CLUSTER")
-	case a.Digest != "" && a.Digest != clusterkey.Digest(kept.Document).String():
+	case a.Digest != "" && a.Digest != clusterkey.Digest(found.document).String():
 		return proposal{}, api.Errorf(api.CodeConflict, "proposal %s is another document than the one with digest %.128q",
 			id, a.Digest).At("digest").Fix("read it again, and name its digest: bourse proposals -o wide")
 	case a.Decline:
@@ -121,6 +108,31 @@ func (c *Cluster) AnswerProposal(ctx context.Context, id string, a api.ProposalA
 		return proposal{}, err
 	}
 	return c.recordAnswer(ctx, market.AnswerProposal{Buyer: buyers[0], ID: id, Answer: id, Countered: countered})
+}
+
+// received is what the Ledger has of a proposal that this cluster received.
+type received struct {
+	buyers   []string      // those that sent a proposal of this ID; the rest is of the last of them
+	document string        // as the buyer signed it
+	asked    api.Proposal  // what it says
+	base     *market.Offer // the offer that it is about, nil if that is not on sale
+}
+
+// findProposal finds a proposal that has not expired. Errors: Unavailable.
+func (c *Cluster) findProposal(ctx context.Context, id string) (received, error) {
+	return readLedger(ctx, func(ctx context.Context) (found received, err error) {
+		err = c.o.Ledger.Read(ctx, func(s *market.State) {
+			var kept market.Proposal
+			for _, m := range s.Members() {
+				if p := m.Proposal(id); p != nil && p.Expires > c.o.Ledger.Now() {
+					found.buyers, kept = append(found.buyers, m.Cluster), *p
+				}
+			}
+			found.document, found.asked = kept.Document, server.ProposalOf(&kept).Payload.Proposal
+			found.base = s.OnSale(c.o.Cluster, found.asked.Offer)
+		})
+		return found, err
+	})
 }
 
 // decline makes no offer, and takes back the one that answered the proposal before.

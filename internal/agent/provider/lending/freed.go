@@ -129,8 +129,8 @@ func (u *Usage) showOverstay(ctx context.Context, record *market.Reservation, us
 	stays := use && u.options.Market.Now().Go().Sub(ended) >= graces.Shrink
 	u.setOverstaying(record.ID, stays)
 	var i api.ProviderInstruction
-	if err := u.options.Client.Get(ctx, client.ObjectKey{Namespace: u.options.Namespace, Name: record.ID},
-		&i); err != nil {
+	key := client.ObjectKey{Namespace: u.options.Namespace, Name: record.ID}
+	if err := u.options.Client.Get(ctx, key, &i); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	was := meta.FindStatusCondition(i.Status.Conditions, api.ConditionOverstaying)
