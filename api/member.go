@@ -50,8 +50,8 @@ type Caps struct {
 // Removed, or Pending after it joined again.
 const ConditionMember = "Member"
 
-// Membership is the state of a cluster's membership. The broker sends it to clusters that have
-// reservations with that cluster.
+// Membership says whether a cluster is a member, or was: Pending, Active, Suspended and so on. The broker sends it
+// to clusters that have reservations with that cluster.
 //
 // +kubebuilder:object:generate=false
 type Membership struct {

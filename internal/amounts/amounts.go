@@ -1,5 +1,5 @@
-// Package amounts calculates with amounts of resources, which are whole numbers: the market, the agent and the
-// planner add and compare no quantities of Kubernetes.
+// Package amounts calculates with amounts of resources as whole numbers. The market, the agent and the planner use it
+// instead of quantities of Kubernetes.
 //
 // Start at [List]. [ParseRequest] and [ParseCapacity] make one of quantities, and [List.Resources] converts it back.
 package amounts

@@ -24,8 +24,8 @@ const (
 	maxNames = 3 << 10
 )
 
-// ParseRequest converts requested resources, rounded up. Errors: Invalid at field if an amount is
-// negative, or none is positive.
+// ParseRequest converts requested resources, rounded up. Errors: Invalid at field if an amount is negative or too
+// large, if none is positive, if a name is invalid, or if it has too many names.
 func ParseRequest(field string, r api.Resources) (List, error) {
 	out, err := convert(field, r, MaxRequest, func(q resource.Quantity, scale resource.Scale) int64 {
 		return q.ScaledValue(scale)
@@ -74,7 +74,7 @@ func inBytes(name corev1.ResourceName) bool {
 		strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// ParseCapacity converts existing resources, rounded down. Errors: Invalid at field if an amount is negative.
+// ParseCapacity converts existing resources, rounded down. Errors: as ParseRequest, but no amount need be positive.
 func ParseCapacity(field string, r api.Resources) (List, error) {
 	return convert(field, r, Max, func(q resource.Quantity, scale resource.Scale) int64 {
 		v := q.ScaledValue(scale) // rounds up

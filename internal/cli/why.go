@@ -131,7 +131,8 @@ func partIn(p api.Reservation, d api.Decision) api.Resources {
 	return p.Resources
 }
 
-// noCandidate returns the error that no clusters can serve a request of an amount.
+// noCandidate returns the error for a request that no cluster, or too few, can serve. whole is what it asks for, and
+// added ends its sentence.
 func noCandidate(d api.Decision, whole api.Resources, added string) *api.Error {
 	if d.Parts > 1 {
 		return api.Errorf(api.CodeNoCandidate, "too few clusters have room for one of %d equal parts of %s%s", d.Parts,

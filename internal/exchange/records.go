@@ -15,7 +15,8 @@ func (x *Exchange) Reservation(ctx context.Context, id string) (*market.Reservat
 	return read(ctx, x, func(s *market.State) *market.Reservation { return s.Reservation(id) })
 }
 
-// Reservations returns those of Self, the oldest change first. Errors: those of [Exchange.Read].
+// Reservations returns the reservations in which Self is a party, the oldest change first. Errors: those of
+// [Exchange.Read].
 func (x *Exchange) Reservations(ctx context.Context) ([]*market.Reservation, error) {
 	return read(ctx, x, func(s *market.State) []*market.Reservation { return s.Of(s.Self, 0) })
 }

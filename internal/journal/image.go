@@ -94,7 +94,7 @@ func (i *Image) Append(after Head, events [][]byte) error {
 	return nil
 }
 
-// Snapshot replaces the records up to at by a copy of state.
+// Snapshot replaces the records up to head by a copy of state.
 func (i *Image) Snapshot(head Head, state []byte) error {
 	if len(state) == 0 {
 		return fmt.Errorf("%w: a snapshot must not be empty", ErrInvalid)

@@ -66,10 +66,10 @@ type Journal interface {
 	Append(ctx context.Context, after Head, events [][]byte) (Head, error)
 
 	// Snapshot stores the state that write writes, which must not be empty, as the sum of all events up
-	// to at. It replaces the snapshot and the records before at. at is the head, or an earlier one that
-	// is not older than the present snapshot.
+	// to head. It replaces the snapshot and the records before head. head is the present head, or an
+	// earlier one that is not older than the present snapshot.
 	//
-	// Errors: ErrConflict if at is no such head of this journal; write's, after which nothing has changed;
+	// Errors: ErrConflict if the journal has no such head; write's, after which nothing has changed;
 	// otherwise as Append.
 	Snapshot(ctx context.Context, head Head, write func(io.Writer) error) error
 

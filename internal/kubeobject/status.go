@@ -43,8 +43,8 @@ func ShowStatus[S any](
 	return Error(SoleStatus(c).Apply(ctx, o))
 }
 
-// Differs reports whether a status is another one than the stored one, and cuts its texts as Apply does. A longer text
-// would differ from the stored one each time, and be written again.
+// Differs cuts the texts of next as Apply does, and reports whether it then differs from the stored status. A longer
+// text would differ from the stored one each time, and be written again.
 func Differs[S any](stored S, next *S) bool {
 	if equality.Semantic.DeepEqual(stored, *next) {
 		return false

@@ -10,8 +10,8 @@ import (
 )
 
 // fields are the fields of Liqo's kinds that Bourse reads or writes, one a line: apiVersion, kind, path (none where
-// only the kind is used). They are those that this package and those below it name. TestLiqosFieldsAreThoseUsed in
-// test/arch writes them.
+// only the kind is used). The list has each field that internal/liqo and the packages below it name.
+// TestLiqosFieldsAreThoseUsed in test/arch writes it.
 //
 //go:embed fields.txt
 var fields string

@@ -136,7 +136,7 @@ func inText(payload any) string {
 	return string(data)
 }
 
-// withMessage is what such an answer says where there is nothing to read.
+// withMessage returns the answer of a call that returns only a message.
 func withMessage(message string) string {
 	return inText(map[string]string{"status": "OK", "message": message})
 }

@@ -70,7 +70,7 @@ func last[T any](items []T) *T {
 	return &items[len(items)-1]
 }
 
-// connected adds the state of the tunnel, as Liqo reports it, to a standing.
+// connected adds the tunnel, as Liqo reports it, to a state.
 func (p *parts) connected(peer string, s State) State {
 	switch {
 	case p.connection == nil:

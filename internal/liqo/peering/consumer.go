@@ -49,8 +49,8 @@ const (
 	nonceSize         = 64        // bytes, as in Liqo
 )
 
-// Open takes the steps that are possible now. heard is the provider's newest valid message, nil if
-// there is none. Errors: BadSignature for an invalid message; errors of the API server.
+// Open takes the steps that are possible now. received is the provider's newest valid message, nil
+// if there is none. Errors: BadSignature for an invalid message; errors of the API server.
 func (c *Consumer) Open(ctx context.Context, provider string, received *api.Handshake) (Progress, error) {
 	namespace, err := liqo.EnsureTenantNamespace(ctx, c.Client, provider)
 	if err != nil {

@@ -46,8 +46,8 @@ const nonceSecret = "liqo-nonce"
 // draining marks a Tenant that we drained, as opposed to one that an admin drained.
 const draining = api.Group + "/draining"
 
-// Open takes the steps that are possible now. heard is the consumer's newest valid message, nil if
-// there is none. Errors: BadSignature for an invalid message; errors of the API server.
+// Open takes the steps that are possible now. received is the consumer's newest valid message, nil
+// if there is none. Errors: BadSignature for an invalid message; errors of the API server.
 func (p *Provider) Open(ctx context.Context, consumer string, received *api.Handshake) (Progress, error) {
 	namespace, err := liqo.EnsureTenantNamespace(ctx, p.Client, consumer)
 	if err != nil {

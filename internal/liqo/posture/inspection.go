@@ -41,7 +41,7 @@ type Inspection struct {
 	Prove bool
 	// Lends says that the cluster shares something.
 	Lends bool
-	// AllowUntested accepts each version of Liqo. Missing returns a field that the cluster's CRDs lack
+	// AllowUntested takes any version of Liqo, and compares nothing. Missing returns a field that the cluster's CRDs lack
 	// (liqo.MissingField).
 	AllowUntested bool
 	Missing       func() (string, error)
@@ -124,7 +124,7 @@ func (i *Inspection) installation(ctx context.Context) (found []api.Problem, err
 	return append(found, i.apiServer(ctx, have.APIServer)...), nil
 }
 
-// version looks whether Bourse uses this version of Liqo, and was tested with it.
+// version reports whether Bourse uses this version of Liqo, and was tested with it.
 func (i *Inspection) version(have string) []api.Problem {
 	if liqo.Minor(have) == "" {
 		return []api.Problem{health.LiqoUnknown.Of("", "give the Deployment the label app.kubernetes.io/version",

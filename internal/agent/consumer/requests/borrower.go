@@ -159,8 +159,8 @@ func (b *Borrower) matchAnswer(
 	return known, nil
 }
 
-// Sync acts on the difference between what the broker shows of a reservation (theirs, nil if
-// nothing) and what the Ledger says (ours). wish is what its object asks for, nil if that is gone.
+// Sync acts on the difference between what the broker shows of a reservation (shown, nil if
+// nothing) and what the Ledger says (record). wish is what its object asks for, nil if that is gone.
 // Call it after each change of either, and again after an error. Repeating it is harmless. Errors:
 // BadSignature if what the broker shows cannot be right, or is too long; the broker's.
 func (b *Borrower) Sync(

@@ -71,8 +71,8 @@ type Options struct {
 
 // Places are the brokers and sellers where requests are made. Each is named by its Via, as in reservations.
 type Places interface {
-	// Choose returns where to make a request, or to go on with its reservation (ours, nil if there is none yet): the
-	// Via, and the broker there. It may call a seller. Errors: Unavailable if no broker or seller can be reached.
+	// Choose returns where to make a request, or to go on with its reservation (record, nil if there is none yet):
+	// the Via, and the broker there. It may call a seller. Errors: Unavailable if no broker or seller can be reached.
 	Choose(
 		ctx context.Context, r api.ResourceRequestSpec, record *market.Reservation,
 	) (via string, broker transport.Broker, err error)

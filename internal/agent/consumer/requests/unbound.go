@@ -37,7 +37,7 @@ func endedUnbound(o *api.ResourceRequest, parts []*market.Reservation) bool {
 // isShownOver reports whether the status of a request shows a final state.
 func isShownOver(o *api.ResourceRequest) bool { return o.Status.State != "" && o.Status.State.Over() }
 
-// ask makes the reservation of a request. ours is the one that it has, nil for none. The key of each one follows
+// ask makes the reservation of a request. known is the one that it has, nil for none. The key of each one follows
 // from the one before, so that a repeat gets the first answer.
 func (r *Controller) ask(
 	ctx context.Context, b *Borrower, o *api.ResourceRequest, known *market.Reservation, w Wish,

@@ -180,7 +180,7 @@ func (s *Sellers) session(ctx context.Context, name string) (*seller, error) {
 // Choose returns where a request is made: the Via, and the broker there. It is the broker that the request
 // names, or the first. A purchase is made at its seller's connector while no broker is reached, or where the
 // request says so (Via), unless this cluster chose other providers at its brokers. A reservation stays where it was
-// made, but a bound one changes at its seller's connector while that broker is lost. ours is nil before
+// made, but a bound one changes at its seller's connector while that broker is lost. record is nil before
 // anything was made. A connector has this cluster's card. broker is nil where there is none to ask.
 // Errors: Unavailable; Invalid for a name that no broker has.
 func (s *Sellers) Choose(

@@ -24,8 +24,8 @@ type Relay struct {
 // sendWithin bounds how long a session may take to send a message.
 const sendWithin = 10 * time.Second
 
-// knowing returns the sessions that know a reservation and whose word counts for it, in their order. ours is
-// what the Ledger says of it.
+// knowing returns the sessions that know a reservation and whose word counts for it, in their order. record
+// is what the Ledger says of it.
 func (r Relay) knowing(id string, record *market.Reservation) (out []*Session) {
 	for _, f := range r.Sessions.Open() {
 		if shown := f.Shown(id); shown != nil && (record == nil || f.Decides(shown, record)) {

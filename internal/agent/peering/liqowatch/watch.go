@@ -39,7 +39,7 @@ type Options struct {
 	APIServer string
 	// Gateway is how others reach this cluster's gateway of Liqo's network.
 	Gateway network.Gateway
-	// AllowUntested takes each version of Liqo. Missing returns a field that the cluster's CRDs lack
+	// AllowUntested takes any version of Liqo, and compares nothing. Missing returns a field that the cluster's CRDs lack
 	// (liqo.MissingField).
 	AllowUntested bool
 	Missing       func() (string, error)

@@ -64,7 +64,7 @@ func TestNewAndRun(t *testing.T) {
 	}
 }
 
-// A newer Liqo is used if its CRDs have all that Bourse uses, or an admin takes each version.
+// A newer Liqo is used if its CRDs have all that Bourse uses, or an admin takes any version.
 func TestNewWithAnotherLiqo(t *testing.T) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(authv1beta1.GroupVersion.WithKind(authv1beta1.ResourceSliceKind), meta.RESTScopeNamespace)

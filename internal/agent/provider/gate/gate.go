@@ -55,8 +55,8 @@ func (g *Gate) At(via string, b transport.Broker) *Gate {
 	return &copied
 }
 
-// Sync acts on the difference between what the broker shows of a reservation (theirs, nil if
-// nothing) and what the Ledger says (ours, nil if nothing). Call it after each change of either,
+// Sync acts on the difference between what the broker shows of a reservation (shown, nil if
+// nothing) and what the Ledger says (record, nil if nothing). Call it after each change of either,
 // and again after an error. Repeating it is harmless. Errors: ErrNotYet, to be called again soon;
 // BadSignature if what the broker shows is too long; those of the broker and of the Ledger.
 func (g *Gate) Sync(ctx context.Context, shown *transport.Reservation, record *market.Reservation) error {
