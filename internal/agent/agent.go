@@ -158,7 +158,7 @@ type wiring struct {
 	requests   *requests.Controller
 }
 
-// realClock is the clock of all rooms. Tests of a room give it their own.
+// realClock is the clock of all rooms but the markets (Simulated.Clock). Tests of a room give it their own.
 var realClock clock.RealClock
 
 // makeIdentity finds who this cluster is, and opens its Ledger.
@@ -321,7 +321,7 @@ func (w *wiring) makeLoans(ctx context.Context) error {
 	})
 	watcher := session.NewWatcher(session.WatcherOptions{
 		Sessions: w.sessions, Catalog: w.catalog, Reservation: follows.Look, Complete: follows.LookAtAll,
-		Standing: w.peers.RecordState, Handshake: w.messages.Receive, Offers: w.offers,
+		Membership: w.peers.RecordState, Handshake: w.messages.Receive, Offers: w.offers,
 		Connection: w.brokers.RecordConnection, Choice: w.sellers.RecordChoice, Log: w.Log,
 	})
 	w.stages.Controllers = append([]controller{

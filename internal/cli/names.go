@@ -136,8 +136,8 @@ func (sh *shell) checkResources(ctx context.Context, c *client.Client, flag stri
 // own names in the same way.
 func similar(name string, known []string) []string {
 	names := &cobra.Command{SuggestionsMinimumDistance: 2}
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(known))) {
-		names.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	for _, word := range slices.Compact(slices.Sorted(slices.Values(known))) {
+		names.AddCommand(&cobra.Command{Use: word, Run: func(*cobra.Command, []string) {}})
 	}
 	return names.SuggestionsFor(name)
 }

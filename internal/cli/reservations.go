@@ -113,10 +113,10 @@ func (sh *shell) showReservations(self string, items []client.Reservation, reque
 		}},
 		{"CHANGE", true, func(r R) string { return changeOf(r.Payload.Change) }},
 		{"REASON", false, func(r R) string {
-			provider := place(r.Payload)
+			queued := place(r.Payload)
 			switch {
-			case provider != "":
-				return fmt.Sprintf("%s (%s)", r.Payload.Reason, provider)
+			case queued != "":
+				return fmt.Sprintf("%s (%s)", r.Payload.Reason, queued)
 			case r.Payload.Sale != nil && r.Payload.Reason == api.ReasonRevokedByProvider:
 				return breach(r.Payload.Reason)
 			}

@@ -32,22 +32,22 @@ func (sh *shell) watchable(cmd *cobra.Command) *cobra.Command {
 		}
 		out, progress := sh.out, sh.progress
 		defer func() { sh.out, sh.progress = out, progress }()
-		var seen, saidBefore string
+		var seen, notesBefore string
 		for {
-			var page, output bytes.Buffer
-			sh.out, sh.progress = &page, &output
+			var page, notes bytes.Buffer
+			sh.out, sh.progress = &page, &notes
 			err := once(cmd, args)
 			if cmd.Context().Err() != nil {
 				return nil
 			}
-			if output.String() != saidBefore {
-				fmt.Fprint(progress, output.String())
+			if notes.String() != notesBefore {
+				fmt.Fprint(progress, notes.String())
 			}
 			sh.writeNew(out, seen, page.String())
 			if err != nil {
 				return err
 			}
-			seen, saidBefore = page.String(), output.String()
+			seen, notesBefore = page.String(), notes.String()
 			if pause(cmd.Context(), time.Second) {
 				return nil
 			}

@@ -9,13 +9,13 @@ import (
 )
 
 // Bound is how many bytes each party may keep at most, and all together.
-type Bound struct{ One, All int }
+type Bound struct{ Each, All int }
 
-// NewBound returns the bound of parties that keep at most one bytes each, and all together most bytes, or a part of
-// the limit on the memory of the process if that is less: limit/part.
+// NewBound returns a bound: each party keeps at most `each` bytes, and all together keep at most `most`, or limit/part
+// if that is less. limit is the limit on the memory of the process.
 func NewBound(each, most, limit, part int64) Bound {
 	all := min(most, limit/part)
-	return Bound{One: int(min(each, all)), All: int(all)}
+	return Bound{Each: int(min(each, all)), All: int(all)}
 }
 
 // Party keeps something within a Bound.
@@ -28,7 +28,7 @@ type Party interface {
 }
 
 // Admit reports whether a party may keep size bytes more. all are the parties within the same bound. Those that keep
-// something have equal shares of Bound.All, of at most Bound.One. A party may keep more than its share as long as
+// something have equal shares of Bound.All, of at most Bound.Each. A party may keep more than its share as long as
 // there is room. If another needs its share, the largest shrink to theirs.
 func Admit[P Party](b Bound, party P, size int, all []P) bool {
 	parties, free := 1, b.All-party.Size()
@@ -38,9 +38,9 @@ func Admit[P Party](b Bound, party P, size int, all []P) bool {
 			free -= held
 		}
 	}
-	share := min(b.One, b.All/parties)
+	share := min(b.Each, b.All/parties)
 	switch held := party.Size(); {
-	case size > b.One-held:
+	case size > b.Each-held:
 		return false
 	case size > free && size > share-held:
 		return false

@@ -35,7 +35,7 @@ func (h *hoard) show(b fairshare.Bound, size int, all []*hoard) (kept bool) {
 func TestEachPartyIsSureOfItsShare(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		b := fairshare.Bound{One: 10 + r.IntN(100), All: 50 + r.IntN(200)}
+		b := fairshare.Bound{Each: 10 + r.IntN(100), All: 50 + r.IntN(200)}
 		all := make([]*hoard, 1+r.IntN(8))
 		for i := range all {
 			all[i] = &hoard{}
@@ -49,16 +49,16 @@ func TestEachPartyIsSureOfItsShare(t *testing.T) {
 			for _, other := range all {
 				before += other.size
 			}
-			fits := h.size+size <= b.One && before+size <= b.All
+			fits := h.size+size <= b.Each && before+size <= b.All
 			if kept := h.show(b, size, all); fits && !kept {
 				t.Fatalf("seed %d: %d more is denied, although all keep only %d of %d", seed, size, before, b.All)
 			}
 			sum := 0
 			for _, other := range all {
-				if sum += other.size; other.size > b.One {
-					t.Fatalf("seed %d: one keeps %d of %d", seed, other.size, b.One)
+				if sum += other.size; other.size > b.Each {
+					t.Fatalf("seed %d: one keeps %d of %d", seed, other.size, b.Each)
 				}
-				if share := min(b.One, b.All/len(all)); other.want <= share && other.size != other.want {
+				if share := min(b.Each, b.All/len(all)); other.want <= share && other.size != other.want {
 					t.Fatalf("seed %d: of %d within a share of %d only %d are kept", seed, other.want, share, other.size)
 				}
 			}

@@ -42,15 +42,15 @@ func (c Enable) decide(s *State, now Time) (Outcome, error) {
 	if m.Enabled != nil {
 		next.Providers = slices.Clone(m.Enabled.Providers)
 	}
-	i, ok := slices.BinarySearch(next.Providers, c.Provider)
+	i, listed := slices.BinarySearch(next.Providers, c.Provider)
 	switch {
-	case m.Enabled != nil && ok == c.Enabled:
+	case m.Enabled != nil && listed == c.Enabled:
 		return Outcome{Member: m}, nil
 	case c.Enabled && len(next.Providers) == maxEnabled:
 		return Outcome{}, api.Invalid("id", "%d providers are enabled", maxEnabled).Fix("disable one first")
 	case c.Enabled:
 		next.Providers = slices.Insert(next.Providers, i, c.Provider)
-	case ok:
+	case listed:
 		next.Providers = slices.Delete(next.Providers, i, i+1)
 	}
 	return s.enabling(m, &next, now), nil

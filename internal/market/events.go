@@ -57,11 +57,11 @@ func (r *EventReader) Read(data []byte) (Event, error) {
 		return Event{}, fmt.Errorf("event: %w", err)
 	}
 	set := 0
-	for _, ok := range []bool{
+	for _, present := range []bool{
 		e.Member != nil, e.Token != nil, e.Reservation != nil, e.Offer != nil, e.Forget != nil, e.Leases != nil,
 		e.Operators != nil,
 	} {
-		if ok {
+		if present {
 			set++
 		}
 	}

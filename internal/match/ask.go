@@ -164,13 +164,13 @@ func durationOf(r api.Request) (time.Duration, error) {
 }
 
 func checkNames(r api.Request) error {
-	for _, list := range []struct{ field, name string }{
+	for _, single := range []struct{ field, name string }{
 		{"pool", r.Pool}, {"target", r.Target}, {"relendKey", r.RelendKey},
 	} {
-		if list.name == "" {
+		if single.name == "" {
 			continue
 		}
-		if err := market.ValidCluster(list.field, list.name); err != nil {
+		if err := market.ValidCluster(single.field, single.name); err != nil {
 			return err
 		}
 	}

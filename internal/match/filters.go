@@ -212,13 +212,13 @@ func explainProperties(q *question, c *candidate, _ reason) string {
 
 // propertiesIn lists the properties that an expression names, with the values of a provider.
 func propertiesIn(where string, p api.Properties) (text string) {
-	for _, setting := range []struct {
+	for _, property := range []struct {
 		name  string
 		value any
 	}{{"architectures", p.Architectures}, {"gpus", p.GPUs}, {"region", p.Region}, {"zones", p.Zones}} {
-		if value, err := json.Marshal(setting.value); err == nil && strings.Contains(where, setting.name) &&
+		if value, err := json.Marshal(property.value); err == nil && strings.Contains(where, property.name) &&
 			len(value) < 200 && string(value) != "null" {
-			text += ", " + setting.name + " is " + string(value)
+			text += ", " + property.name + " is " + string(value)
 		}
 	}
 	return text

@@ -73,70 +73,70 @@ func (m *relay) after(number uint64, cluster string) (documents []string, last u
 }
 
 // post keeps a message. Errors: Unavailable at the bound, if the sender has the most bytes itself.
-func (m *relay) post(to route, document string, expires time.Time) error {
+func (m *relay) post(key route, document string, expires time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.messages == nil {
 		m.messages, m.senders = map[string]map[route]message{}, map[string]*sender{}
 	}
-	if m.messages[to.to][to].document == document {
+	if m.messages[key.to][key].document == document {
 		return nil
 	}
 	m.number++
 	next := message{m.number, document, expires}
-	m.drop(to)
+	m.drop(key)
 	if now := time.Now(); m.bytes+next.bytes() > maxRelayed && now.Sub(m.swept) >= time.Second {
 		m.swept = now
 		m.dropExpired(now)
 	}
 	for m.bytes+next.bytes() > maxRelayed {
 		most := m.largest()
-		if own := m.senders[to.from]; own != nil && own.bytes >= m.senders[most].bytes {
+		if own := m.senders[key.from]; own != nil && own.bytes >= m.senders[most].bytes {
 			refused("handshake_messages")
-			return api.Errorf(api.CodeUnavailable, "cluster %s has sent more messages than this broker can keep", to.from).
+			return api.Errorf(api.CodeUnavailable, "cluster %s has sent more messages than this broker can keep", key.from).
 				Fix("try again")
 		}
 		refused("handshake_messages")
 		m.drop(m.oldest(most))
 	}
-	m.keep(to, next)
+	m.keep(key, next)
 	return nil
 }
 
-func (m *relay) keep(to route, l message) {
-	if m.messages[to.to] == nil {
-		m.messages[to.to] = map[route]message{}
+func (m *relay) keep(key route, l message) {
+	if m.messages[key.to] == nil {
+		m.messages[key.to] = map[route]message{}
 	}
-	if m.senders[to.from] == nil {
-		m.senders[to.from] = &sender{messages: map[route]struct{}{}}
+	if m.senders[key.from] == nil {
+		m.senders[key.from] = &sender{messages: map[route]struct{}{}}
 	}
-	m.messages[to.to][to] = l
-	m.senders[to.from].messages[to] = struct{}{}
-	m.senders[to.from].bytes += l.bytes()
+	m.messages[key.to][key] = l
+	m.senders[key.from].messages[key] = struct{}{}
+	m.senders[key.from].bytes += l.bytes()
 	m.bytes += l.bytes()
 }
 
-func (m *relay) drop(route route) {
-	l, kept := m.messages[route.to][route]
+func (m *relay) drop(key route) {
+	l, kept := m.messages[key.to][key]
 	if !kept {
 		return
 	}
 	m.bytes -= l.bytes()
-	if delete(m.messages[route.to], route); len(m.messages[route.to]) == 0 {
-		delete(m.messages, route.to)
+	if delete(m.messages[key.to], key); len(m.messages[key.to]) == 0 {
+		delete(m.messages, key.to)
 	}
-	from := m.senders[route.from]
+	from := m.senders[key.from]
 	from.bytes -= l.bytes()
-	if delete(from.messages, route); len(from.messages) == 0 {
-		delete(m.senders, route.from)
+	if delete(from.messages, key); len(from.messages) == 0 {
+		delete(m.senders, key.from)
 	}
 }
 
 func (m *relay) dropExpired(now time.Time) {
-	for _, to := range m.messages {
-		for route, l := range to {
+	for _, received := range m.messages {
+		for key, l := range received {
 			if now.After(l.expires) {
-				m.drop(route)
+				m.drop(key)
 			}
 		}
 	}
@@ -155,9 +155,9 @@ func (m *relay) largest() (name string) {
 // oldest returns the route of a sender's oldest message.
 func (m *relay) oldest(from string) (oldest route) {
 	number := m.number + 1
-	for route := range m.senders[from].messages {
-		if l := m.messages[route.to][route]; l.number < number {
-			oldest, number = route, l.number
+	for key := range m.senders[from].messages {
+		if l := m.messages[key.to][key]; l.number < number {
+			oldest, number = key, l.number
 		}
 	}
 	return oldest

@@ -102,11 +102,11 @@ func New(o Options) *Server {
 	return s
 }
 
-var once sync.Once
+var hookErrors sync.Once
 
 // newAPI makes the REST framework use our errors, types and limits.
 func newAPI(mux *http.ServeMux) huma.API {
-	once.Do(func() { huma.NewError = problem })
+	hookErrors.Do(func() { huma.NewError = problem })
 	config := huma.DefaultConfig("Bourse", api.Version)
 	config.Info.Description = "A resource broker for Liqo federations."
 	config.DocsPath, config.SchemasPath, config.CreateHooks = "", "", nil

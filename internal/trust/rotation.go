@@ -140,12 +140,13 @@ func Verified(document, kind string, into any, keys ...clusterkey.PublicKey) (cl
 			continue
 		}
 		if err := clusterkey.Verify(document, kind, key, into); err != nil {
-			var answer struct {
+			var claimed struct {
 				Protocol int `json:"protocol"`
 			}
 			// it has fields that nobody knows here
-			if errors.Is(err, clusterkey.ErrPayload) && unverified(document, &answer) == nil && answer.Protocol > api.Protocol {
-				return key, api.OtherProtocol(api.CodeBadSignature, "the "+kind, answer.Protocol)
+			if errors.Is(err, clusterkey.ErrPayload) && unverified(document, &claimed) == nil &&
+				claimed.Protocol > api.Protocol {
+				return key, api.OtherProtocol(api.CodeBadSignature, "the "+kind, claimed.Protocol)
 			}
 			return key, api.Errorf(api.CodeBadSignature, "%s: %s", kind, err)
 		}

@@ -41,13 +41,13 @@ func NewSlots[S, T comparable](o SlotsOptions[T]) *Slots[S, T] {
 
 // Take reports whether an item has a slot of a place now. Without a free slot the item waits: it gets the slot in its
 // turn, and is served again. It must call Leave or Keep later.
-func (l *Slots[S, T]) Take(slot S, item T) bool {
+func (l *Slots[S, T]) Take(where S, item T) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p := l.places[slot]
+	p := l.places[where]
 	if p == nil {
 		p = &place[T]{served: map[T]bool{}, waiting: New(l.options.Find)}
-		l.places[slot] = p
+		l.places[where] = p
 	}
 	if !p.served[item] && len(p.served) >= l.share() {
 		p.waiting.Push(item)
@@ -59,18 +59,18 @@ func (l *Slots[S, T]) Take(slot S, item T) bool {
 }
 
 // Leave says that an item neither has nor awaits a slot of a place from now on. The next one that waits gets its slot.
-func (l *Slots[S, T]) Leave(slot S, item T) {
+func (l *Slots[S, T]) Leave(where S, item T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.leave(slot, item)
+	l.leave(where, item)
 }
 
 // Keep makes an item leave all other places.
-func (l *Slots[S, T]) Keep(item T, slot ...S) {
+func (l *Slots[S, T]) Keep(item T, where ...S) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for other := range l.places {
-		if !slices.Contains(slot, other) {
+		if !slices.Contains(where, other) {
 			l.leave(other, item)
 		}
 	}
@@ -94,8 +94,8 @@ func (l *Slots[S, T]) share() int {
 }
 
 // leave passes the slot of an item on. The lock is held.
-func (l *Slots[S, T]) leave(slot S, item T) {
-	p := l.places[slot]
+func (l *Slots[S, T]) leave(where S, item T) {
+	p := l.places[where]
 	if p == nil {
 		return
 	}
@@ -107,6 +107,6 @@ func (l *Slots[S, T]) leave(slot S, item T) {
 		l.options.Again(next)
 	}
 	if len(p.served) == 0 && p.waiting.Len() == 0 {
-		delete(l.places, slot)
+		delete(l.places, where)
 	}
 }

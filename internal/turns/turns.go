@@ -173,12 +173,12 @@ func (r *rota[T]) remove(party string, item T) {
 // before returns how many items are served before one that waits.
 func (r *rota[T]) before(party string, item T) (n int) {
 	round, own := slices.Index(r.waiting[party], item), slices.Index(r.parties, party)
-	for i, party := range r.parties {
+	for i, other := range r.parties {
 		served := round
 		if i < own {
 			served++
 		}
-		n += min(len(r.waiting[party]), served)
+		n += min(len(r.waiting[other]), served)
 	}
 	return n
 }

@@ -31,18 +31,18 @@ func (p *Peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, 
 	if err != nil {
 		return p.failed(ctx, object, err)
 	}
-	var standing *network.State
+	var connection *network.State
 	if progress.Open || progress.Through {
-		if standing, err = side.Connect(ctx, peer, received, &progress); err != nil {
+		if connection, err = side.Connect(ctx, peer, received, &progress); err != nil {
 			return p.failed(ctx, object, err)
 		}
 	}
 	if err := p.options.Messages.Send(ctx, peer, role, received, progress); err != nil {
 		return p.failed(ctx, object, err)
 	}
-	next := api.PeeringStatus{State: api.PeeringOpening, Step: progress.Step, Conditions: withNetwork(object, standing)}
-	if progress.Through && standing != nil && !standing.Ready {
-		next.Message = standing.Reason + ": " + standing.Message
+	next := api.PeeringStatus{State: api.PeeringOpening, Step: progress.Step, Conditions: withNetwork(object, connection)}
+	if progress.Through && connection != nil && !connection.Ready {
+		next.Message = connection.Reason + ": " + connection.Message
 	}
 	again := soon
 	if progress.Open {
@@ -55,7 +55,7 @@ func (p *Peerings) keep(ctx context.Context, object *api.Peering) (ctrl.Result, 
 		}
 	}
 	passes := again == soon && !ended && p.waits.Passes(object.Name, wait{progress.Step, next.Message, received})
-	if progress.Repeat || standing != nil && !standing.Ready {
+	if progress.Repeat || connection != nil && !connection.Ready {
 		again = min(again, awhile)
 	}
 	if passes {

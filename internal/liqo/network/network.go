@@ -53,7 +53,7 @@ type Network struct {
 	Allows func(ctx context.Context, host string) error
 }
 
-// State is the state of a network.
+// State is how far the network with a peer is.
 type State struct {
 	// Configured: Liqo has mapped the other cluster's addresses, so virtual kubelets, which read them
 	// once, may start. Ready: the tunnel is up.
@@ -78,8 +78,8 @@ const (
 // keys is the Secret with the keys of our gateway. Its own name lets the agent's role name it alone.
 const keys = "bourse-gateway"
 
-// Ensure takes the steps that are possible now. role is the peer's role for this cluster; heard is
-// its newest message about the network, nil if there is none. The Standing reports what is impossible;
+// Ensure takes the steps that are possible now. role is the peer's role for this cluster; network
+// is its newest message about the network, nil if there is none. The State reports what is impossible;
 // errors are those of the API server.
 func (n *Network) Ensure(ctx context.Context, peer string, role api.PeeringRole,
 	network *api.HandshakeNetwork) (State, error) {
@@ -196,14 +196,14 @@ func (n *Network) connect(ctx context.Context, p *parts, peer string,
 // serves reports whether this cluster's gateway is the server. The provider's is, if it is reachable,
 // unless one exists already. Errors: NoNetwork if neither is reachable.
 func (n *Network) serves(p *parts, peer string, role api.PeeringRole, network *api.HandshakeNetwork) (bool, error) {
-	mine, reachable := n.Gateway.Serves(), network.Reachable
+	own, remote := n.Gateway.Serves(), network.Reachable
 	switch {
-	case !mine && !reachable:
+	case !own && !remote:
 		return false, api.Errorf(api.CodeNoNetwork, "neither %s nor %s has a gateway that the other can reach",
 			n.Cluster, peer).
 			Fix("make one of them reachable (--network-gateway of its agent)")
-	case !mine || !reachable:
-		return mine, nil
+	case !own || !remote:
+		return own, nil
 	case p.server != nil && network.Serves: // both started, each as the provider of one direction
 		return n.Cluster < peer, nil
 	case p.server != nil || p.client != nil:

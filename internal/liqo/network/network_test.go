@@ -85,13 +85,13 @@ func (s *side) looks(role api.PeeringRole, network *api.HandshakeNetwork) networ
 	var copied *api.HandshakeNetwork
 	s.must(json.Unmarshal(text, &copied))
 	again := *s.Network // nothing is kept from one look to the next
-	standing, err := again.Ensure(s.t.Context(), s.peer, role, copied)
+	state, err := again.Ensure(s.t.Context(), s.peer, role, copied)
 	s.must(err)
-	if standing.Say != nil {
-		s.said[role] = standing.Say
+	if state.Say != nil {
+		s.said[role] = state.Say
 	}
 	s.liqo()
-	return standing
+	return state
 }
 
 // liqo does what Liqo's controllers would: it maps addresses, and gives gateways an endpoint.

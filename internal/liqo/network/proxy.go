@@ -75,13 +75,13 @@ func (n *Network) ProxyOf(ctx context.Context, provider string, network *api.Han
 // Errors: BadSignature.
 func mapped(c *networkingv1beta1.Configuration, address string) (netip.Addr, error) {
 	parsed, _ := netip.ParseAddr(address) // no prefix contains an invalid address
-	remote, mapped := c.Spec.Remote.CIDR.External, c.Status.Remote.CIDR.External
-	for i := range min(len(remote), len(mapped)) {
+	remote, local := c.Spec.Remote.CIDR.External, c.Status.Remote.CIDR.External
+	for i := range min(len(remote), len(local)) {
 		from, err := netip.ParsePrefix(string(remote[i]))
 		if err != nil || !from.Contains(parsed) {
 			continue
 		}
-		to, err := netip.ParsePrefix(string(mapped[i]))
+		to, err := netip.ParsePrefix(string(local[i]))
 		if err != nil || to.Bits() != from.Bits() || to.Addr().BitLen() != parsed.BitLen() {
 			break
 		}

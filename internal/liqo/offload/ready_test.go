@@ -31,7 +31,7 @@ func TestWhyAVirtualNodeIsNotReady(t *testing.T) {
 			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{c.is}}}
 		s := &Slices{Client: fake.NewClientBuilder().WithObjects(node).Build()}
 		slice := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
-		is, err := s.standing(t.Context(), slice, nil)
+		is, err := s.state(t.Context(), slice, nil)
 		if want := "the virtual node is not Ready: " + c.want; err != nil || is.Message != want {
 			t.Errorf("%s: %q, %v; want %q", what, is.Message, err, want)
 		}

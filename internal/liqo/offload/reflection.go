@@ -107,17 +107,17 @@ func (n *Namespaces) arguments(ctx context.Context, v *offv1beta1.VirtualNode) (
 // readReflect returns what a virtual kubelet with these arguments copies. The last one of a name counts. What
 // they do not say is copied, as is Liqo's default.
 func readReflect(args []string) api.Reflect {
-	annotations := map[string]string{}
+	values := map[string]string{}
 	for _, arg := range args {
 		name, value, _ := strings.Cut(arg, "=")
-		annotations[name] = value
+		values[name] = value
 	}
 	policy := func(kind, typed string) api.ReflectPolicy {
-		workers, err := strconv.Atoi(annotations["--"+kind+"-reflection-workers"])
+		workers, err := strconv.Atoi(values["--"+kind+"-reflection-workers"])
 		switch {
 		case err == nil && workers == 0:
 			return api.ReflectNone
-		case annotations["--"+typed+"-reflection-type"] == string(offv1beta1.AllowList):
+		case values["--"+typed+"-reflection-type"] == string(offv1beta1.AllowList):
 			return api.ReflectAllowList
 		}
 		return api.ReflectAll
@@ -166,13 +166,13 @@ func combine(all []api.Reflect, choose func(a, b api.ReflectPolicy) api.ReflectP
 
 // Describe says in one sentence what is copied to a provider, and how that differs from what a request wishes.
 func (r Reflection) Describe(provider string, wished api.Reflect) string {
-	laxest := r.Laxest(wished)
+	copied := r.Laxest(wished)
 	if len(r.Nodes) > 0 {
-		laxest = r.Reflect
+		copied = r.Reflect
 	}
-	text := fmt.Sprintf("%s gets %s", provider, describe(laxest))
+	text := fmt.Sprintf("%s gets %s", provider, describe(copied))
 	switch {
-	case laxest == withDefaults(wished):
+	case copied == withDefaults(wished):
 	case r.AtLeastAsStrict(wished):
 		text += "; the request allows " + describe(wished) + ", but other requests that share the virtual nodes with " +
 			provider + " do not"

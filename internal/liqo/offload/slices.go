@@ -32,7 +32,7 @@ type Slices struct {
 	Guarded func(ctx context.Context) error
 }
 
-// SliceState is the state of a slice.
+// SliceState is what the provider grants of a slice, and whether its node is Ready.
 type SliceState struct {
 	// Granted: the provider grants at least the requested resources. Ready: also, the virtual node is Ready.
 	Granted, Ready bool
@@ -100,7 +100,7 @@ func (s *Slices) Ensure(ctx context.Context, provider, name string, want api.Res
 	}); err != nil {
 		return SliceState{}, err
 	}
-	out, err := s.standing(ctx, slice, want)
+	out, err := s.state(ctx, slice, want)
 	if err != nil || !out.accepted {
 		return out, err
 	}
@@ -122,8 +122,9 @@ func NewSlice(namespace, provider, name string, want api.Resources) *authv1beta1
 	}
 }
 
-func (s *Slices) standing(ctx context.Context, slice *authv1beta1.ResourceSlice, want api.Resources) (SliceState,
-	error) {
+func (s *Slices) state(
+	ctx context.Context, slice *authv1beta1.ResourceSlice, want api.Resources,
+) (SliceState, error) {
 	out := SliceState{Resources: api.Resources(grant.AtMost(slice.Status.Resources, want))}
 	for _, c := range slice.Status.Conditions {
 		if c.Type == authv1beta1.ResourceSliceConditionTypeResources {

@@ -153,7 +153,7 @@ func (m *Member) schedule(ctx context.Context, others map[string]amounts.List) e
 			free[n.Name] = amountsOf(n.Status.Allocatable).Minus(others[n.Name])
 		}
 	}
-	var placed []*corev1.Pod
+	var kept []*corev1.Pod
 	for i := range pods.Items {
 		p := &pods.Items[i]
 		_, stands := free[p.Spec.NodeName]
@@ -169,7 +169,7 @@ func (m *Member) schedule(ctx context.Context, others map[string]amounts.List) e
 			}
 			continue
 		}
-		placed = append(placed, p)
+		kept = append(kept, p)
 	}
 	rank := func(p *corev1.Pod) int { // what runs here stays longest, what waits goes first
 		i := slices.IndexFunc(nodes.Items, func(n corev1.Node) bool { return n.Name == p.Spec.NodeName })
@@ -178,21 +178,21 @@ func (m *Member) schedule(ctx context.Context, others map[string]amounts.List) e
 		}
 		return i
 	}
-	slices.SortStableFunc(placed, func(a, b *corev1.Pod) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(kept, func(a, b *corev1.Pod) int { return rank(a) - rank(b) })
 	want := int(m.Work.Replicas.Load())
-	for len(placed) < want {
+	for len(kept) < want {
 		p, err := m.makePod(ctx)
 		if err != nil {
 			return err
 		}
-		placed = append(placed, p)
+		kept = append(kept, p)
 	}
-	for _, p := range placed[want:] {
+	for _, p := range kept[want:] {
 		if err := m.Objects.Delete(ctx, p); err != nil {
 			return err
 		}
 	}
-	for _, p := range placed[:want] {
+	for _, p := range kept[:want] {
 		if p.Spec.NodeName == "" {
 			if err := m.bind(ctx, p, nodes.Items, free); err != nil {
 				return err

@@ -39,15 +39,15 @@ func (b *Borrowing) Connect(ctx context.Context, provider string, received *api.
 	if p.Session, err = b.options.Peering.Session(ctx, provider); err != nil {
 		return nil, err
 	}
-	network := p.NetworkIn(received)
+	remote := p.NetworkIn(received)
 	if !asked {
-		_, err := net.Remove(ctx, provider, api.RoleProvider, network != nil && network.Over)
+		_, err := net.Remove(ctx, provider, api.RoleProvider, remote != nil && remote.Over)
 		if p.Session != "" {
 			p.SendNetwork(&api.HandshakeNetwork{Over: true}, true)
 		}
 		return nil, err
 	}
-	s, err := net.Ensure(ctx, provider, api.RoleProvider, network)
+	s, err := net.Ensure(ctx, provider, api.RoleProvider, remote)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (b *Borrowing) Connect(ctx context.Context, provider string, received *api.
 	}
 	state.network = s
 	if p.Through {
-		return &s, b.continueByNetwork(ctx, provider, asking, network, p, &s)
+		return &s, b.continueByNetwork(ctx, provider, asking, remote, p, &s)
 	}
 	if s.Say != nil && p.Session != "" {
 		p.SendNetwork(s.Say, !s.Ready)

@@ -129,16 +129,16 @@ func TestWhoKeepsRoom(t *testing.T) {
 		loan("shrunk", api.Active, 9)}
 	serves := amounts.List{{Resource: "cpu", Value: 7}}.Resources()
 	for _, c := range []struct {
-		standing offload.SliceState
-		want     string
+		granted offload.SliceState
+		want    string
 	}{
 		{offload.SliceState{Serves: serves}, "active"},
 		{offload.SliceState{Serves: serves, Held: grant.ReasonUnguarded}, "active small"},
 		{offload.SliceState{Serves: serves, Ready: true}, "active large shrunk small"},
 		{offload.SliceState{}, ""},
 	} {
-		if got := strings.Join(slices.Sorted(maps.Keys(served(loans, c.standing))), " "); got != c.want {
-			t.Errorf("%+v: %q, want %q", c.standing, got, c.want)
+		if got := strings.Join(slices.Sorted(maps.Keys(served(loans, c.granted))), " "); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.granted, got, c.want)
 		}
 	}
 }

@@ -173,17 +173,17 @@ func (f *flow) makeRoom(namespace int) bool {
 	before, most := make([]int, len(f.use)), make([]int64, len(f.use)) // of the way to each namespace; most 0: none
 	most[namespace] = f.left[namespace]
 	for queue := []int{namespace}; len(queue) > 0; queue = queue[1:] {
-		first := queue[0]
-		if n := f.takeFree(first, most[first]); n > 0 {
+		current := queue[0]
+		if n := f.takeFree(current, most[current]); n > 0 {
 			f.left[namespace] -= n
-			for ; first != namespace; first = before[first] {
-				f.takeOver(before[first], first, n)
+			for ; current != namespace; current = before[current] {
+				f.takeOver(before[current], current, n)
 			}
 			return true
 		}
-		for other, n := range f.takeable(first) {
+		for other, n := range f.takeable(current) {
 			if n > 0 && most[other] == 0 {
-				before[other], most[other] = first, min(most[first], n)
+				before[other], most[other] = current, min(most[current], n)
 				queue = append(queue, other)
 			}
 		}

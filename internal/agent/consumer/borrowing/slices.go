@@ -36,22 +36,22 @@ func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, a
 		pool := loans[i].pool
 		node.Pool, node.Burst = pool.Name, len(pool.Spec.Namespaces) > 0 && pool.offload.Strategy != api.OffloadRemote
 	}
-	standing, err := b.options.Slices.Ensure(ctx, provider, slice, wishOf(loans).Resources(), node)
+	granted, err := b.options.Slices.Ensure(ctx, provider, slice, wishOf(loans).Resources(), node)
 	if err != nil {
 		return "", err
 	}
-	waits = slice + ": " + standing.Message
-	has := served(loans, standing)
+	waits = slice + ": " + granted.Message
+	has := served(loans, granted)
 	first := b.begins(provider, loans, has)
 	shown := first
-	if standing.Ready {
+	if granted.Ready {
 		b.waits.Forget(slice)
 	}
-	if standing.Ready || !b.waits.Passes(slice, standing.Message) {
+	if granted.Ready || !b.waits.Passes(slice, granted.Message) {
 		shown = loans // else all of an account that grows would be written at each step
 	}
 	shown = slices.Concat(first, b.others(provider, shown, first))
-	more, err := b.showSlice(ctx, provider, slice, loans, shown, standing, has)
+	more, err := b.showSlice(ctx, provider, slice, loans, shown, granted, has)
 	if err != nil {
 		return waits, err
 	}
@@ -63,7 +63,7 @@ func (b *Borrowing) ensure(ctx context.Context, provider, slice string, loans, a
 			return "", err
 		}
 	}
-	if !standing.Ready {
+	if !granted.Ready {
 		_, err := b.awaitNamespaces(ctx, first)
 		return waits, err
 	}

@@ -17,8 +17,8 @@ import (
 // readPods reads the pods and claims of the namespaces.
 func (c *Controller) readPods(ctx context.Context,
 	pool *api.VirtualNodePool, namespaces []string, out *children) error {
-	name := pool.Name // pool is written while other goroutines call changed
-	changed := func() { c.changed.AddAfter("", name, gather) }
+	poolName := pool.Name // pool is written while other goroutines call changed
+	changed := func() { c.changed.AddAfter("", poolName, gather) }
 	for _, name := range namespaces {
 		in, err := c.options.Pods.In(ctx, name, changed)
 		if err != nil {

@@ -128,10 +128,10 @@ func (c *Controller) readLedger(
 	ctx context.Context, pool *api.VirtualNodePool, m *memory, out *children,
 ) error {
 	var others []*market.Reservation
-	inUse, children := map[string]bool{}, map[string]*child{}
+	inUse, byUID := map[string]bool{}, map[string]*child{}
 	for _, requests := range []map[string]*child{out.requests, out.beside} {
 		for _, child := range requests {
-			children[string(child.UID)] = child
+			byUID[string(child.UID)] = child
 		}
 	}
 	err := c.options.Market.Read(ctx, func(s *market.State) {
@@ -141,7 +141,7 @@ func (c *Controller) readLedger(
 			}
 			var found *child
 			if r.Object != nil {
-				found = children[r.Object.UID]
+				found = byUID[r.Object.UID]
 			}
 			switch {
 			case found != nil && (found.record == nil || found.record.Created <= r.Created):
@@ -161,7 +161,7 @@ func (c *Controller) readLedger(
 			inUse[r.Provider] = true
 			continue
 		}
-		for _, child := range children {
+		for _, child := range byUID {
 			child.noteOther(r)
 		}
 	}

@@ -56,11 +56,11 @@ func (w *Watched) In(ctx context.Context, namespace string, do func()) (client.R
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	pool := &watched{Reader: c, changed: do, stop: stop}
+	watch := &watched{Reader: c, changed: do, stop: stop}
 	changed := func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		pool.changed()
+		watch.changed()
 	}
 	for _, kind := range []client.Object{&corev1.Pod{}, &corev1.PersistentVolumeClaim{}} {
 		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
@@ -84,17 +84,17 @@ func (w *Watched) In(ctx context.Context, namespace string, do func()) (client.R
 	if w.open == nil {
 		w.open = map[string]*watched{}
 	}
-	w.open[namespace] = pool
-	return pool, nil
+	w.open[namespace] = watch
+	return watch, nil
 }
 
 // Only implements [Namespaces]. It stops watching the other namespaces.
 func (w *Watched) Only(namespaces map[string]string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for name, pool := range w.open {
+	for name, watch := range w.open {
 		if namespaces[name] == "" {
-			pool.stop()
+			watch.stop()
 			delete(w.open, name)
 		}
 	}

@@ -106,7 +106,7 @@ func TestTwoSellersTakeAllThereIs(t *testing.T) {
 func TestCopiesAreAPartOfTheMemory(t *testing.T) {
 	b := newBounds(208 << 20)
 	if brokers, connectors := 208<<20/partOfBrokers, 208<<20/partOfConnectors; b.brokers.All != brokers ||
-		b.brokers.One != brokers || b.connectors.All != connectors || b.connectors.One != maxOfConnector {
+		b.brokers.Each != brokers || b.connectors.All != connectors || b.connectors.Each != maxOfConnector {
 		t.Errorf("the bounds are %+v", b)
 	}
 	raced.Skip(t)

@@ -15,10 +15,10 @@ import (
 
 // Sessions are those that are open. The zero value has none.
 type Sessions struct {
-	mu       sync.Mutex
-	all      []*Session
-	added    chan struct{} // closed when one is added; nil: nobody waits
-	onChange func()        // nil: nobody listens
+	mu      sync.Mutex
+	all     []*Session
+	added   chan struct{} // closed when one is added; nil: nobody waits
+	onHeard func()        // nil: nobody listens
 
 	memory *Memory // nil: nobody asked for it
 }
@@ -135,12 +135,12 @@ func (s *Sessions) Grown() (sum int64) {
 func (s *Sessions) OnHeard(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.onChange = do
+	s.onHeard = do
 }
 
 func (s *Sessions) callHeard() {
 	s.mu.Lock()
-	do := s.onChange
+	do := s.onHeard
 	s.mu.Unlock()
 	if do != nil {
 		do()

@@ -63,8 +63,8 @@ type WatcherOptions struct {
 	Handshake func(ctx context.Context, document string)
 	// Offers receives what brokers show of sellers. Nil: nothing does.
 	Offers Offers
-	// Standing receives what the main broker says of another cluster's membership.
-	Standing func(api.Membership)
+	// Membership receives what the main broker says of another cluster's membership.
+	Membership func(api.Membership)
 	// Choice receives which providers this cluster chose at a broker, nil for all. via names the broker.
 	Choice func(ctx context.Context, via string, providers *[]string)
 	// Connection is called after each failure, and after successes, once in heardEvery at most.
@@ -232,7 +232,7 @@ func (w *Watcher) handle(ctx context.Context, s *Session, e api.WatchEvent) {
 		// brokers may differ, and at a connector each known cluster is a member: the main broker's
 		// word is shown
 		if s.Via == "" {
-			w.Standing(*e.Standing)
+			w.Membership(*e.Standing)
 		}
 	}
 }

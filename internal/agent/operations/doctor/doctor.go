@@ -99,20 +99,20 @@ func (d *Doctor) Last() []api.Problem {
 // Diagnose runs all checks at once and returns the problems, worst first. A check that fails, or has found nothing in
 // time, is a problem too.
 func (d *Doctor) Diagnose(ctx context.Context) (all []api.Problem) {
-	waits, leave := context.WithTimeout(ctx, answersWithin+endsWithin)
-	defer leave()
-	bounded, cancel := context.WithTimeout(waits, answersWithin)
+	atMost, cancelAll := context.WithTimeout(ctx, answersWithin+endsWithin)
+	defer cancelAll()
+	forChecks, cancel := context.WithTimeout(atMost, answersWithin)
 	defer cancel()
 	results := make([]chan result, len(d.Checks))
 	for i, c := range d.Checks {
 		results[i] = make(chan result, 1)
 		go func() {
-			found, err := c.Find(bounded)
+			found, err := c.Find(forChecks)
 			results[i] <- result{found, err}
 		}()
 	}
 	for i, c := range d.Checks {
-		r := await(waits, results[i])
+		r := await(atMost, results[i])
 		if all = append(all, r.found...); r.err != nil {
 			all = append(all, health.NotChecked.Of(c.About, "", "%s", r.err))
 		}

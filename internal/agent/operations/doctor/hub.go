@@ -45,8 +45,8 @@ func findInHub(s *market.State, hub string) (found []api.Problem) {
 	part := new(big.Rat) // of what it bought: that of the resource that is sold most
 	for _, has := range bought {
 		if has.Value > 0 {
-			if number := big.NewRat(min(sold.Of(has.Resource), has.Value), has.Value); number.Cmp(part) > 0 {
-				part = number
+			if share := big.NewRat(min(sold.Of(has.Resource), has.Value), has.Value); share.Cmp(part) > 0 {
+				part = share
 			}
 		}
 	}

@@ -39,9 +39,9 @@ func withRefused(e api.Evaluation, refused map[string]error) api.Evaluation {
 	}
 	miss := e.Decision.NearestMiss
 	if miss != nil && miss.Filter == excluded && refused[miss.Cluster] != nil {
-		counted := *miss
-		counted.Filter, counted.Message = byAgent, api.WithoutCode(refused[miss.Cluster].Error())
-		e.Decision.NearestMiss = &counted
+		rewritten := *miss
+		rewritten.Filter, rewritten.Message = byAgent, api.WithoutCode(refused[miss.Cluster].Error())
+		e.Decision.NearestMiss = &rewritten
 	}
 	return e
 }

@@ -54,7 +54,7 @@ func (g *Gate) followEnd(ctx context.Context, shown *transport.Reservation, reco
 }
 
 // ApplySignedEnd ends a reservation if a party signed its end, whichever broker passes that on.
-// Nothing else in theirs counts.
+// Nothing else in shown counts.
 func (g *Gate) ApplySignedEnd(ctx context.Context, shown *transport.Reservation, record *market.Reservation) error {
 	end, signed := g.verifyEnd(ctx, shown, record)
 	if !signed || !record.State.Counts() || record.State == api.Releasing {
@@ -104,9 +104,9 @@ func (g *Gate) announceEnd(ctx context.Context, shown *transport.Reservation, re
 
 // publishEnd sends the broker, signed, the end of a reservation that the broker believes to be bound.
 func (g *Gate) publishEnd(ctx context.Context, shown *transport.Reservation, record *market.Reservation) error {
+	ended := endedAssignment(shown, record)
 	document, err := g.Key.Sign(api.DocumentEnd, api.End{
-		Protocol: api.Protocol, Reservation: record.ID, Assignment: clusterkey.Digest(endedAssignment(shown,
-			record)).String(),
+		Protocol: api.Protocol, Reservation: record.ID, Assignment: clusterkey.Digest(ended).String(),
 		Generation: max(record.Generation, shown.Payload.Generation), By: g.Cluster,
 		Consumer: record.Consumer, Provider: g.Cluster, Reason: record.Reason,
 		At: record.Ended.Meta(),
@@ -121,14 +121,14 @@ func (g *Gate) publishEnd(ctx context.Context, shown *transport.Reservation, rec
 // endedAssignment returns the assignment that an end of this gate names. That is the one that the
 // broker shows, unless it differs from the Ledger's and could still be accepted after the Ledger
 // has forgotten its own. A broker that lies could otherwise keep its end until then.
-func endedAssignment(sent *transport.Reservation, record *market.Reservation) string {
-	shown := sent.Payload.Assignment
-	if record.Assignment == "" || shown == record.Assignment {
-		return shown
+func endedAssignment(shown *transport.Reservation, record *market.Reservation) string {
+	assignment := shown.Payload.Assignment
+	if record.Assignment == "" || assignment == record.Assignment {
+		return assignment
 	}
 	var claimed api.Assignment
-	if trust.Claimed(shown, &claimed) != nil || claimed.Expires.After(record.Changed.Go().Add(minRemembered)) {
+	if trust.Claimed(assignment, &claimed) != nil || claimed.Expires.After(record.Changed.Go().Add(minRemembered)) {
 		return record.Assignment
 	}
-	return shown
+	return assignment
 }

@@ -14,13 +14,13 @@ import (
 // nothing. It adds to p what to send. The state is nil if there is no network.
 func (l *Lending) Connect(ctx context.Context, consumer string, received *api.Handshake,
 	p *peering.Progress) (*network.State, error) {
-	network := p.NetworkIn(received)
+	remote := p.NetworkIn(received)
 	net := l.options.Network
 	needed, err := net.Needed(ctx, consumer, api.RoleConsumer)
-	if err != nil || !needed && network == nil {
+	if err != nil || !needed && remote == nil {
 		return nil, err
 	}
-	if network != nil && network.Over {
+	if remote != nil && remote.Over {
 		gone, err := net.Remove(ctx, consumer, api.RoleConsumer, true)
 		if gone {
 			p.AddNetwork(&api.HandshakeNetwork{Over: true})
@@ -32,7 +32,7 @@ func (l *Lending) Connect(ctx context.Context, consumer string, received *api.Ha
 			Why: "its SharingPolicy or its agent's --network-gateway does not allow it"})
 		return nil, nil
 	}
-	s, err := net.Ensure(ctx, consumer, api.RoleConsumer, network)
+	s, err := net.Ensure(ctx, consumer, api.RoleConsumer, remote)
 	if err != nil {
 		return nil, err
 	}
