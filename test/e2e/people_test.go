@@ -38,6 +38,9 @@ func TestPeoplesRights(t *testing.T) {
 		{"anna", "studio", "reservationinstructions", read, true},
 		{"anna", "studio", "reservationinstructions", write, false},
 		{"anna", "studio", "resourcerequests/status", write, false},
+		{"anna", "studio", "events", read, true},
+		{"anna", "studio", "events", write, false},
+		{"anna", "default", "events", read, false},
 		{"anna", "default", "resourcerequests", all, false},
 		{"anna", "", "sharingpolicies", all, false},
 		{"anna", "bourse", "ledgers", all, false},
@@ -90,10 +93,14 @@ func TestPeoplesRights(t *testing.T) {
 
 func allowed(ctx context.Context, m *federation.Member, who, namespace, resource, verb string) (bool, error) {
 	resource, subresource, _ := strings.Cut(resource, "/")
+	group := api.Group
+	if resource == "events" {
+		group = "events.k8s.io"
+	}
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: who,
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: namespace, Verb: verb, Group: api.Group, Resource: resource, Subresource: subresource,
+			Namespace: namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource,
 		},
 	}}
 	err := m.Objects.Create(ctx, review)

@@ -6,6 +6,8 @@
 // With "lab --real" milan has one node, in an emulated machine, where pods really run: it shows what
 // they log and answer. `make lab REAL=1` runs that.
 //
+// "lab door SOCKET kill|start ..." kills and starts what a lab runs; the lab gives people a command for it.
+//
 // "lab build" only builds the daemons of the clusters, and fetches the packages of the machine in
 // which packets flow, once, so that no test's time limit has to cover that.
 package main
@@ -16,6 +18,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/bourse-dev/bourse/test/e2e/federation"
@@ -44,6 +47,8 @@ func run(ctx context.Context, args []string) error {
 		return serve(ctx, false, false)
 	case len(args) == 1 && args[0] == "--real":
 		return serve(ctx, true, true)
+	case len(args) > 2 && args[0] == "door":
+		return knock(ctx, args[1], args[2:])
 	case len(args) == 1 && args[0] == "build":
 		if _, err := lab.Build(ctx, os.Stderr); err != nil {
 			return err
@@ -83,6 +88,13 @@ func serve(ctx context.Context, liqo, real bool) (err error) {
 		if err := show(ctx, f, kubectl, real); err != nil {
 			return err
 		}
+	}
+	socket := filepath.Join(l.Dir(), "door")
+	if err := openDoor(ctx, socket, &door{federation: f, liqo: liqo}); err != nil {
+		return err
+	}
+	if err := writeKnocker(filepath.Join(l.Dir(), "bin"), socket); err != nil {
+		return err
 	}
 	if err := welcome(os.Stdout, l.Dir(), f, kubectl, real); err != nil {
 		return err

@@ -45,8 +45,16 @@ In another terminal, as the people of rome:
   kubectl describe resourcerequest training
   kubectl --context paris get providerinstructions -n bourse
   kubectl --context paris get advertisement -n bourse
-  kubectl --context paris cordon paris-1; bourse clusters
   kubectl delete resourcerequest training
+
+  kubectl --context paris cordon paris-1
+  sleep 3; bourse clusters                 # paris has 16 CPU less
+
+Kill what you like, and start it again (etcd, kube-apiserver, agent and so on):
+
+  lab kill milan agent
+  lab start milan agent
+  lab kill broker; lab start broker
 
 %[5]sAs the operator of the broker: bourse --server unix://%[2]s broker members
 
