@@ -71,13 +71,21 @@ type advertisedDTO struct {
 }
 
 // requestDTO asks for a reservation, or for an evaluation. What else the prototypes' clients send
-// (priority, location, currentProviderID, measuredLatencyMs) decided nothing there, or nothing that
-// it should, and is not read.
+// (priority, location) decided nothing there, or nothing that it should, and is not read.
 type requestDTO struct {
 	RequestedResources quantitiesDTO `json:"requestedResources"`
 	// Duration is "1h"; the default is 24h.
 	Duration        string `json:"duration"`
 	TargetClusterID string `json:"targetClusterID"`
+}
+
+// evaluationDTO asks who could serve a request that a cluster may serve already.
+type evaluationDTO struct {
+	requestDTO
+	// CurrentProviderID is the cluster that serves the caller now. MeasuredLatencyMs is the caller's latency to it in
+	// milliseconds; 0: not measured.
+	CurrentProviderID string  `json:"currentProviderID"`
+	MeasuredLatencyMs float64 `json:"measuredLatencyMs"`
 }
 
 // reservationDTO is a reservation. No kubeconfig is in it, nor anywhere.

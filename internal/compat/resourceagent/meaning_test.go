@@ -99,6 +99,48 @@ func TestFetchingAccepts(t *testing.T) {
 	}
 }
 
+// An agent of the successor asks again and again who could serve it, and moves to the first one. The provider that it
+// names stays first, also where its own reservation leaves no room for another one.
+func TestEvaluationsKeepTheCurrentProvider(t *testing.T) {
+	w := newTestFederation(t, impatient)
+	w.approved("cluster-1", "cluster-2", "cluster-3")
+	candidates := func(body string) (all []string) {
+		t.Helper()
+		var out struct {
+			CandidateClusters []struct{ ClusterID, Information string }
+		}
+		status, answer := w.call(w.agent("cluster-1"), "POST", "/api/v1/evaluations", body)
+		if err := json.Unmarshal([]byte(answer), &out); status != http.StatusOK || err != nil {
+			t.Fatalf("%d %s", status, answer)
+		}
+		for _, c := range out.CandidateClusters {
+			all = append(all, c.ClusterID+": "+c.Information)
+		}
+		return all
+	}
+	if _, status := w.reserveAs("cluster-1", `{"requestedResources":{"cpu":"6","memory":"1Gi"},"targetClusterID":"cluster-2"}`); status != http.StatusAccepted {
+		t.Fatal(status)
+	}
+	w.list("cluster-2", "provider") // accepts it
+	for _, c := range []struct{ body, first string }{
+		{`"requestedResources":{"cpu":"6","memory":"1Gi"}`, "cluster-3: score"},
+		{`"requestedResources":{"cpu":"6","memory":"1Gi"},"currentProviderID":"cluster-2","measuredLatencyMs":3.5`,
+			"cluster-2: serves you now, with what you have reserved there, 3.5 ms away as you measured"},
+		{`"requestedResources":{"cpu":"1","memory":"1Gi"},"currentProviderID":"cluster-2"`, "cluster-2: score"},
+		{`"requestedResources":{"cpu":"7","memory":"1Gi"},"currentProviderID":"cluster-2"`, "cluster-3: score"},
+		{`"requestedResources":{"cpu":"6","memory":"1Gi"},"currentProviderID":"nobody"`, "cluster-3: score"},
+	} {
+		if got := candidates("{" + c.body + "}"); len(got) == 0 || !strings.HasPrefix(got[0], c.first) {
+			t.Errorf("%s: %q", c.body, got)
+		}
+	}
+	status, answer := w.call(w.agent("cluster-1"), "POST", "/api/v1/evaluations",
+		`{"requestedResources":{"cpu":"1"},"measuredLatencyMs":-1}`)
+	if status != http.StatusBadRequest || !strings.Contains(answer, "measuredLatencyMs") {
+		t.Errorf("%d %s", status, answer)
+	}
+}
+
 // What the agent calls available bounds what is shared: a part of what it has, or what it has less
 // what it was instructed. The broker's own count holds, for any value that it sends as reserved.
 func TestAvailableBoundsWhatIsShared(t *testing.T) {

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/compat"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server"
@@ -22,6 +24,11 @@ func asked(r *http.Request) (api.Request, error) {
 	if err := compat.Decode(r, &in); err != nil {
 		return api.Request{}, err
 	}
+	return in.request()
+}
+
+// request returns a request in Bourse's words. Errors: Invalid with the field.
+func (in *requestDTO) request() (api.Request, error) {
 	resources, err := in.RequestedResources.amounts("requestedResources", false)
 	if err != nil {
 		return api.Request{}, err
@@ -40,32 +47,71 @@ func asked(r *http.Request) (api.Request, error) {
 // maxCandidates is how many an evaluation names.
 const maxCandidates = 10
 
-// evaluate says who could serve a request, best first. It changes nothing.
+// ofRoom are the filters that eliminate a cluster because of what reservations have of it, the caller's own among them.
+var ofRoom = []string{"policy", "fits", "shape", "kept"}
+
+// evaluate says who could serve a request, best first. It changes nothing. The cluster that serves the caller now comes
+// first while it can serve: an agent moves to the first one, and its own reservation makes the cluster that it leaves
+// look worse than the others.
 func (a *agents) evaluate(r *http.Request) (compat.Answer, error) {
 	l, err := compat.Member(a.Server, r)
 	if err != nil {
 		return compat.Answer{}, err
 	}
-	request, err := asked(r)
+	var in evaluationDTO
+	if err := compat.Decode(r, &in); err != nil {
+		return compat.Answer{}, err
+	}
+	request, err := in.request()
 	if err != nil {
 		return compat.Answer{}, err
+	}
+	if in.MeasuredLatencyMs < 0 {
+		return compat.Answer{}, api.Invalid("measuredLatencyMs", "it is negative").Fix("leave it out if nothing was measured")
 	}
 	ask, err := a.Server.Engine.Ask(l.Cluster, request)
 	if err != nil {
 		return compat.Answer{}, under(err)
 	}
+	covers, err := a.covers(r.Context(), l.Cluster, in.CurrentProviderID, ask.Size)
+	if err != nil {
+		return compat.Answer{}, under(err)
+	}
 	evaluation := a.Server.Engine.Evaluate(a.Server.Exchange.View(), ask, a.Server.Exchange.Now())
-	var out candidatesDTO
+	var candidates []candidateDTO
 	for _, verdict := range evaluation.Clusters {
-		if verdict.Filter == "" && len(out.CandidateClusters) < maxCandidates {
-			out.CandidateClusters = append(out.CandidateClusters,
-				candidateDTO{verdict.Cluster, fmt.Sprintf("score %.2f of 1", float64(verdict.Score)/1e6)})
+		c := candidateDTO{verdict.Cluster, fmt.Sprintf("score %.2f of 1", float64(verdict.Score)/1e6)}
+		switch qualifies := verdict.Filter == ""; {
+		case verdict.Cluster == in.CurrentProviderID && (qualifies || covers && slices.Contains(ofRoom, verdict.Filter)):
+			if c.Information += ", serves you now"; !qualifies {
+				c.Information = "serves you now, with what you have reserved there"
+			}
+			if in.MeasuredLatencyMs > 0 {
+				c.Information += fmt.Sprintf(", %.4g ms away as you measured", in.MeasuredLatencyMs)
+			}
+			candidates = slices.Insert(candidates, 0, c)
+		case qualifies:
+			candidates = append(candidates, c)
 		}
 	}
-	if len(out.CandidateClusters) == 0 {
+	if len(candidates) == 0 {
 		return compat.Answer{}, nobody(evaluation.Decision)
 	}
-	return compat.Answer{Status: http.StatusOK, Body: out}, nil
+	return compat.Answer{Status: http.StatusOK,
+		Body: candidatesDTO{candidates[:min(len(candidates), maxCandidates)]}}, nil
+}
+
+// covers reports whether a consumer has a reservation at a provider that is bound and as large as a size.
+func (a *agents) covers(ctx context.Context, consumer, provider string, size amounts.List) (covers bool, err error) {
+	if provider == "" {
+		return false, nil
+	}
+	err = a.Server.Exchange.Read(ctx, func(s *market.State) {
+		covers = slices.ContainsFunc(s.Of(consumer, 0), func(r *market.Reservation) bool {
+			return r.Consumer == consumer && r.Provider == provider && r.Bound() && r.Size.Fits(size)
+		})
+	})
+	return covers, err
 }
 
 // nobody is the error of a request that no cluster can serve.
