@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string) error {
 		return serve(ctx, false, false)
 	case len(args) == 1 && args[0] == "--real":
 		return serve(ctx, true, true)
-	case len(args) > 2 && args[0] == "door":
+	case len(args) > 1 && args[0] == "door":
 		return knock(ctx, args[1], args[2:])
 	case len(args) == 1 && args[0] == "build":
 		if _, err := lab.Build(ctx, os.Stderr); err != nil {
