@@ -15,10 +15,10 @@ type Decision struct {
 	Top []Scored `json:"top,omitempty"`
 	// NearestMiss is the eliminated cluster that came closest.
 	NearestMiss *Miss `json:"nearestMiss,omitempty"`
-	// Parts is the number of equal parts of the request. The decision is about one part, and each
-	// part has another provider. Empty: the request is not split.
+	// Parts is in how many equal parts the request was tried last. The decision is about one part, and
+	// each part needs another provider. Empty: it is about the whole.
 	Parts int `json:"parts,omitempty"`
-	// Chosen is the provider, empty if there is none.
+	// Chosen is the provider, empty if there is none, or too few for all parts.
 	Chosen string `json:"chosen,omitempty"`
 	// Sequence is the advertisement of the chosen provider on which the decision is based.
 	Sequence Sequence `json:"sequence,omitzero"`

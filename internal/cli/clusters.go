@@ -104,7 +104,9 @@ func (sh *shell) showFits(ctx context.Context, c *client.Client, w *wish, pods [
 		return err
 	}
 	fmt.Fprintf(sh.out, "%s together: %s\n", count(int(e.Fits.Qualified), "cluster"), sizes(e.Fits.Sum))
-	fmt.Fprintln(sh.out, splitText(w.Request.Resources, e.Fits.Clusters))
+	if w.Request.MaxPrice == nil { // a purchase has one seller
+		fmt.Fprintln(sh.out, splitText(w.Request.Resources, e.Fits.Clusters))
+	}
 	return nil
 }
 
@@ -122,7 +124,7 @@ func splitText(whole api.Resources, fits []api.Fit) string {
 		case n == 1:
 			return "one cluster has room for all of it"
 		default:
-			return fmt.Sprintf("with --split %d: %s have room for a part, of %s", n, count(room, "cluster"), sizes(part))
+			return fmt.Sprintf("with --split %d: %s have room for one of %[1]d parts of %s", n, count(room, "cluster"), sizes(part))
 		}
 	}
 	return "no --split serves all of it: its parts are equal, and each needs another cluster"

@@ -159,7 +159,7 @@ func explain(out io.Writer, d api.Decision, part api.Resources) {
 	}
 	for _, e := range d.Eliminated {
 		remedy := ""
-		if e.Filter == "aggregator" {
+		if e.Reason == "Aggregator" {
 			remedy = ", unless --aggregated"
 		}
 		fmt.Fprintf(out, "  %d eliminated by %s (%s)%s\n", e.Count, e.Filter, e.Reason, remedy)

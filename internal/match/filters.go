@@ -24,6 +24,7 @@ const (
 	notEnabled
 	noRelend
 	isHub
+	hubOfHub
 	noData
 	notAdvertised
 	notFresh
@@ -65,6 +66,7 @@ var reasonNames = [reasons]string{
 	notEnabled:     "NotEnabled",     // the consumer chose among the providers, and not this one
 	noRelend:       "NoRelend",       // its terms do not let consumers lend on
 	isHub:          "Aggregator",     // it is a hub, and the request does not ask for one
+	hubOfHub:       "HubOfHub",       // it is a hub, and what it lends is not lent on
 	noData:         "DataElsewhere",  // another provider has the volumes of the offloaded namespaces
 	notAdvertised:  "NotAdvertised",  // no advertisement came since the broker started
 	notFresh:       "NotFresh",       // its lease ended

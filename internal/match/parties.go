@@ -93,12 +93,17 @@ func noHub(c *candidate) bool { return c.card == nil || !c.card.Properties.Aggre
 
 // notHub passes hubs that the consumer asks for. A hub passes no request of another hub.
 func notHub(q *question, c *candidate) reason {
-	r := &q.Request
-	return when(!noHub(c) && (r.Relend || !r.Aggregated && r.Target != c.Cluster && r.Purchase == nil), isHub)
+	switch r := &q.Request; {
+	case noHub(c):
+		return passes
+	case r.Relend:
+		return hubOfHub
+	}
+	return when(!q.Request.Aggregated && q.Request.Target != c.Cluster && q.Request.Purchase == nil, isHub)
 }
 
-func explainHub(q *question, _ *candidate, _ reason) string {
-	if q.Request.Relend {
+func explainHub(_ *question, _ *candidate, why reason) string {
+	if why == hubOfHub {
 		return "is a hub, and what a hub lends is not lent on again"
 	}
 	return "is a hub, which the request does not ask for"

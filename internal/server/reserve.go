@@ -152,14 +152,17 @@ func (s *Server) Reserve(ctx context.Context, consumer, key string,
 	return out, err
 }
 
-// split holds the parts of a request on several providers if no single one can serve it. It returns no
-// outcome and no error if several cannot, either, but which clusters have room for the smallest part.
+// split holds the parts of a request on several providers if no single one can serve it. If several
+// cannot, either, it returns no outcome and no error, but the decision about the smallest part; nil if no part was tried.
 func (s *Server) split(ctx context.Context, whole *market.Hold, ask match.Ask) (out market.Outcome,
 	ofPart *api.Decision, err error) {
 	for try := 1; ; try++ {
 		parts, ranking := s.Engine.Split(s.Exchange.View(), ask, s.Exchange.Now())
 		if len(parts) < 2 {
-			return market.Outcome{}, &ranking.Decision, nil
+			if ranking.Part != nil {
+				ofPart = &ranking.Decision
+			}
+			return market.Outcome{}, ofPart, nil
 		}
 		var together market.HoldTogether
 		for i, size := range parts {

@@ -55,8 +55,8 @@ func (s *Sellers) connect(ctx context.Context, seller string) (*connection, erro
 		return nil, err
 	}
 	if target.url == "" {
-		return nil, api.Errorf(api.CodeUnavailable, "no connector of cluster %s is known here: it has published none",
-			seller).Fix("deal with it through a broker, or ask its admin to start one: bourse agent --connector-listen")
+		return nil, api.Errorf(api.CodeUnavailable, "this cluster knows no connector of %s: they have not dealt with each other, or %[1]s has none", seller).
+			Fix("buy from it through a broker first, or ask its admin to start one: bourse agent --connector-listen")
 	}
 	if u, err := url.Parse(target.url); err != nil || u.Scheme != "https" {
 		return nil, api.Errorf(api.CodeUnavailable,

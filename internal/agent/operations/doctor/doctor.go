@@ -167,7 +167,8 @@ func Preflight(ctx context.Context, config *rest.Config, liqoNamespace string) (
 	}
 	known, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return api.Diagnosis{}, api.Errorf(api.CodeUnavailable, "%s", err)
+		return api.Diagnosis{}, api.Errorf(api.CodeUnavailable, "the cluster does not answer: %s", err).
+			Fix("check that kubectl works with this kubeconfig")
 	}
 	inspection := posture.Inspection{
 		Reader: c, Lists: c, Writer: c, Before: true, Lends: true,
