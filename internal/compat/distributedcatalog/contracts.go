@@ -247,8 +247,11 @@ func (c *connector) await(ctx context.Context, r client.RequestStatus) (api.Reso
 			if s.Reservation != "" {
 				_ = c.ReleaseLocally(ctx, s.Reservation, api.Release{}) // it came to nothing: the next may have its name
 			}
-			return s, api.Errorf(api.CodeConflict, "it was not bought: %s", cmp.Or(s.Message, string(s.State))).
-				Fix("see: bourse why %s", s.Reservation)
+			wrong := api.Errorf(api.CodeConflict, "it was not bought: %s", cmp.Or(s.Message, string(s.State)))
+			if s.Reservation != "" {
+				wrong = wrong.Fix("see: bourse why %s", s.Reservation)
+			}
+			return s, wrong
 		}
 		if err := pause(ctx, deadline); err != nil {
 			return api.ResourceRequestStatus{}, api.Errorf(api.CodeUnavailable, "the purchase %s has no answer yet", r.ID).

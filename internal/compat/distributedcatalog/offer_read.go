@@ -130,7 +130,7 @@ func (p *Plan) read(field, name string, into *api.Plan) error {
 		return err
 	}
 	resources := api.Resources{}
-	for _, all := range []map[string]Amount{p.Resources, p.OtherResources} {
+	for i, all := range []map[string]Amount{p.Resources, p.OtherResources} {
 		for _, word := range slices.Sorted(maps.Keys(all)) {
 			text := string(all[word])
 			path := field + ".resources." + word
@@ -142,7 +142,10 @@ func (p *Plan) read(field, name string, into *api.Plan) error {
 			if err != nil || amount.Sign() < 0 {
 				return api.Invalid(path, "%.40q is not a quantity", text).Fix("write it as Kubernetes does: 500m, 2 or 8Gi")
 			}
-			resource := corev1.ResourceName(cmp.Or(words[word], word))
+			resource := corev1.ResourceName(word)
+			if known := words[word]; known != "" && (i == 0 || resource != corev1.ResourceStorage) {
+				resource = corev1.ResourceName(known) // the others' storage is that of volumes, as show writes it
+			}
 			if other, twice := resources[resource]; twice && other.Cmp(amount) != 0 {
 				return api.Invalid(path, "%s is given twice, as %s and as %s", resource, other.String(), amount.String()).
 					Fix("give it once")

@@ -27,7 +27,8 @@ func arbitrary(t *rapid.T) api.OfferSpec {
 			Pool:     rapid.SampledFrom([]string{"", "fast"}).Draw(t, "pool"),
 			Quantity: rapid.Int64Range(0, 999_999).Draw(t, "quantity"), Dedicated: rapid.Bool().Draw(t,
 				"dedicated"), Resources: api.Resources{"pods": resource.MustParse("10")}}
-		for _, name := range []string{"cpu", "memory", "ephemeral-storage", "nvidia.com/gpu", "example.com/fpga"} {
+		for _, name := range []string{"cpu", "memory", "storage", "ephemeral-storage", "nvidia.com/gpu",
+			"example.com/fpga"} {
 			if rapid.Bool().Draw(t, name) {
 				p.Resources[corev1.ResourceName(name)] = resource.MustParse(rapid.SampledFrom([]string{"1",
 					"4", "2000m", "8k"}).Draw(t, "amount"))
