@@ -31,6 +31,7 @@ func TestRestoreJob(t *testing.T) {
 // Help is as wide as the terminal.
 func TestHelpFits(t *testing.T) {
 	t.Setenv("COLUMNS", "80")
+	t.Setenv("XDG_RUNTIME_DIR", "/run/user/1000") // the default of --socket is in it, or below a home of any length
 	for _, command := range []string{"reserve", "extend", "broker", "trust"} {
 		var out, progress bytes.Buffer
 		Main([]string{command, "--help"}, &out, &progress)

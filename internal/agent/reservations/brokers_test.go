@@ -90,7 +90,7 @@ func (b *brokersOf) hears(s *session.Session, shown *transport.Reservation) *mar
 	b.t.Helper()
 	s.Record(shown)
 	_ = b.settle(b.t.Context(), shown.ID)
-	record, err := b.read(b.t.Context(), shown.ID)
+	record, err := b.options.Ledger.Reservation(b.t.Context(), shown.ID)
 	if err != nil {
 		b.t.Fatal(err)
 	}

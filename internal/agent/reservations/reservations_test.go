@@ -26,7 +26,7 @@ func (b *brokersOf) becomes(id string, state api.State) {
 	b.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
-		record, err := b.read(b.t.Context(), id)
+		record, err := b.options.Ledger.Reservation(b.t.Context(), id)
 		if err != nil {
 			b.t.Fatal(err)
 		}

@@ -63,7 +63,7 @@ func atConsumer(t *testing.T, by int, bound bool,
 	d := transporttest.NewDeal(rome, oslo, "r-1", "2", b.options.Ledger.Now().Go())
 	shown := d.Signed()
 	b.notes(shown)
-	before, err := b.read(t.Context(), "r-1")
+	before, err := b.options.Ledger.Reservation(t.Context(), "r-1")
 	if err != nil {
 		t.Fatal(err)
 	}
