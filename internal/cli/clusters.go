@@ -124,7 +124,7 @@ func splitText(whole api.Resources, fits []api.Fit) string {
 		case n == 1:
 			return "one cluster has room for all of it"
 		default:
-			return fmt.Sprintf("with --split %d: %s have room for one of %[1]d parts of %s", n, count(room, "cluster"), sizes(part))
+			return fmt.Sprintf("with --split %d: %s have room for one of %[1]d parts of %[3]s", n, count(room, "cluster"), sizes(part))
 		}
 	}
 	return "no --split serves all of it: its parts are equal, and each needs another cluster"
