@@ -5,10 +5,7 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"k8s.io/client-go/openapi"
@@ -16,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/internal/liqo"
+	"github.com/bourse-dev/bourse/internal/liqo/liqotest"
 )
 
 type object = map[string]any
@@ -98,18 +96,8 @@ func TestMissingFieldUnknown(t *testing.T) {
 // testedCRDs returns the schemas of the tested version's kinds, with their group, version and kind.
 func testedCRDs(t *testing.T) map[string]object {
 	t.Helper()
-	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}",
-		"github.com/liqotech/liqo").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(module)),
-		"deployments/liqo/charts/liqo-crds/crds/*.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatal(len(files), err)
-	}
 	kinds := map[string]object{}
-	for _, file := range files {
+	for _, file := range liqotest.CRDs(t, "*.yaml") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqo/liqotest"
 )
 
 var (
@@ -55,13 +54,7 @@ func steps(place string) []string {
 // placesOf finds the amounts of one of Liqo's kinds in its CRD. What else may be an integer or a text is a port.
 func placesOf(t *testing.T, file string) (all []string) {
 	t.Helper()
-	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}",
-		"github.com/liqotech/liqo").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(module)),
-		"deployments/liqo/charts/liqo-crds/crds", file+".yaml"))
+	text, err := os.ReadFile(liqotest.CRDs(t, file+".yaml")[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +24,7 @@ import (
 
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/liqo"
+	"github.com/bourse-dev/bourse/internal/liqo/liqotest"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
 
@@ -164,15 +163,9 @@ func TestAnswersStayAsTheyAre(t *testing.T) {
 
 // The kinds with amounts are those of Liqo's CRDs, under the names that the API server serves them by.
 func TestKindsAreThoseOfTheCRDs(t *testing.T) {
-	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}",
-		"github.com/liqotech/liqo").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(module)),
-		"deployments/liqo/charts/liqo-crds/crds/*.yaml"))
-	if err != nil || len(files) < 20 {
-		t.Fatalf("%d CRDs, %v", len(files), err)
+	files := liqotest.CRDs(t, "*.yaml")
+	if len(files) < 20 {
+		t.Fatalf("%d CRDs", len(files))
 	}
 	found := 0
 	for _, file := range files {
