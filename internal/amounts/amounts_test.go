@@ -14,16 +14,10 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/amounts"
+	"github.com/bourse-dev/bourse/internal/amounts/amountstest"
 )
 
-// resources makes resources of pairs of name and quantity.
-func resources(pairs ...string) api.Resources {
-	out := api.Resources{}
-	for i := 0; i < len(pairs); i += 2 {
-		out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
-	}
-	return out
-}
+var resources = amountstest.Resources
 
 func quantity(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.DecimalSI) }
 
@@ -101,17 +95,7 @@ func TestHostileResources(t *testing.T) {
 	}
 }
 
-// invalid checks that an error names the field and the remedy, on one short line.
-func invalid(t *testing.T, err error, field string) {
-	t.Helper()
-	e, ok := err.(*api.Error)
-	if !ok || e.Code != api.CodeInvalid || !strings.HasPrefix(e.Field, field) {
-		t.Fatalf("got %v, want Invalid at %s", err, field)
-	}
-	if line := e.Error(); len(line) > 600 || strings.ContainsAny(line, "\n\x00") {
-		t.Errorf("not one short line: %q", line)
-	}
-}
+var invalid = amountstest.CheckInvalid
 
 func TestResourcesAreWhatTheyWere(t *testing.T) {
 	given := resources("cpu", "1500m", "memory", "3Gi", "nvidia.com/gpu", "2", "ephemeral-storage", "1Ti")

@@ -7,13 +7,11 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"go.uber.org/goleak"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/amounts"
+	"github.com/bourse-dev/bourse/internal/amounts/amountstest"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -155,14 +153,7 @@ func founded(t testing.TB, j journal.Journal, options exchange.Options) *running
 	return x
 }
 
-// resources makes resources of pairs of name and quantity.
-func resources(pairs ...string) api.Resources {
-	out := api.Resources{}
-	for i := 0; i < len(pairs); i += 2 {
-		out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
-	}
-	return out
-}
+var resources = amountstest.Resources
 
 func TestOrdersOfOneCallerSeeEachOther(t *testing.T) {
 	x := founded(t, newMemory(), exchange.Options{Clock: newClock()})

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts/amountstest"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -18,17 +19,7 @@ func measurement(pools map[string]api.Pool) api.Measurement {
 	return api.Measurement{Sequence: api.Sequence{Incarnation: 1, Number: 1}, Terms: &api.Terms{}, Pools: pools}
 }
 
-// invalid checks that an error names the field and the remedy, on one short line.
-func invalid(t *testing.T, err error, field string) {
-	t.Helper()
-	e, ok := err.(*api.Error)
-	if !ok || e.Code != api.CodeInvalid || !strings.HasPrefix(e.Field, field) {
-		t.Fatalf("got %v, want Invalid at %s", err, field)
-	}
-	if line := e.Error(); len(line) > 600 || strings.ContainsAny(line, "\n\x00") {
-		t.Errorf("not one short line: %q", line)
-	}
-}
+var invalid = amountstest.CheckInvalid
 
 // The disks of a thousand nodes are advertised.
 func TestDisksOfALargeCluster(t *testing.T) {

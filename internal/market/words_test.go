@@ -7,17 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts/amountstest"
 )
 
-// resources makes resources of pairs of name and quantity.
-func resources(pairs ...string) api.Resources {
-	out := api.Resources{}
-	for i := 0; i < len(pairs); i += 2 {
-		out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
-	}
-	return out
-}
+var resources = amountstest.Resources
 
 func resourceName(name string) corev1.ResourceName { return corev1.ResourceName(name) }
 

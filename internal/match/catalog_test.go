@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts/amountstest"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/money"
@@ -210,13 +211,7 @@ func describe(o match.Offered, plans []match.FoundPlan) string {
 	return out
 }
 
-func resources(pairs ...string) api.Resources {
-	out := api.Resources{}
-	for i := 0; i < len(pairs); i += 2 {
-		out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
-	}
-	return out
-}
+var resources = amountstest.Resources
 
 // A search for a GPU finds plans with the devices of any vendor, and no others.
 func TestPlansWithAGPU(t *testing.T) {
