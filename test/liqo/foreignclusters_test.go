@@ -16,7 +16,9 @@ import (
 	"testing"
 
 	liqov1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/test/e2e/federation"
@@ -75,6 +77,16 @@ func (w *world) catalogIn(t *testing.T, m *federation.Member) func(context.Conte
 	if err := m.Cluster.Apply(t.Context(), namespace, rights); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		named := metav1.ObjectMeta{Name: "bourse-broker-catalog"}
+		for _, o := range []kube.Object{
+			&rbacv1.ClusterRoleBinding{ObjectMeta: named}, &rbacv1.ClusterRole{ObjectMeta: named},
+		} {
+			if err := m.Objects.Delete(context.Background(), o); kube.IgnoreNotFound(err) != nil {
+				t.Error(err)
+			}
+		}
+	})
 	config, err := m.Cluster.ServiceAccount(t.Context(), "bourse-broker", "broker")
 	if err != nil {
 		t.Fatal(err)

@@ -6,14 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/bourse-dev/bourse/api"
@@ -26,8 +33,9 @@ type world struct {
 	*federation.Federation
 	lab                *lab.Lab
 	rome, milan, paris *federation.Member
-	metrics            string // address of the metrics of the agent of paris
-	spent              bool   // no other test can use it
+	metrics            string   // address of the metrics of the agent of paris
+	installed          []string // what of Bourse is installed in all its clusters, before any test
+	spent              bool     // no other test can use it
 }
 
 // worlds are the running federations. A test has one for itself until it ends, so there are as many
@@ -54,6 +62,9 @@ func start(t *testing.T) *world {
 		err := w.crashed()
 		if err != nil {
 			t.Error(err)
+		}
+		if left := w.left(t); len(left) > 0 {
+			t.Errorf("the next test in this federation finds what this one changed: %q", left)
 		}
 		if t.Failed() || w.spent {
 			if err := w.stop(!t.Failed()); err != nil {
@@ -91,6 +102,43 @@ func takeWorld() (*world, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// left lists what of Bourse a test installed or removed in a cluster, and did not undo.
+func (w *world) left(t *testing.T) []string {
+	if t.Failed() || w.spent {
+		return nil
+	}
+	now, err := w.installedNow(context.Background())
+	if err != nil {
+		t.Error(err)
+	}
+	left := sets.New(now...).SymmetricDifference(sets.New(w.installed...))
+	return sets.List(left)
+}
+
+// installedNow lists the permissions and the policies of agents and brokers in all clusters, as CLUSTER KIND/NAME.
+func (w *world) installedNow(ctx context.Context) (names []string, err error) {
+	for _, m := range w.Members {
+		for _, list := range []kube.ObjectList{
+			&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{},
+			&admissionv1.ValidatingAdmissionPolicyList{}, &admissionv1.ValidatingAdmissionPolicyBindingList{},
+		} {
+			if err := m.Objects.List(ctx, list); err != nil {
+				return nil, err
+			}
+			err := meta.EachListItem(list, func(o runtime.Object) error {
+				if name := o.(kube.Object).GetName(); strings.HasPrefix(name, "bourse-") {
+					names = append(names, fmt.Sprintf("%s %T/%s", m.Name, o, name))
+				}
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return names, nil
 }
 
 // binDir is where binary builds the program that all federations run.
@@ -136,6 +184,10 @@ func (w *world) start(ctx context.Context) error {
 	w.Federation, err = federation.Start(ctx, federation.Options{
 		Lab: w.lab, Binary: bourse, Progress: os.Stderr, Members: []*federation.Member{w.rome, w.milan, w.paris},
 	})
+	if err != nil {
+		return err
+	}
+	w.installed, err = w.installedNow(ctx)
 	return err
 }
 
