@@ -183,6 +183,7 @@ func (w *world) start(ctx context.Context) error {
 	w.paris.AgentFlags = append(w.paris.AgentFlags, "--metrics-bind-address", w.metrics)
 	w.Federation, err = federation.Start(ctx, federation.Options{
 		Lab: w.lab, Binary: bourse, Progress: os.Stderr, Members: []*federation.Member{w.rome, w.milan, w.paris},
+		BrokerFlags: []string{"--with-orchestrator"},
 	})
 	if err != nil {
 		return err

@@ -23,6 +23,8 @@ type Options struct {
 	Progress io.Writer
 	// Members are the clusters. Start completes them.
 	Members []*Member
+	// BrokerFlags are added to the broker's own.
+	BrokerFlags []string
 }
 
 // Federation is a broker and the agents of its members.
@@ -38,6 +40,7 @@ type Federation struct {
 
 	dir, source string
 	address     string
+	flags       []string
 	crashes     chan error
 }
 
@@ -51,7 +54,7 @@ func Start(ctx context.Context, o Options) (*Federation, error) {
 	f := &Federation{
 		Binary:       o.Binary,
 		BrokerSocket: filepath.Join(o.Lab.Dir(), "broker.sock"),
-		Members:      o.Members, dir: o.Lab.Dir(), crashes: make(chan error, 16),
+		Members:      o.Members, dir: o.Lab.Dir(), flags: o.BrokerFlags, crashes: make(chan error, 16),
 	}
 	f.Operator = client.New("unix://"+f.BrokerSocket, nil)
 	var err error
@@ -106,9 +109,8 @@ func (f *Federation) Add(ctx context.Context, l *lab.Lab, m *Member) error {
 // StartBroker starts the broker with the folder and the address that it had before, and returns
 // when it serves.
 func (f *Federation) StartBroker(ctx context.Context) (err error) {
-	f.Broker, err = run("broker", f.dir, f.Binary, []string{
-		"broker", "--dir", "broker", "--listen", f.address, "--socket", f.BrokerSocket,
-	}, f.crashed)
+	args := []string{"broker", "--dir", "broker", "--listen", f.address, "--socket", f.BrokerSocket}
+	f.Broker, err = run("broker", f.dir, f.Binary, append(args, f.flags...), f.crashed)
 	if err != nil {
 		return err
 	}
@@ -117,6 +119,9 @@ func (f *Federation) StartBroker(ctx context.Context) (err error) {
 		return err
 	})
 }
+
+// URL is where members reach the broker.
+func (f *Federation) URL() string { return "https://" + f.address }
 
 // Crashes receives why a process ended that nobody told to.
 func (f *Federation) Crashes() <-chan error { return f.crashes }
