@@ -38,8 +38,8 @@ daemons: ## Build the real Kubernetes daemons for lab and tests into a cached fo
 	@$(GO) run ./test/lab/cmd/lab build
 
 .PHONY: lab
-lab: bin/bourse ## Run three real clusters, a broker and an agent in each; Ctrl-C ends it. REAL=1: one has real containers
-	@$(GO) run ./test/lab/cmd/lab $(if $(REAL),--real)
+lab: bin/bourse ## Run three real clusters, a broker and agents; Ctrl-C ends it. Also REAL=1, STORAGE=1 or NETWORK=1
+	@$(GO) run ./test/lab/cmd/lab $(if $(REAL),--real) $(if $(STORAGE),--storage) $(if $(NETWORK),--network)
 
 .PHONY: test
 test: ## Run every test, also those on real API servers, and print the time of each suite

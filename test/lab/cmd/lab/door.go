@@ -7,12 +7,16 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 	"github.com/bourse-dev/bourse/test/lab"
@@ -32,6 +36,7 @@ const knockWithin = 10 * time.Second
 type door struct {
 	mu         sync.Mutex
 	federation *federation.Federation
+	machine    *lab.Machine // nil without
 	liqo       bool
 }
 
@@ -47,21 +52,56 @@ func openDoor(ctx context.Context, path string, d *door) error {
 	return nil
 }
 
-// ServeHTTP does what a path says: /kill/milan/kube-apiserver, /start/milan/agent, /kill/broker.
+// ServeHTTP does what the words of a call say: "kill milan kube-apiserver", "start milan agent", "kill broker".
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	act, of, _ := strings.Cut(strings.Trim(r.URL.Path, "/"), "/")
-	if err := d.do(r.Context(), act, of); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+	words := slices.Concat(r.URL.Query()["word"], []string{"", "", "", ""})
+	answer, err := "", error(nil)
+	if words[0] == "get" {
+		answer, err = d.get(r.Context(), words[1], words[2], words[3])
+	} else {
+		err = d.do(r.Context(), words[0], words[1], words[2])
 	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	_, _ = io.WriteString(w, answer)
 }
 
-func (d *door) do(ctx context.Context, act, of string) error {
-	if act != "kill" && act != "start" {
-		return errors.New("say: lab kill|start broker, or lab kill|start CLUSTER PROCESS")
+// get is what a pod, as NAMESPACE/NAME, is answered by a URL.
+func (d *door) get(ctx context.Context, name, pod, address string) (string, error) {
+	m, err := d.member(name)
+	if err != nil {
+		return "", err
 	}
-	if of == broker {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" || u.Host == "" {
+		return "", fmt.Errorf("%q is no URL: say: lab get CLUSTER NAMESPACE/POD http://ADDRESS:PORT", address)
+	}
+	if d.machine == nil || m.Machine == nil {
+		return "", fmt.Errorf("no packets flow in %s: run make lab NETWORK=1, and choose rome or milan", name)
+	}
+	var p corev1.Pod
+	key := kube.ObjectKey{}
+	key.Namespace, key.Name, _ = strings.Cut(pod, "/")
+	if err := m.Objects.Get(ctx, key, &p); err != nil {
+		return "", err
+	}
+	if p.Spec.NodeName != m.Name {
+		return "", fmt.Errorf("pod %s of %s is on node %q: choose a pod on node %s", pod, m.Name, p.Spec.NodeName, m.Name)
+	}
+	answer, err := d.machine.Run(ctx, fmt.Sprintf("nsenter --net=/run/netns/%s get '%s'", p.UID,
+		strings.ReplaceAll(u.String(), "'", "%27")))
+	return answer + "\n", err
+}
+
+func (d *door) do(ctx context.Context, act, name, process string) error {
+	if act != "kill" && act != "start" {
+		return errors.New("say: lab kill|start broker, lab kill|start CLUSTER PROCESS, or lab get CLUSTER NAMESPACE/POD URL")
+	}
+	if name == broker {
 		if act == "kill" {
 			d.federation.Broker.Kill()
 			return nil
@@ -69,7 +109,6 @@ func (d *door) do(ctx context.Context, act, of string) error {
 		d.federation.Broker.Kill() // one that runs would hold the address
 		return d.federation.StartBroker(ctx)
 	}
-	name, process, _ := strings.Cut(of, "/")
 	m, err := d.member(name)
 	if err != nil {
 		return err
@@ -115,12 +154,13 @@ func writeKnocker(bin, socket string) error {
 	return os.WriteFile(filepath.Join(bin, "lab"), []byte(script), 0o700)
 }
 
-// knock has the door at a socket do what args say.
+// knock has the door at a socket do what args say, and prints its answer.
 func knock(ctx context.Context, socket string, args []string) error {
 	c := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	}}}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://lab/"+strings.Join(args, "/"), nil)
+	words := url.Values{"word": args}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://lab/?"+words.Encode(), nil)
 	if err != nil {
 		return err
 	}
@@ -129,9 +169,10 @@ func knock(ctx context.Context, socket string, args []string) error {
 		return err
 	}
 	defer answer.Body.Close()
-	why, err := io.ReadAll(io.LimitReader(answer.Body, 4096))
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 4096))
 	if err == nil && answer.StatusCode != http.StatusOK {
-		err = errors.New(strings.TrimSpace(string(why)))
+		return errors.New(strings.TrimSpace(string(text)))
 	}
+	fmt.Print(string(text))
 	return err
 }

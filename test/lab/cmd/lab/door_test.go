@@ -24,6 +24,8 @@ func TestDoorNamesWhatTheLabRuns(t *testing.T) {
 		"kill milan":              `"" is no process of a cluster`,
 		"start milan nosuch":      "choose agent, or one of [etcd kube-apiserver",
 		"kill milan liqo-webhook": `"liqo-webhook" is no process`,
+		"get milan demo/here":     `"" is no URL`,
+		"get milan a/b http://h":  "run make lab NETWORK=1",
 	} {
 		if err := knock(t.Context(), socket, strings.Fields(args)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("lab %s: %v, want %s", args, err, want)

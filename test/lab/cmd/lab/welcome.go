@@ -27,8 +27,8 @@ func findKubectl(ctx context.Context) (string, error) {
 const text = `
 Three clusters are up, with a broker and an agent in each:
 
-  rome    16 CPU   region it   borrows
-  milan   %[3]s CPU   region it   lends 80 %%
+  rome    %[6]s CPU   %[8]s   borrows
+  milan   %[3]s CPU   %[8]s   lends 80 %%
   paris   32 CPU   region fr   lends all, at most 8 CPU to a reservation; 8 GPUs
 
 In another terminal, as the people of rome:
@@ -36,7 +36,7 @@ In another terminal, as the people of rome:
   source %[1]s/env
 
   bourse clusters
-  bourse reserve --cpu %[4]s --memory 512Mi --where 'region == "it"' --for 1h
+  bourse reserve --cpu %[4]s --memory 512Mi %[7]s --for 1h
   bourse reserve --cpu 40 --memory 8Gi --dry-run
   bourse reservations
 
@@ -69,6 +69,43 @@ const realText = `In milan's containers, and how they end:
 
 `
 
+const storageText = `A volume of milan's or paris's, for a pod of rome:
+
+  kubectl apply -f %[1]s/volume.yaml
+  kubectl -n demo get pod,pvc --watch
+  bourse release RESERVATION               # names the volume that would be deleted
+
+`
+
+const networkText = `What a pod is answered, at home, over the tunnel and by a Service:
+
+  lab get rome demo/here http://127.0.0.1:8080
+  lab get rome demo/here http://$(kubectl -n demo get pod there -o jsonpath={.status.podIP}):8080
+  lab get rome demo/here http://$(kubectl -n demo get service site -o jsonpath={.spec.clusterIP})
+
+`
+
+const volume = `apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data, namespace: demo}
+spec:
+  storageClassName: liqo
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Gi}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: keeps, namespace: demo}
+spec:
+  nodeSelector: {liqo.io/type: virtual-node}
+  containers:
+    - name: keeps
+      image: %s
+      resources: {requests: {cpu: 100m, memory: 64Mi}}
+      volumeMounts: [{name: data, mountPath: /data}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+`
+
 const request = `apiVersion: bourse.dev/v1alpha1
 kind: ResourceRequest
 metadata: {name: training, namespace: default}
@@ -79,7 +116,7 @@ spec:
 `
 
 // welcome writes the files that people need into dir, and tells how to use them.
-func welcome(out io.Writer, dir string, f *federation.Federation, kubectl string, real bool) error {
+func welcome(out io.Writer, dir string, f *federation.Federation, kubectl string, o options) error {
 	if err := os.Symlink(kubectl, filepath.Join(dir, "bin", "kubectl")); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -89,16 +126,22 @@ func welcome(out io.Writer, dir string, f *federation.Federation, kubectl string
 	}
 	environment := fmt.Sprintf("export PATH=%q:\"$PATH\"\nexport KUBECONFIG=%q KUBECACHEDIR=%q\nexport BOURSE_SERVER=unix://%q\n",
 		filepath.Join(dir, "bin"), kubeconfig, filepath.Join(dir, "cache"), f.Members[0].Socket(0))
-	for name, content := range map[string]string{"env": environment, "request.yaml": request} {
+	files := map[string]string{"env": environment, "request.yaml": request}
+	milanCPU, romeCPU, cpu, which, region, more := "64", "16", "4", `--where 'region == "it"'`, "region it", ""
+	switch {
+	case o.real:
+		milanCPU, cpu, more = " 2", "500m", fmt.Sprintf(realText, f.Members[1].Socket(0))
+	case o.storage:
+		files["volume.yaml"], more = fmt.Sprintf(volume, lab.Image), fmt.Sprintf(storageText, dir)
+	case o.network:
+		milanCPU, romeCPU, cpu, which, region, more = " 8", " 8", "2", "--network wireguard", "no region", networkText
+	}
+	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			return err
 		}
 	}
-	if milan := f.Members[1]; real {
-		fmt.Fprintf(out, text, dir, f.BrokerSocket, " 2", "500m", fmt.Sprintf(realText, milan.Socket(0)))
-	} else {
-		fmt.Fprintf(out, text, dir, f.BrokerSocket, "64", "4", "")
-	}
+	fmt.Fprintf(out, text, dir, f.BrokerSocket, milanCPU, cpu, more, romeCPU, which, region)
 	for _, m := range f.Members {
 		fmt.Fprintf(out, "  %-6s KUBECONFIG=%s BOURSE_SERVER=unix://%s\n", m.Name, m.Cluster.Kubeconfig(), m.Socket(0))
 	}
