@@ -96,11 +96,11 @@ type metrics struct {
 
 // summary holds the counts that only the market's owner can make.
 type summary struct {
-	byState  map[api.State]int
-	standing map[api.MemberState]int
-	waiting  int
-	oldest   market.Time // the start of the longest wait; 0: no request waits
-	memory   market.MemoryUse
+	byState map[api.State]int
+	members map[api.MemberState]int
+	waiting int
+	oldest  market.Time // the start of the longest wait; 0: no request waits
+	memory  market.MemoryUse
 }
 
 // refresh makes the market count, unless it did so recently or is busy.
@@ -114,9 +114,9 @@ func (m *metrics) refresh() {
 	ctx, cancel := context.WithTimeout(context.Background(), summaryWait)
 	defer cancel()
 	_ = m.market.Read(ctx, func(s *market.State) {
-		next := &summary{byState: s.Count(), standing: map[api.MemberState]int{}, memory: s.MemoryUse()}
+		next := &summary{byState: s.Count(), members: map[api.MemberState]int{}, memory: s.MemoryUse()}
 		for _, member := range s.Members() {
-			next.standing[member.State]++
+			next.members[member.State]++
 		}
 		for _, r := range s.Waiting() {
 			if next.waiting++; next.oldest == 0 || r.Since() < next.oldest {
@@ -165,7 +165,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 			send(gauge, "bourse_reservations",
 				"Reservations by state.", float64(s.byState[state]), string(state))
 		}
-		for state, n := range s.standing {
+		for state, n := range s.members {
 			send(gauge, "bourse_members", "Member clusters by state.", float64(n), string(state))
 		}
 		longest := time.Duration(0)

@@ -153,7 +153,7 @@ func (sh *shell) showClusters(items []clusterItem) error {
 	const none = "No cluster is visible yet. Providers become visible when they have a SharingPolicy."
 	return show(sh, items, none, []column[api.Cluster]{
 		{"CLUSTER", false, func(c clusterItem) string { return c.ID }},
-		{"STATE", false, func(c clusterItem) string { return standing(c.Payload) + hubMark(c.Payload) }},
+		{"STATE", false, func(c clusterItem) string { return stateOf(c.Payload) + hubMark(c.Payload) }},
 		{"REGION", false, func(c clusterItem) string { return c.Payload.Properties.Region }},
 		{"CPU FREE", false, of(available, "cpu")},
 		{"CPU RESERVED", true, of(reserved, "cpu")},
@@ -251,7 +251,7 @@ func hubMark(c api.Cluster) string {
 	return ""
 }
 
-func standing(c api.Cluster) string {
+func stateOf(c api.Cluster) string {
 	switch {
 	case !c.Fresh:
 		return "Silent"

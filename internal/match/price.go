@@ -34,8 +34,9 @@ func checkPrice(r api.Request, d time.Duration) error {
 		return err
 	}
 	if r.Strategy == api.Cheap && r.Purchase == nil {
-		return api.Invalid("strategy", "%s compares prices, and without a ceiling for the price nothing is bought",
-			r.Strategy).Fix("give a maximum price for the whole request: maxPrice (--max-price)")
+		return api.Invalid("strategy",
+			"%s compares prices, and without a ceiling for the price nothing is bought", r.Strategy).
+			Fix("give a maximum price for the whole request: maxPrice (--max-price)")
 	}
 	return nil
 }

@@ -69,9 +69,8 @@ func (b *meteredBody) Read(into []byte) (int, error) {
 	if most := b.s.BodyMemory; b.meter.Cost > most {
 		_, _ = io.Copy(io.Discard, io.LimitReader(b.body, maxLargeBody)) // a caller that still sends reads no answer
 		refused("body_memory")
-		return 0, api.Errorf(api.CodeTooLarge, "the body would take more than %d bytes of memory once decoded",
-			most).At("body").
-			Fix("send fewer values at once")
+		return 0, api.Errorf(api.CodeTooLarge, "the body would take more than %d bytes of memory once decoded", most).
+			At("body").Fix("send fewer values at once")
 	}
 	if errors.Is(err, io.EOF) && b.meter.Cost > smallBodyMemory && b.taken == 0 {
 		if wait := b.acquire(); wait != nil {
@@ -88,8 +87,9 @@ func (b *meteredBody) acquire() error {
 	if err := b.s.bodies.Acquire(ctx, b.meter.Cost); err != nil {
 		refused("body_memory")
 		b.call.SetHeader("Retry-After", "1")
-		return api.Errorf(api.CodeTooManyRequests, "large bodies of other callers use all memory for large bodies: %d bytes",
-			b.s.BodyMemory).Fix("send it again later")
+		return api.Errorf(api.CodeTooManyRequests,
+			"large bodies of other callers use all memory for large bodies: %d bytes", b.s.BodyMemory).
+			Fix("send it again later")
 	}
 	b.taken = b.meter.Cost
 	return nil

@@ -160,7 +160,7 @@ func (t *stream) tell(opening *api.WatchEvent,
 			events.add(api.WatchEvent{Type: api.WatchChoice, Providers: providers(now)})
 		}
 		t.tellReservations(events, changed)
-		t.tellStandings(events, t.watch.ChangedParties())
+		t.tellMemberships(events, t.watch.ChangedParties())
 		t.tellHandshakes(events)
 		if t.catalog != nil {
 			t.catalog.write(t.watch, events)
@@ -195,10 +195,10 @@ func (t *stream) tellReservations(events *events, records []*market.Reservation)
 	}
 }
 
-// tellStandings writes the memberships of the other parties of the caller's reservations that
+// tellMemberships writes the memberships of the other parties of the caller's reservations that
 // changed since the last write. It includes clusters that are not visible, because their partners
 // know them.
-func (t *stream) tellStandings(events *events, parties []string) {
+func (t *stream) tellMemberships(events *events, parties []string) {
 	view := t.s.Exchange.View()
 	for _, party := range parties {
 		l := view.Listing(party)

@@ -16,8 +16,9 @@ import (
 //
 // No write of another process is overwritten: each write succeeds only if nobody wrote the part since
 // it was read, and mine succeeded after that.
-func (j *Journal) writePart(ctx context.Context, number int64, data []byte, mine func(context.Context) error) (part,
-	error) {
+func (j *Journal) writePart(
+	ctx context.Context, number int64, data []byte, mine func(context.Context) error,
+) (part, error) {
 	p := part{Part: number, Digest: digest(data), Size: int64(len(data))}
 	err := j.persist(ctx, func() error {
 		object := newLedger(j.partKey(number))

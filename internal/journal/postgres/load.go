@@ -198,9 +198,9 @@ func (v *verifier) describe(err error) error {
 func (v *verifier) run(ctx context.Context, tx *sql.Tx,
 	lock string, onSnapshot tables.OnSnapshot, onRecord tables.OnRecord) error {
 	var journals, others bool
-	if err := tx.QueryRowContext(ctx, `SELECT to_regclass('bourse_journal') IS NOT NULL,
-		coalesce(to_regclass('bourse_records'), to_regclass('bourse_state')) IS NOT NULL`).Scan(&journals,
-		&others); err != nil {
+	found := tx.QueryRowContext(ctx, `SELECT to_regclass('bourse_journal') IS NOT NULL,
+		coalesce(to_regclass('bourse_records'), to_regclass('bourse_state')) IS NOT NULL`)
+	if err := found.Scan(&journals, &others); err != nil {
 		return err
 	}
 	if v.fresh = !journals && !others; v.fresh {
@@ -225,8 +225,8 @@ func (v *verifier) run(ctx context.Context, tx *sql.Tx,
 	var hash, baseHash, seal []byte
 	row := tx.QueryRowContext(ctx, `SELECT place, `+place+`, lineage, revision, hash, base_revision, base_hash,
 		first, last, seal FROM bourse_journal`)
-	if err := row.Scan(&was, &got, &v.Base.Lineage, &revision, &hash, &v.Base.Revision, &baseHash, &first, &last,
-		&seal); err != nil {
+	err = row.Scan(&was, &got, &v.Base.Lineage, &revision, &hash, &v.Base.Revision, &baseHash, &first, &last, &seal)
+	if err != nil {
 		return err
 	}
 	if was != got && !v.lossy {

@@ -33,8 +33,9 @@ func New(path string) *Journal {
 }
 
 // Load implements journal.Journal.
-func (j *Journal) Load(ctx context.Context, onSnapshot tables.OnSnapshot, onRecord tables.OnRecord) (journal.Head,
-	error) {
+func (j *Journal) Load(
+	ctx context.Context, onSnapshot tables.OnSnapshot, onRecord tables.OnRecord,
+) (journal.Head, error) {
 	return j.load(ctx, onSnapshot, onRecord, false)
 }
 
@@ -63,8 +64,9 @@ func (j *Journal) Begin(ctx context.Context, head journal.Head, write func(io.Wr
 
 // Read verifies and replays the journal like Load, but changes no file and does not open j. No other
 // process may have the journal open. Errors: as Load; os.ErrNotExist, wrapped, if there is no journal.
-func (j *Journal) Read(ctx context.Context, onSnapshot tables.OnSnapshot, onRecord tables.OnRecord) (journal.Head,
-	error) {
+func (j *Journal) Read(
+	ctx context.Context, onSnapshot tables.OnSnapshot, onRecord tables.OnRecord,
+) (journal.Head, error) {
 	found, mark, err := j.verify(ctx, onSnapshot, onRecord)
 	if err == nil && !found.fresh {
 		err = found.compare(j.path, mark)
@@ -101,8 +103,9 @@ func (j *Journal) load(ctx context.Context, onSnapshot tables.OnSnapshot, onReco
 
 // verify verifies the journal on a connection that cannot write. It reads the head file first: an append
 // in between must not make the head file seem to lead.
-func (j *Journal) verify(ctx context.Context, onSnapshot tables.OnSnapshot, onRecord tables.OnRecord) (*content, mark,
-	error) {
+func (j *Journal) verify(
+	ctx context.Context, onSnapshot tables.OnSnapshot, onRecord tables.OnRecord,
+) (*content, mark, error) {
 	kept, err := readHeadFile(j.path + ".head")
 	if err != nil {
 		return nil, mark{}, err

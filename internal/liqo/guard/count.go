@@ -48,8 +48,8 @@ func (g *Guard) count(ctx context.Context, ns *corev1.Namespace, q *corev1.Resou
 			continue
 		}
 		var other corev1.ResourceQuota
-		if err := g.Get(ctx, client.ObjectKey{Namespace: all.Items[i].Name, Name: name},
-			&other); client.IgnoreNotFound(err) != nil {
+		err := g.Get(ctx, client.ObjectKey{Namespace: all.Items[i].Name, Name: name}, &other)
+		if client.IgnoreNotFound(err) != nil {
 			return err
 		}
 		for what, amount := range other.Status.Used {

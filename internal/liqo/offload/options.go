@@ -27,8 +27,8 @@ const defaultOptions = "virtual-kubelet-default"
 // Errors: Unavailable.
 func (s *Slices) options(ctx context.Context, as Node) (string, error) {
 	var from offv1beta1.VkOptionsTemplate
-	if err := s.Reader.Get(ctx, client.ObjectKey{Namespace: s.LiqoNamespace, Name: defaultOptions},
-		&from); apierrors.IsNotFound(err) {
+	err := s.Reader.Get(ctx, client.ObjectKey{Namespace: s.LiqoNamespace, Name: defaultOptions}, &from)
+	if apierrors.IsNotFound(err) {
 		return "", api.Errorf(api.CodeUnavailable, "Liqo has no VkOptionsTemplate %s/%s", s.LiqoNamespace, defaultOptions).
 			Fix("install Liqo with its chart")
 	} else if err != nil {

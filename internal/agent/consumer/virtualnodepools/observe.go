@@ -219,8 +219,8 @@ func (c *Controller) provider(ctx context.Context, child *child, pool *api.Virtu
 	}
 	child.readReservation(&p, asked, out, out.seen.Now.Add(api.DurationOf(pool.Spec.Template.Duration)))
 	var i api.ReservationInstruction
-	if err := c.options.Client.Get(ctx, client.ObjectKey{Namespace: child.Namespace, Name: r.ID},
-		&i); client.IgnoreNotFound(err) != nil {
+	err = c.options.Client.Get(ctx, client.ObjectKey{Namespace: child.Namespace, Name: r.ID}, &i)
+	if client.IgnoreNotFound(err) != nil {
 		return p, err
 	}
 	out.noteFaults(p.Name, &i)

@@ -133,8 +133,8 @@ func checkNetwork(own network.Gateway, r api.Request, provider *api.Card) error 
 	properties := provider.Properties
 	switch {
 	case r.Network != api.NetworkWireGuard && properties.APIServerAccess == api.APIServerNetwork:
-		return api.Errorf(api.CodeNoNetwork, "the API server of %s is reached through a network only",
-			provider.Cluster).Fix("ask for one: --network wireguard")
+		return api.Errorf(api.CodeNoNetwork, "the API server of %s is reached through a network only", provider.Cluster).
+			Fix("ask for one: --network wireguard")
 	case r.Network != api.NetworkWireGuard:
 		return nil
 	case properties.Network != api.NetworkWireGuard:
