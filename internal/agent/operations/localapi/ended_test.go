@@ -18,22 +18,24 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-// A reservation that was made at a seller's connector is shown after that is closed, from the Ledger.
+// A reservation that was made at a seller's connector is shown after that is closed, from the Ledger. One that is still
+// shown there is not shown twice.
 func TestAnEndedDirectPurchase(t *testing.T) {
 	ledger, open := exchangetest.Open(t, nil, exchange.Options{Self: "rome"}), &session.Sessions{}
-	for id, via := range map[string]string{"r-direct": "milan", "r-brokered": ""} {
+	for id, via := range map[string]string{"r-direct": "milan", "r-brokered": "", "r-shown": "milan"} {
 		r := &market.Reservation{ID: id, Consumer: "rome", Provider: "milan", Pool: api.GeneralPool, Via: via,
 			State: api.Released, Reason: api.ReasonRevokedByProvider, Sale: &api.Sale{Plan: "small", Units: 1}}
 		if _, err := ledger.Do(t.Context(), market.Note{Reservation: r}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	empty := &transporttest.Broker{}
-	open.Add(session.New(session.Options{Cluster: "rome", Broker: noReservations{empty}}))
+	empty, shown := &transporttest.Broker{}, []transport.Reservation{{ID: "r-shown"}}
+	open.Add(session.New(session.Options{Cluster: "rome", Broker: lists{empty, shown}}))
 	b := Brokers{Clock: clock.RealClock{},
 		Relay: session.Relay{Broker: empty, Sessions: open, Ledger: ledger}}
 	all, err := b.Reservations(t.Context())
-	if err != nil || len(all) != 1 || all[0].ID != "r-direct" || all[0].Payload.Reason != api.ReasonRevokedByProvider {
+	if err != nil || len(all) != 2 || all[0].ID != "r-shown" || all[1].ID != "r-direct" ||
+		all[1].Payload.Reason != api.ReasonRevokedByProvider {
 		t.Errorf("all: %+v, %v", all, err)
 	}
 	if shown, err := b.Reservation(t.Context(), "r-direct"); err != nil || shown.Payload.State != api.Released {
@@ -49,7 +51,7 @@ func TestALedgerThatStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger, open := exchangetest.Open(t, nil, exchange.Options{Self: "rome"}), &session.Sessions{}
 		empty := &transporttest.Broker{}
-		open.Add(session.New(session.Options{Cluster: "rome", Broker: noReservations{empty}}))
+		open.Add(session.New(session.Options{Cluster: "rome", Broker: lists{Broker: empty}}))
 		b := Brokers{Clock: clock.RealClock{}, Relay: session.Relay{Broker: empty, Sessions: open, Ledger: ledger}}
 		c := NewCluster(ClusterOptions{Ledger: ledger})
 		stands := make(chan struct{})
@@ -70,7 +72,10 @@ func TestALedgerThatStandsStill(t *testing.T) {
 	})
 }
 
-// noReservations is a broker that shows none.
-type noReservations struct{ *transporttest.Broker }
+// lists is a broker that shows some reservations.
+type lists struct {
+	*transporttest.Broker
+	shown []transport.Reservation
+}
 
-func (noReservations) Reservations(context.Context) ([]transport.Reservation, error) { return nil, nil }
+func (l lists) Reservations(context.Context) ([]transport.Reservation, error) { return l.shown, nil }
