@@ -14,15 +14,23 @@ import (
 )
 
 // A request takes a provider that serves a VirtualNodePool, too, and passes over one whose capacity this cluster lends
-// on. The requests of the pool do not.
+// on, until the pool's request there is over. The requests of the pool do not.
 func TestProvidersOfPools(t *testing.T) {
 	for _, c := range []struct {
 		label  string
 		relend bool
+		state  api.State // of the pool's request
 		want   string
-	}{{"", false, "milan"}, {"", true, "oslo"}, {"burst", true, "milan"}} {
+	}{
+		{"", false, "", "milan"}, {"", true, "", "oslo"}, {"", true, api.Active, "oslo"},
+		{"", true, api.Released, "milan"}, {"burst", true, "", "milan"},
+	} {
 		d := newDesk(t)
-		d.createOfPool(c.relend)
+		ofPool := d.createOfPool(c.relend)
+		ofPool.Status.State = c.state
+		if err := d.Status().Update(t.Context(), ofPool); err != nil {
+			t.Fatal(err)
+		}
 		d.create(func(o *api.ResourceRequest) {
 			if c.label != "" {
 				o.Labels = map[string]string{api.VirtualNodePoolLabel: c.label}
@@ -39,7 +47,7 @@ func TestProvidersOfPools(t *testing.T) {
 		}
 		d.reconcile()
 		if record := d.ours(); record.Provider != c.want || record.Assignment == "" {
-			t.Errorf("of pool %q, beside one with relend %v: it holds %+v", c.label, c.relend, record)
+			t.Errorf("of pool %q, beside one with relend %v %s: it holds %+v", c.label, c.relend, c.state, record)
 		}
 	}
 }
@@ -62,9 +70,13 @@ func (d *desk) createOfPool(relend bool) *api.ResourceRequest {
 // A preview knows the providers that a request would pass over, and why.
 func TestFindRefused(t *testing.T) {
 	d := newDesk(t)
-	d.Offloading = full("oslo")
+	d.Offloading = fullAtOne{}
 	ofPool := d.createOfPool(true)
-	for _, provider := range []string{"oslo", "paris"} {
+	for provider, namespaces := range map[string]int32{"oslo": 1, "paris": 2} {
+		pin := market.Pin{Cluster: provider, Key: "k-" + provider, MaxNamespaces: namespaces}
+		if _, err := d.borrower.Market.Do(t.Context(), pin); err != nil {
+			t.Fatal(err)
+		}
 		note := market.Note{Reservation: &market.Reservation{ID: "r-" + provider, State: api.Active, Consumer: "rome",
 			Provider: provider, Pool: api.GeneralPool, Generation: 1, Until: market.At(time.Now().Add(time.Hour))}}
 		if _, err := d.borrower.Market.Do(t.Context(), note); err != nil {
@@ -126,6 +138,16 @@ func (f full) CheckNamespaces(_ context.Context, _ *api.ResourceRequest, provide
 		return api.Errorf(api.CodeNamespacesFull, "%s is full", provider.Cluster)
 	}
 	return nil
+}
+
+// fullAtOne says that a provider maps no more namespaces if its card allows one.
+type fullAtOne struct{ full }
+
+func (fullAtOne) CheckNamespaces(ctx context.Context, o *api.ResourceRequest, provider *api.Card) error {
+	if provider.MaxNamespaces != 1 {
+		return nil
+	}
+	return full(provider.Cluster).CheckNamespaces(ctx, o, provider)
 }
 
 // A request passes over a provider that maps no more namespaces, before anything is signed.
