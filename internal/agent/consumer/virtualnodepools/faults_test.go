@@ -74,6 +74,7 @@ func TestFaultsOfProviders(t *testing.T) {
 	}{
 		{api.ConditionReflected, bad, api.QuotaUsedUp, met}, {api.ConditionPodsComply, bad, "WouldBeRefused", met},
 		{api.ConditionGranted, bad, "Waiting", met}, {api.ConditionSuspended, good, "Suspended", "False Suspended"},
+		{api.ConditionLabelsDropped, good, "SentByProvider", met},
 	} {
 		says("oslo", one.kind, one.status, one.reason, "so it is")
 		says("milan", one.kind, one.status, one.reason, "as it says")
@@ -82,12 +83,17 @@ func TestFaultsOfProviders(t *testing.T) {
 		}
 		shows(one.kind, string(one.status)+" "+one.reason, "milan: as it says; oslo: so it is", one.ready)
 		mended := good
-		if one.kind == api.ConditionSuspended {
+		if one.status == good {
 			mended = bad
 		}
 		says("oslo", one.kind, mended, "Fine", "")
 		says("milan", one.kind, mended, "Fine", "")
 		shows(one.kind, "", "", met)
+	}
+	says("milan", api.ConditionReflected, bad, "Refused", "as it says")
+	says("milan", api.ConditionPodsComply, bad, "Refused", "as it says")
+	if p := d.look("burst"); p.Status.Why != "milan: as it says" {
+		t.Errorf("of two conditions with one text, why is %q", p.Status.Why)
 	}
 }
 
@@ -118,9 +124,22 @@ func TestLongTextsOfOthers(t *testing.T) {
 			t.Errorf("%s has %d bytes", c.Type, len(c.Message))
 		}
 	}
-	if again := d.look("burst"); again.ResourceVersion != first.ResourceVersion {
+	counted := &statusWrites{Client: d.Client}
+	d.options.Client = counted
+	if d.look("burst"); counted.number > 0 {
 		t.Error("the same is written again")
 	}
+}
+
+// statusWrites counts how often a status is written.
+type statusWrites struct {
+	client.Client
+	number int
+}
+
+func (w *statusWrites) Status() client.SubResourceWriter {
+	w.number++
+	return w.Client.Status()
 }
 
 // Events say what becomes of a provider that is not needed any more, with the amounts.

@@ -17,9 +17,9 @@ import (
 // others is said, too. Nothing is reserved for pods of a namespace whose name is too long for every provider.
 func TestNamespacesThatAreNotOffloaded(t *testing.T) {
 	d := newDesk(t)
-	long := strings.Repeat("n", 59)
+	long, second := strings.Repeat("m", 59), strings.Repeat("n", 59)
 	pool := &api.VirtualNodePool{ObjectMeta: metav1.ObjectMeta{Name: "burst"},
-		Spec: api.VirtualNodePoolSpec{Namespaces: []string{"m07", "team", "ghost", long}, Max: resources("20")}}
+		Spec: api.VirtualNodePoolSpec{Namespaces: []string{"m07", "team", "ghost", second, long}, Max: resources("20")}}
 	d.create(pool)
 	d.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: long}})
 	waits := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: long, Name: "web"}, Spec: corev1.PodSpec{
@@ -47,18 +47,23 @@ func TestNamespacesThatAreNotOffloaded(t *testing.T) {
 	}
 	p := d.look("burst")
 	says := ptr.Deref(meta.FindStatusCondition(p.Status.Conditions, api.ConditionOffloaded), metav1.Condition{}).Message
-	for _, part := range []string{"do not exist: ghost, m07: create", long, "; oslo: it would offload others"} {
+	for _, part := range []string{"do not exist: ghost, m07: create", long + ", " + second, "; oslo: it would offload others"} {
 		if !strings.Contains(says, part) || !strings.Contains(p.Status.Why, part) {
 			t.Errorf("it says nothing of %q: %q, and why %q", part, says, p.Status.Why)
 		}
 	}
-	if condition(p, api.ConditionReady) != "False NotOffloaded" || strings.Contains(says, "milan") ||
+	if condition(p, api.ConditionReady) != "False NotOffloaded" ||
+		condition(p, api.ConditionOffloaded) != "False NotOffloaded" || strings.Contains(says, "milan") ||
 		!p.Status.Demand.Cpu().IsZero() {
 		t.Errorf("it shows %+v", p.Status)
 	}
-	for _, name := range []string{"ghost", "m07"} {
-		d.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	d.newEvents()
+	d.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ghost"}})
+	d.look("burst")
+	if all := d.newEvents(); len(all) > 0 {
+		t.Errorf("the same condition with another text has Events: %q", all)
 	}
+	d.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "m07"}})
 	var i api.ReservationInstruction
 	for _, provider := range []string{"milan", "oslo"} {
 		i.Namespace, i.Name = "bourse", "at-"+provider

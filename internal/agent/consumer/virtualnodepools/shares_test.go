@@ -1,6 +1,7 @@
 package virtualnodepools
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -94,6 +95,9 @@ func TestShrinksAndLeavesBesideARequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.look("burst")
+	if all := d.newEvents(); !slices.Contains(all, "Normal Leaves milan is given back; requests keep the virtual node") {
+		t.Errorf("no Event says that it leaves: %q", all)
+	}
 	if left := d.requests(); len(left) > 0 {
 		t.Errorf("its request stays: %+v", left)
 	}
