@@ -133,6 +133,23 @@ type ResourceRequestStatus struct {
 	Resources Resources    `json:"resources,omitempty"`
 	Until     *metav1.Time `json:"until,omitempty"`
 	Message   string       `json:"message,omitempty"`
+	// Began is when the reservation in force was made: its duration counts from then. Generation is that of its
+	// assignment, and Units is how many units of its plan it has (0: it is no purchase). Absent where Resources is.
+	Began      *metav1.Time `json:"began,omitempty"`
+	Generation int64        `json:"generation,omitempty"`
+	Units      int64        `json:"units,omitempty"`
+	// Parts are the reservations of a request that is split. Absent: it is not split.
+	// +listType=map
+	// +listMapKey=reservation
+	Parts []RequestPart `json:"parts,omitempty"`
+}
+
+// RequestPart is one reservation of a request that is split. What it has is in the ReservationInstruction of its ID.
+type RequestPart struct {
+	Reservation string    `json:"reservation"`
+	State       State     `json:"state,omitempty"`
+	Provider    string    `json:"provider,omitempty"`
+	Resources   Resources `json:"resources,omitempty"`
 }
 
 // WaitsForTurn is the reason of the condition Reserved while the agent serves other requests first.
@@ -179,10 +196,29 @@ type InstructionStatus struct {
 	// SharedBy is how many reservations the account has, Account what all of them have together.
 	SharedBy int         `json:"sharedBy,omitempty"`
 	Account  *AccountSum `json:"account,omitempty"`
-	// Namespaces are the amounts used, by namespace of the pods.
+	// Namespaces are the amounts used, by namespace of the pods: at a provider, of all of the consumer's namespaces,
+	// else of those that the request names.
 	// +listType=map
 	// +listMapKey=name
 	Namespaces []NamespaceUse `json:"namespaces,omitempty"`
+	// Others is, of a ReservationInstruction, what pods of namespaces that its request does not name use of the
+	// account. Absent: nothing. Their names are not for the users of this namespace.
+	Others Resources `json:"others,omitempty"`
+	// Approval is, of a ProviderInstruction that waits for an admin's approval, what to decide about.
+	Approval *PendingApproval `json:"approval,omitempty"`
+}
+
+// PendingApproval is what an admin decides about: bourse approve, or bourse refuse.
+type PendingApproval struct {
+	// Asked is when the request came, By until when it waits.
+	Asked metav1.Time `json:"asked"`
+	By    metav1.Time `json:"by"`
+	// Offer and Plan are names, Units is the number of units, and Price that of one ("0.08 EUR/hour").
+	// Empty: the request is for no offer.
+	Offer string `json:"offer,omitempty"`
+	Plan  string `json:"plan,omitempty"`
+	Units int64  `json:"units,omitempty"`
+	Price string `json:"price,omitempty"`
 }
 
 // AccountSum is what Liqo allows for an account, and what all its pods request, both for the resources that the
@@ -197,7 +233,7 @@ type NamespaceUse struct {
 	Name string    `json:"name"`
 	Used Resources `json:"used,omitempty"`
 	// Shared says that the namespace does not belong to this reservation alone: other reservations
-	// of the account name it, too, or none does.
+	// of the account name it, too.
 	Shared bool `json:"shared,omitempty"`
 }
 

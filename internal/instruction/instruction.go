@@ -32,6 +32,16 @@ func Spec(r *market.Reservation) api.Instruction {
 	return i
 }
 
+// pendingApproval returns what an admin decides about.
+func pendingApproval(r *market.Reservation) *api.PendingApproval {
+	asked := r.Created.Go().Truncate(time.Second) // as it is stored: else it differs each time
+	a := &api.PendingApproval{Asked: metav1.NewTime(asked), By: r.ApproveBy.Meta()}
+	if plan := r.Bought(); plan != nil {
+		a.Offer, a.Plan, a.Units, a.Price = r.Offer.Signed.Name, r.Sale.Plan, r.Sale.Units, plan.Price.Text()
+	}
+	return a
+}
+
 // reservation is the part that says how far a reservation is.
 var reservation = Part{
 	Manager: "bourse-agent", State: true, Conditions: []string{api.ConditionReady, api.ConditionAwaitsApproval},
@@ -56,6 +66,9 @@ func Show(ctx context.Context, c client.Client, object client.Object, status *ap
 		awaits.Status = metav1.ConditionTrue
 		awaits.Message = fmt.Sprintf("%s waits until %s for: bourse approve %s, or bourse refuse %s", r.Consumer,
 			r.ApproveBy.Go().Format(time.RFC3339), r.ID, r.ID)
+		if r.Object == nil { // it is the provider's
+			next.Approval = pendingApproval(r)
+		}
 	}
 	if awaits.Message != "" || meta.FindStatusCondition(status.Conditions, awaits.Type) != nil {
 		next.Conditions = append(next.Conditions, awaits)

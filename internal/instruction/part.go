@@ -19,7 +19,7 @@ type Part struct {
 	Manager string
 	// Conditions are the types of its conditions.
 	Conditions []string
-	// State says that it writes the state and the reason, Use that it writes the amounts.
+	// State says that it writes the state, the reason and the approval, Use that it writes the amounts.
 	State, Use bool
 }
 
@@ -52,11 +52,11 @@ func clearCarriedOut(ctx context.Context, c client.Client, object client.Object,
 // of returns what a status has of the part.
 func (p Part) of(status *api.InstructionStatus) (own api.InstructionStatus) {
 	if p.State {
-		own.State, own.Reason = status.State, status.Reason
+		own.State, own.Reason, own.Approval = status.State, status.Reason, status.Approval
 	}
 	if p.Use {
 		own.Granted, own.Used, own.Namespaces = status.Granted, status.Used, status.Namespaces
-		own.SharedBy, own.Account = status.SharedBy, status.Account
+		own.SharedBy, own.Account, own.Others = status.SharedBy, status.Account, status.Others
 	}
 	for _, c := range status.Conditions {
 		if slices.Contains(p.Conditions, c.Type) {

@@ -22,7 +22,7 @@ type Use struct {
 }
 
 // Status returns what the use looks like in the status of a reservation of a size: only the resources that it
-// reserves, and without the namespace of another reservation.
+// reserves. It names no namespace that the reservation does not, and sums them up.
 func (u Use) Status(size amounts.List) (s api.InstructionStatus) {
 	only := func(r api.Resources) api.Resources {
 		out := api.Resources{}
@@ -36,12 +36,17 @@ func (u Use) Status(size amounts.List) (s api.InstructionStatus) {
 		s.Used = only(u.Used)
 	}
 	s.Account = &api.AccountSum{Granted: only(u.Account.Granted), Used: only(u.Account.Used)}
+	others := amounts.List{}
 	for _, name := range slices.Sorted(maps.Keys(u.Namespaces)) {
 		all, this := u.Naming(name)
-		if all == 1 && !this {
+		if !this {
+			others = others.Plus(amounts.Clamp(only(u.Namespaces[name])))
 			continue
 		}
-		s.Namespaces = append(s.Namespaces, api.NamespaceUse{Name: name, Used: only(u.Namespaces[name]), Shared: all != 1})
+		s.Namespaces = append(s.Namespaces, api.NamespaceUse{Name: name, Used: only(u.Namespaces[name]), Shared: all > 1})
+	}
+	if others.Positive() {
+		s.Others = only(others.Resources())
 	}
 	return s
 }

@@ -79,6 +79,15 @@ func TestApproval(t *testing.T) {
 		waiting[0].Payload.Plan != "small" || waiting[0].Payload.Units != 2 || waiting[0].Payload.Consumer != "rome" {
 		t.Errorf("%+v", waiting)
 	}
+	var shown api.ProviderInstruction
+	key := kube.ObjectKey{Namespace: api.Namespace, Name: bought.Reservation}
+	f.until("the object shows what to decide about", func() bool {
+		return f.milan.Objects.Get(t.Context(), key, &shown) == nil && shown.Status.Approval != nil
+	})
+	if a := shown.Status.Approval; a.Offer != "web" || a.Plan != "small" || a.Units != 2 ||
+		a.Price != "0.10 EUR/hour" || !a.By.Equal(&waiting[0].Payload.By) || !a.Asked.Equal(&waiting[0].Payload.Asked) {
+		t.Errorf("the object shows %+v", a)
+	}
 	if left := must(f.rome.People.Offer(t.Context(), "milan", "web"))(t).Payload.Plans["small"].Remaining; left != 1 {
 		t.Errorf("%d are left beside what waits", left)
 	}
@@ -88,7 +97,14 @@ func TestApproval(t *testing.T) {
 		}
 	}
 	f.becomes(f.rome, "bought", func(s api.ResourceRequestStatus) bool {
+		bought = s
 		return s.State == api.Reserved && meta.IsStatusConditionFalse(s.Conditions, api.ConditionAwaitsApproval)
+	})
+	if bought.Units != 2 || bought.Generation == 0 || bought.Began == nil {
+		t.Errorf("the request shows %+v", bought)
+	}
+	f.until("once approved, the object shows no decision", func() bool {
+		return f.milan.Objects.Get(t.Context(), key, &shown) == nil && shown.Status.Approval == nil
 	})
 	f.until("both have the contract", func() bool {
 		return f.contractsOf(f.rome)[bought.Reservation].Spec.Acceptance != "" &&

@@ -52,12 +52,19 @@ func TestSplit(t *testing.T) {
 	if len(strings.Split(status.Provider, ",")) != 3 || len(got.Payload.Group) != 3 || got.Payload.Group[0] != got.ID {
 		t.Errorf("%+v: %+v", status, got.Payload)
 	}
+	if len(status.Parts) != 3 || status.Began == nil {
+		t.Errorf("the object shows %+v", status)
+	}
 	on, sum := map[string]bool{}, resource.Quantity{}
-	for _, id := range got.Payload.Group {
+	for i, id := range got.Payload.Group {
 		part := must(f.rome.People.Reservation(t.Context(), id))(t).Payload
 		if part.State != api.Reserved || part.Acceptance == "" || part.Decision == nil ||
 			part.Decision.Parts != 3 || part.Decision.Chosen != part.Provider {
 			t.Errorf("%+v", part)
+		}
+		if shown := status.Parts[i]; shown.Reservation != id || shown.Provider != part.Provider ||
+			shown.Resources.Cpu().Cmp(part.Resources["cpu"]) != 0 {
+			t.Errorf("the object shows %+v of %+v", shown, part)
 		}
 		on[part.Provider] = true
 		sum.Add(part.Resources["cpu"])

@@ -36,6 +36,8 @@ func (r *Controller) showState(
 	status := object.Status.DeepCopy()
 	status.State, status.Reservation, status.Provider = record.State, record.ID, record.Provider
 	status.Until, status.Resources, status.Message = nil, sizeInForce(parts).Resources(), describe(record)
+	showInForce(status, record)
+	showParts(status, parts)
 	kind := corev1.EventTypeNormal
 	if record.Bound() {
 		asAsked := upToDateCondition(record, WishOf(object), cannot)
@@ -109,6 +111,30 @@ func showAwaitsApproval(object *api.ResourceRequest, status *api.ResourceRequest
 			c.Status, c.Message = metav1.ConditionTrue, status.Message
 		}
 		meta.SetStatusCondition(&status.Conditions, c)
+	}
+}
+
+// showInForce shows of what is in force when it began, its generation, and how many units it has.
+func showInForce(status *api.ResourceRequestStatus, record *market.Reservation) {
+	status.Began, status.Generation, status.Units = nil, 0, 0
+	if len(status.Resources) == 0 {
+		return
+	}
+	began := metav1.NewTime(record.Created.Go().Truncate(time.Second)) // as it is stored: else it differs each time
+	if status.Began, status.Generation = &began, record.Generation; record.Sale != nil {
+		status.Units = record.Sale.Units
+	}
+}
+
+// showParts shows the reservations of a request that is split.
+func showParts(status *api.ResourceRequestStatus, parts []*market.Reservation) {
+	status.Parts = nil
+	for _, part := range parts {
+		if len(part.Group) < 2 {
+			return
+		}
+		status.Parts = append(status.Parts, api.RequestPart{Reservation: part.ID, State: part.State,
+			Provider: part.Provider, Resources: part.Size.Resources()})
 	}
 }
 

@@ -207,6 +207,10 @@ func TestApprovalByAnnotation(t *testing.T) {
 			!meta.IsStatusConditionTrue(i.Status.Conditions, api.ConditionAwaitsApproval) {
 			t.Fatalf("%+v, %v", i.Status, err)
 		}
+		if a, r := i.Status.Approval, g.ours(id); a == nil || !a.Asked.Time.Equal(r.Created.Go().Truncate(time.Second)) ||
+			!a.By.Time.Equal(r.ApproveBy.Go()) {
+			t.Errorf("it shows %+v of what came at %s and waits until %s", a, r.Created.Go(), r.ApproveBy.Go())
+		}
 		if told := <-recorder.Events; len(recorder.Events) > 0 {
 			t.Errorf("told twice: %s", told)
 		}
