@@ -95,15 +95,18 @@ func TestViewsSayThatAProviderMayBeAway(t *testing.T) {
 			FreshUntil: metav1.NewTime(time.Now().Add(market.Lease - ago))}}
 	}
 	silent := heard("milan", time.Hour) // of an agent with another clock
+	pool := api.Envelope[api.KnownVirtualNodePool]{ID: "hub"}
+	pool.Payload.Status.Providers = []api.PoolProvider{{Name: "milan", State: "Ready"}}
 	run := playAgent(t, map[string][]any{
 		"/clusters": itemsOf(silent, heard("oslo", 0)), "/clusters/milan": {silent},
-		"/requests": itemsOf[api.RequestStatus](),
+		"/requests": itemsOf[api.RequestStatus](), "/virtual-node-pools": itemsOf(pool),
 		"/reservations/r-1": {api.Envelope[api.Reservation]{ID: "r-1", Payload: api.Reservation{State: api.Active,
 			Provider: "milan", Decision: &api.Decision{Considered: 1}}}},
 	})
 	_, progress := run("clusters")
 	why, _ := run("why", "r-1")
-	for _, text := range []string{progress, why} {
+	ofPool, _ := run("vnp", "why", "hub")
+	for _, text := range []string{progress, why, ofPool} {
 		says(t, "it", text, "the broker last heard from milan 1h", "ago: it may be away, and counts as Silent after 1m30s")
 		if strings.Contains(text, "oslo") {
 			t.Errorf("oslo was heard: %s", text)
@@ -139,9 +142,10 @@ func TestListsNameARequestThatIsNotReady(t *testing.T) {
 		"/requests": itemsOf(api.Envelope[api.RequestStatus]{ID: "team/web", Payload: r},
 			api.Envelope[api.RequestStatus]{ID: "team/fine", Payload: fine}),
 		"/clusters":     itemsOf[api.Cluster](),
+		"/contracts":    itemsOf[api.Deal](),
 		"/reservations": itemsOf(api.Envelope[api.Reservation]{ID: "r-1", Payload: api.Reservation{State: api.Active}}),
 	})
-	for _, list := range []string{"reservations", "status"} {
+	for _, list := range []string{"reservations", "status", "contracts"} {
 		_, progress := run(list)
 		says(t, list, progress,
 			"reservation r-1 (team/web) on milan is NOT READY: Active; milan gives nothing more: its admin suspended rome\n")
