@@ -212,3 +212,35 @@ func TestFollowsAChangeWithoutRepetition(t *testing.T) {
 		t.Errorf("it shows the steps %q, want %q:\n%s", got, want, progress)
 	}
 }
+
+// A list of what has ordinary names fits into 80 columns; here those that scripts do not see with rows.
+func TestListsAreNarrow(t *testing.T) {
+	until := metav1.NewTime(time.Now().Add(100 * time.Hour))
+	approval := api.Envelope[api.Approval]{ID: "r-hmm6b45tt7s2ydh2", Payload: api.Approval{Consumer: "austin",
+		Offer: "training", Plan: "a100", Units: 12, Until: until, By: until,
+		Resources: api.Resources{"cpu": resource.MustParse("48"), "memory": resource.MustParse("96Gi")}}}
+	proposal := api.Envelope[api.KnownProposal]{ID: "p-60a505c957f10a761474fa4fba397c64e024b45c",
+		Payload: api.KnownProposal{Countered: true, Answer: "p-60a505c957f10a761474fa4fba397c64e024b45c"}}
+	terms := &proposal.Payload.Proposal
+	terms.Seller, terms.Offer, terms.Plan = "milan", "training", "a100"
+	terms.Price = &api.Price{Amount: "49.90", Currency: "EUR", Period: api.PeriodMonth}
+	broker := api.Envelope[api.KnownBroker]{ID: "north",
+		Payload: api.KnownBroker{LastHeard: metav1.Now(), Reservations: 12}}
+	broker.Payload.Status.URL = "https://bourse.north.example:7443"
+	broker.Payload.Status.Conditions = []metav1.Condition{{Type: api.ConditionConnected, Reason: "Connected",
+		LastTransitionTime: metav1.NewTime(time.Now().Add(-200 * time.Minute))}}
+	run := playAgent(t, map[string][]any{
+		"/approvals": itemsOf(approval), "/proposals": itemsOf(proposal), "/brokers": itemsOf(broker),
+	})
+	for _, list := range []string{"approvals", "proposals", "brokers"} {
+		out, _ := run(list)
+		for line := range strings.Lines(out) {
+			if n := len(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("%s: a line has %d columns: %s", list, n, line)
+			}
+		}
+		if wide, _ := run(list, "-o", "wide"); len(wide) <= len(out) {
+			t.Errorf("%s -o wide shows no more:\n%s", list, wide)
+		}
+	}
+}

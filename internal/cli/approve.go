@@ -28,11 +28,11 @@ func (sh *shell) showApprovals(items []waiting) error {
 	return show(sh, items, "Nothing waits for your approval.", []column[api.Approval]{
 		{"RESERVATION", false, func(w waiting) string { return w.ID }},
 		{"CONSUMER", false, func(w waiting) string { return w.Payload.Consumer }},
-		{"PLAN", false, func(w waiting) string { return soldAs(w.Payload) }},
-		{"UNITS", false, func(w waiting) string { return number(w.Payload.Units) }},
+		{"PLAN", true, func(w waiting) string { return soldAs(w.Payload) }},
+		{"UNITS", true, func(w waiting) string { return number(w.Payload.Units) }},
 		{"RESOURCES", false, func(w waiting) string { return sizes(w.Payload.Resources) }},
 		{"ENDS IN", false, func(w waiting) string { return until(w.Payload.Until) }},
-		{"ANSWER WITHIN", false, func(w waiting) string { return until(w.Payload.By) }},
+		{"ANSWER IN", false, func(w waiting) string { return until(w.Payload.By) }},
 		{"POOL", true, func(w waiting) string { return w.Payload.Pool }},
 	})
 }

@@ -148,7 +148,7 @@ func (sh *shell) showMembers(items []api.Envelope[api.Member]) error {
 			}
 			return m.Payload.Fingerprint
 		}},
-		{"FROM", false, func(m M) string { return m.Payload.Source }},
+		{"FROM", true, func(m M) string { return m.Payload.Source }},
 		{"CAP", true, func(m M) string { return capsOf(m.Payload.Caps) }},
 		{"JOINED", true, func(m M) string { return m.Payload.Joined.Format(time.RFC3339) }},
 	})

@@ -53,7 +53,7 @@ func (sh *shell) showBrokers(all []knownBroker) error {
 	return show(sh, all, "", []column[api.KnownBroker]{
 		{"NAME", false, func(b knownBroker) string { return b.ID }},
 		{"STATE", false, func(b knownBroker) string { return connected(b).Reason }},
-		{"SINCE", false, func(b knownBroker) string { return since(connected(b).LastTransitionTime, "") }},
+		{"SINCE", true, func(b knownBroker) string { return since(connected(b).LastTransitionTime, "") }},
 		{"LAST CONTACT", false, func(b knownBroker) string { return since(b.Payload.LastHeard, "never") }},
 		{"RESERVATIONS", false, func(b knownBroker) string { return strconv.Itoa(b.Payload.Reservations) }},
 		{"URL", false, func(b knownBroker) string { return b.Payload.Status.URL }},

@@ -26,7 +26,8 @@ func (sh *shell) catalogCommand() *cobra.Command {
 		Long: "Catalog lists the plans that your cluster may buy: the resources of a unit, its price, and how many\n" +
 			"units are left. You cannot buy from a seller that is silent; after a day its offers are hidden. While no\n" +
 			"broker and no seller answers, the agent shows its own copy of the catalog, with its age. WORD is\n" +
-			"searched in sellers, names, types, descriptions and labels. SELLER/OFFER shows one offer in full.",
+			"searched in sellers, names, types, descriptions and labels. SELLER/OFFER shows one offer in full. With\n" +
+			"--for, the cost for that time takes the place of the price; -o wide has both, and the sellers' regions.",
 		Example: "  bourse catalog\n  bourse catalog --gpu a100 --for 8h --sort price\n" +
 			"  bourse catalog --region eu --uptime 0.999\n  bourse catalog milan/web",
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, offerNames),
@@ -96,38 +97,41 @@ func planNames(ctx context.Context, c *client.Client) ([]string, error) {
 	return names, err
 }
 
+// planOnSale is one plan of a listing.
+type planOnSale struct {
+	api.Listing
+	plan api.Plan
+	left api.PlanListing
+}
+
 // showCatalog writes one line for each plan.
 func (sh *shell) showCatalog(found []listing, d time.Duration) error {
 	if sh.encodes() {
 		return sh.encode(found)
 	}
-	cost := "AN HOUR"
-	if d > 0 {
-		cost = strings.ToUpper(shortly(d))
-	}
-	rows := [][]string{{"PLAN", "A UNIT", "PRICE", cost, "LEFT", "REGION", "UPTIME", "TYPE"}}
+	type P = api.Envelope[planOnSale]
+	var plans []P
 	for _, l := range found {
 		for _, p := range l.Payload.Offer.Plans {
-			left, shown := l.Payload.Plans[p.Name]
-			if !shown {
-				continue
+			if left, shown := l.Payload.Plans[p.Name]; shown {
+				plans = append(plans, P{ID: l.ID + "/" + p.Name, Payload: planOnSale{l.Payload, p, left}})
 			}
-			id := l.ID + "/" + p.Name
-			if sh.output == "name" {
-				fmt.Fprintln(sh.out, id)
-			}
-			rows = append(rows, []string{id, sizes(p.Resources), priceText(p.Price), costText(left.Cost, p.Price),
-				leftNow(l.Payload, left.Remaining), l.Payload.Properties.Region, percent(l.Payload.Uptime), l.Payload.Offer.Type})
 		}
 	}
-	switch {
-	case sh.output == "name":
-		return nil
-	case len(rows) == 1:
-		fmt.Fprintln(sh.progress, "No plan on sale matches. To see all plans: bourse catalog")
-		return nil
+	forTime, cost := d > 0, "AN HOUR" // a user who names a time compares the costs for it
+	if forTime {
+		cost = strings.ToUpper(shortly(d))
 	}
-	err := sh.table(rows)
+	err := show(sh, plans, "No plan on sale matches. To see all plans: bourse catalog", []column[planOnSale]{
+		{"PLAN", false, func(p P) string { return p.ID }},
+		{"A UNIT", false, func(p P) string { return sizes(p.Payload.plan.Resources) }},
+		{"PRICE", forTime, func(p P) string { return priceText(p.Payload.plan.Price) }},
+		{cost, !forTime, func(p P) string { return costText(p.Payload.left.Cost, p.Payload.plan.Price) }},
+		{"LEFT", false, func(p P) string { return leftNow(p.Payload.Listing, p.Payload.left.Remaining) }},
+		{"REGION", true, func(p P) string { return p.Payload.Properties.Region }},
+		{"UPTIME", true, func(p P) string { return percent(p.Payload.Uptime) }},
+		{"TYPE", true, func(p P) string { return p.Payload.Offer.Type }},
+	})
 	sh.reportCopies(found)
 	return err
 }
@@ -207,7 +211,7 @@ func (sh *shell) showOffer(l listing) error {
 		return sh.encode(l)
 	}
 	o := l.Payload.Offer
-	fmt.Fprintf(sh.out, "%s  version %d  %s\n", l.ID, l.Payload.Version, l.Payload.Digest)
+	fmt.Fprintf(sh.out, "%s  version %d\n%s\n", l.ID, l.Payload.Version, l.Payload.Digest)
 	if o.Description != "" {
 		fmt.Fprintf(sh.out, "%s\n", o.Description)
 	}

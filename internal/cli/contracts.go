@@ -29,6 +29,8 @@ func (sh *shell) contractsCommand() *cobra.Command {
 	bought, sold, all := false, false, false
 	cmd := &cobra.Command{
 		Use: "contracts", GroupID: "use", Short: "List the contracts of your cluster, bought and sold", Args: cobra.NoArgs,
+		Long: "Contracts lists those that have not ended. IN ALL is the cost to the end. -o wide also shows the buyer,\n" +
+			"the units, the resources, the price and what is due so far.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, items, self, err := sh.listContracts(cmd)
 			if err != nil {
@@ -43,12 +45,12 @@ func (sh *shell) contractsCommand() *cobra.Command {
 			return show(sh, items, "No contract. See what is on sale: bourse catalog", []column[api.Deal]{
 				{"CONTRACT", false, func(d deal) string { return d.Payload.Spec.Reservation }},
 				{"STATE", false, func(d deal) string { return string(d.Payload.Status.State) }},
-				{"BUYER", false, func(d deal) string { return d.Payload.Status.Terms.Buyer }},
+				{"BUYER", true, func(d deal) string { return d.Payload.Status.Terms.Buyer }},
 				{"PLAN", false, func(d deal) string { return planOf(d.Payload.Status.Terms) }},
-				{"UNITS", false, func(d deal) string { return strconv.FormatInt(d.Payload.Status.Terms.Units, 10) }},
-				{"RESOURCES", false, func(d deal) string { return sizes(d.Payload.Status.Terms.Resources) }},
-				{"PRICE", false, func(d deal) string { return priceText(d.Payload.Status.Terms.Price) }},
-				{"DUE", false, func(d deal) string { return d.Payload.Due }},
+				{"UNITS", true, func(d deal) string { return strconv.FormatInt(d.Payload.Status.Terms.Units, 10) }},
+				{"RESOURCES", true, func(d deal) string { return sizes(d.Payload.Status.Terms.Resources) }},
+				{"PRICE", true, func(d deal) string { return priceText(d.Payload.Status.Terms.Price) }},
+				{"DUE", true, func(d deal) string { return d.Payload.Due }},
 				{"IN ALL", false, func(d deal) string { return d.Payload.Status.Cost }},
 				{"ENDS IN", false, func(d deal) string {
 					if d.Payload.Status.State.Over() {
@@ -200,7 +202,7 @@ func (sh *shell) usageCommand() *cobra.Command {
 		Long: "Usage lists every contract of your cluster, also those that have ended. DUE is the cost so far: reserved\n" +
 			"x time x the price at the time of the purchase. IN ALL is the cost to the end. USED is what its pods\n" +
 			"request, for namespaces that only it uses. The last line sums up what was bought and sold so far, and\n" +
-			"the margin, in each currency.",
+			"the margin, in each currency. -o wide shows all columns of --csv.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asCSV && cmd.Flags().Changed("output") {
 				return api.Invalid("--csv", "cannot be combined with --output").Fix("leave --output out")
@@ -209,36 +211,50 @@ func (sh *shell) usageCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !asCSV && sh.output != "table" && sh.output != "wide" {
-				return show(sh, items, "", nil)
-			}
-			rows := [][]string{{"CONTRACT", "ROLE", "OTHER", "PLAN", "UNITS",
-				"RESERVED", "USED", "BEGINS", "UNTIL", "STATE", "DUE", "IN ALL"}}
-			for _, d := range items {
-				t, role, other := d.Payload.Status.Terms, "buyer", d.Payload.Status.Terms.Seller
-				if t.Seller == self {
-					role, other = "seller", t.Buyer
-				}
-				end := endOfContract(d.Payload.Status)
-				rows = append(rows, []string{d.Payload.Spec.Reservation,
-					role, other, planOf(t), strconv.FormatInt(t.Units, 10), sizes(t.Resources), sizes(d.Payload.Used),
-					t.Begins.UTC().Format(time.RFC3339), end.UTC().Format(time.RFC3339),
-					string(d.Payload.Status.State), d.Payload.Due, d.Payload.Status.Cost})
-			}
+			columns := usageColumns(self)
 			if asCSV {
-				w := csv.NewWriter(sh.out)
-				return w.WriteAll(rows)
+				return csv.NewWriter(sh.out).WriteAll(rowsOf(items, columns, true))
 			}
-			if len(rows) == 1 {
-				fmt.Fprintln(sh.progress, "No contract yet. See what is on sale: bourse catalog")
-				return nil
+			if sh.output == "table" || sh.output == "wide" {
+				sh.sumUp(items, self)
 			}
-			sh.sumUp(items, self)
-			return sh.table(rows)
+			return show(sh, items, "No contract yet. See what is on sale: bourse catalog", columns)
 		},
 	}
 	cmd.Flags().BoolVar(&asCSV, "csv", false, "print comma-separated values, for a spreadsheet")
 	return cmd
+}
+
+// usageColumns are the columns of bourse usage in the cluster self.
+func usageColumns(self string) []column[api.Deal] {
+	sold := func(d deal) bool { return d.Payload.Status.Terms.Seller == self }
+	return []column[api.Deal]{
+		{"CONTRACT", false, func(d deal) string { return d.Payload.Spec.Reservation }},
+		{"ROLE", true, func(d deal) string {
+			if sold(d) {
+				return "seller"
+			}
+			return "buyer"
+		}},
+		{"OTHER", true, func(d deal) string {
+			if sold(d) {
+				return d.Payload.Status.Terms.Buyer
+			}
+			return d.Payload.Status.Terms.Seller
+		}},
+		{"PLAN", false, func(d deal) string { return planOf(d.Payload.Status.Terms) }},
+		{"UNITS", true, func(d deal) string { return strconv.FormatInt(d.Payload.Status.Terms.Units, 10) }},
+		{"RESERVED", true, func(d deal) string { return sizes(d.Payload.Status.Terms.Resources) }},
+		{"USED", false, func(d deal) string { return sizes(d.Payload.Used) }},
+		{"BEGINS", true, func(d deal) string { return timeText(&d.Payload.Status.Terms.Begins) }},
+		{"UNTIL", true, func(d deal) string {
+			end := endOfContract(d.Payload.Status)
+			return timeText(&end)
+		}},
+		{"STATE", true, func(d deal) string { return string(d.Payload.Status.State) }},
+		{"DUE", false, func(d deal) string { return d.Payload.Due }},
+		{"IN ALL", false, func(d deal) string { return d.Payload.Status.Cost }},
+	}
 }
 
 // sumUp prints what a cluster bought and sold so far, and the margin, in each currency.

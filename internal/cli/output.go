@@ -18,7 +18,8 @@ import (
 	"github.com/bourse-dev/bourse/client"
 )
 
-// column is one column of a table; a wide one shows only with -o wide.
+// column is one column of a table; a wide one shows only with -o wide. With ordinary names the others fit into 80
+// columns of a terminal.
 type column[T any] struct {
 	title string
 	wide  bool
@@ -39,9 +40,14 @@ func show[T any](sh *shell, items []api.Envelope[T], empty string, columns []col
 		fmt.Fprintln(sh.progress, empty)
 		return nil
 	}
+	return sh.table(rowsOf(items, columns, sh.output == "wide"))
+}
+
+// rowsOf returns the titles of columns, and a row of cells for each item.
+func rowsOf[T any](items []api.Envelope[T], columns []column[T], wide bool) [][]string {
 	rows := make([][]string, len(items)+1)
 	for _, c := range columns {
-		if c.wide && sh.output != "wide" {
+		if c.wide && !wide {
 			continue
 		}
 		rows[0] = append(rows[0], c.title)
@@ -49,7 +55,7 @@ func show[T any](sh *shell, items []api.Envelope[T], empty string, columns []col
 			rows[i+1] = append(rows[i+1], c.cell(item))
 		}
 	}
-	return sh.table(rows)
+	return rows
 }
 
 // table writes rows in columns.

@@ -61,6 +61,9 @@ func (sh *shell) proposalsCommand() *cobra.Command {
 	return sh.watchable(&cobra.Command{
 		Use: "proposals", GroupID: "use",
 		Short: "List the proposals that your cluster made and received, with their answers", Args: cobra.NoArgs,
+		Long: "Proposals lists those that your cluster made and received. An accepted or countered one is on sale to its\n" +
+			"buyer: bourse buy SELLER/PROPOSAL/PLAN. -o wide also shows the proposed terms, the reason of a refusal,\n" +
+			"and the name under which the answer is on sale.",
 		RunE: sh.asUser(listed((*client.Client).Proposals, sh.showProposals)),
 	})
 }
@@ -68,37 +71,43 @@ func (sh *shell) proposalsCommand() *cobra.Command {
 func (sh *shell) showProposals(items []proposal) error {
 	return show(sh, items, "There are no proposals.", []column[api.KnownProposal]{
 		{"PROPOSAL", false, func(p proposal) string { return p.ID }},
-		{"BUYER", false, func(p proposal) string { return p.Payload.Proposal.Buyer }},
+		{"BUYER", true, func(p proposal) string { return p.Payload.Proposal.Buyer }},
 		{"PLAN", false, func(p proposal) string {
 			return p.Payload.Proposal.Seller + "/" + p.Payload.Proposal.Offer + "/" + p.Payload.Proposal.Plan
 		}},
-		{"PRICE", false, func(p proposal) string {
+		{"PRICE", true, func(p proposal) string {
 			if p.Payload.Proposal.Price == nil {
 				return ""
 			}
 			return priceText(p.Payload.Proposal.Price)
 		}},
-		{"UNITS", false, func(p proposal) string { return number(p.Payload.Proposal.Units) }},
-		{"FOR", false, func(p proposal) string { return approvalText(p.Payload.Proposal.Duration) }},
+		{"UNITS", true, func(p proposal) string { return number(p.Payload.Proposal.Units) }},
+		{"FOR", true, func(p proposal) string { return approvalText(p.Payload.Proposal.Duration) }},
 		{"ANSWER", false, answerText},
+		{"REASON", true, func(p proposal) string { return p.Payload.Reason }},
+		{"ON SALE AS", true, func(p proposal) string {
+			if p.Payload.Answer == "" {
+				return ""
+			}
+			return p.Payload.Proposal.Seller + "/" + p.Payload.Answer + "/" + p.Payload.Proposal.Plan
+		}},
 		{"EXPIRES IN", true, func(p proposal) string { return until(p.Payload.Proposal.Expires) }},
 		{"MESSAGE", true, func(p proposal) string { return p.Payload.Proposal.Message }},
 		{"DIGEST", true, func(p proposal) string { return p.Payload.Digest }},
 	})
 }
 
-// answerText says how the seller answered, and which plan to buy.
+// answerText says in one word how the seller answered.
 func answerText(p proposal) string {
-	word := "accepted: "
 	switch {
 	case p.Payload.Declined:
-		return strings.TrimSuffix("declined: "+p.Payload.Reason, ": ")
+		return "declined"
 	case p.Payload.Answer == "":
 		return "waits"
 	case p.Payload.Countered:
-		word = "countered: "
+		return "countered"
 	}
-	return word + p.Payload.Proposal.Seller + "/" + p.Payload.Answer + "/" + p.Payload.Proposal.Plan
+	return "accepted"
 }
 
 var proposalNames = idsOf((*client.Client).Proposals)
@@ -115,7 +124,8 @@ func (sh *shell) declineCommand() *cobra.Command {
 	a := api.ProposalAnswer{Decline: true}
 	cmd := sh.answerCommand(&cobra.Command{
 		Use: "decline PROPOSAL", Short: "Decline a buyer's proposal, or take back the offer that answers it",
-		Long:    "The buyer reads it in bourse proposals. You can still accept or counter the proposal until it expires.",
+		Long: "The buyer reads it in bourse proposals -o wide. You can still accept or counter the proposal until it\n" +
+			"expires.",
 		Example: "  bourse decline p-3f9a11c02b7d4e55d1c06b8871f2a9e4360bc5d7 --reason 'no GPU is free'",
 	}, func(string) (api.ProposalAnswer, error) { return a, nil })
 	cmd.Flags().StringVar(&a.Message, "reason", "", "reason that the buyer reads, at most 256 characters")
