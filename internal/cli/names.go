@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -41,12 +42,13 @@ func findRequest(ctx context.Context, c *client.Client, name string) (client.Req
 		Fix("give the namespace, too: NAMESPACE/%s", name)
 }
 
-// reservationID returns the ID of the reservation that a user means: by ID, or by the name of its request.
+// reservationID returns the ID of the reservation that a user means: by ID, or by the name of its request, also after
+// that is deleted.
 func reservationID(ctx context.Context, c *client.Client, name string) (string, error) {
 	r, err := findRequest(ctx, c, name)
 	switch {
 	case api.CodeOf(err) == api.CodeNotFound && err != nil:
-		return name, nil // one that no request here made: of a consumer, or lost
+		return madeByDeleted(ctx, c, name), nil
 	case err != nil:
 		return "", err
 	case r.Payload.Status.Reservation == "":
@@ -56,6 +58,24 @@ func reservationID(ctx context.Context, c *client.Client, name string) (string, 
 			Fix("to delete it: kubectl -n %s delete resourcerequest %s", namespace, short)
 	}
 	return r.Payload.Status.Reservation, nil
+}
+
+// madeByDeleted returns the ID of the newest reservation that a ResourceRequest of that name made, NAME or
+// NAMESPACE/NAME. Where there is none it returns the name: it is the ID of a reservation that no request here made,
+// of a consumer or lost. The call that gets it says if the agent cannot answer.
+func madeByDeleted(ctx context.Context, c *client.Client, name string) string {
+	all, _ := c.Reservations(ctx)
+	var newest client.Reservation
+	for _, r := range all {
+		_, short, _ := strings.Cut(r.Payload.Object, "/")
+		if r.ID == name {
+			return name
+		}
+		if (name == r.Payload.Object || name == short) && newest.Payload.Created.Before(&r.Payload.Created) {
+			newest = r
+		}
+	}
+	return cmp.Or(newest.ID, name)
 }
 
 // reservationNames returns what commands accept for the reservations of requests that are not over.

@@ -57,16 +57,16 @@ func (sh *shell) reservationsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return sh.showReservations(self.Cluster, items, sh.warnOfUnready(ctx, c))
+			sh.warnOfUnready(ctx, c)
+			return sh.showReservations(self.Cluster, items)
 		}),
 	}
 	cmd.Flags().BoolVarP(&all, "all", "A", false, "also reservations that have ended")
 	return sh.watchable(cmd)
 }
 
-// warnOfUnready names, above a list, the bound reservations that new pods cannot use. It returns the ResourceRequests
-// that it could read.
-func (sh *shell) warnOfUnready(ctx context.Context, c *client.Client) []client.RequestStatus {
+// warnOfUnready names, above a list, the bound reservations that new pods cannot use.
+func (sh *shell) warnOfUnready(ctx context.Context, c *client.Client) {
 	ctx, cancel := context.WithTimeout(ctx, besideWithin)
 	defer cancel()
 	items, err := c.Requests(ctx)
@@ -78,7 +78,6 @@ func (sh *shell) warnOfUnready(ctx context.Context, c *client.Client) []client.R
 			fmt.Fprintf(sh.progress, "reservation %s (%s) on %s is NOT READY: %s\n", s.Reservation, r.ID, s.Provider, s.Message)
 		}
 	}
-	return items
 }
 
 func noReservation(name string) error {
@@ -86,12 +85,8 @@ func noReservation(name string) error {
 }
 
 // showReservations lists reservations as the cluster self sees them.
-func (sh *shell) showReservations(self string, items []client.Reservation, requests []client.RequestStatus) error {
+func (sh *shell) showReservations(self string, items []client.Reservation) error {
 	type R = client.Reservation
-	names := map[string]string{}
-	for _, r := range requests {
-		names[r.Payload.Status.Reservation] = r.ID
-	}
 	return show(sh, items, "No reservation. Create one: bourse reserve --cpu 4 --memory 8Gi", []column[api.Reservation]{
 		{"RESERVATION", false, func(r R) string { return r.ID }},
 		{"STATE", false, func(r R) string { return string(r.Payload.State) }},
@@ -122,7 +117,7 @@ func (sh *shell) showReservations(self string, items []client.Reservation, reque
 			}
 			return string(r.Payload.Reason)
 		}},
-		{"REQUEST", true, func(r R) string { return names[r.ID] }},
+		{"REQUEST", true, func(r R) string { return r.Payload.Object }},
 		{"CONSUMER", true, func(r R) string { return r.Payload.Consumer }},
 		{"PROVIDER", true, func(r R) string { return r.Payload.Provider }},
 		{"SLICE", true, func(r R) string { return r.Payload.Slice }},
@@ -172,9 +167,10 @@ func (sh *shell) releaseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "release RESERVATION...", GroupID: "use", Short: "Release reservations, and delete their ResourceRequests",
 		Long: "Release ends reservations that your cluster made, named by ID or by the name of the ResourceRequest.\n" +
-			"--all ends every one. Volumes whose data is at the provider are deleted with a reservation. Release\n" +
-			"names them and, at a terminal, asks. Elsewhere it ends nothing that has volumes, unless --volumes-die\n" +
-			"has the digest of their list.",
+			"Of one that has ended it says how; the agent keeps the name for an hour after that. --all ends every\n" +
+			"one. Volumes whose data is at the provider are deleted with a reservation. Release names them and, at a\n" +
+			"terminal, asks. Elsewhere it ends nothing that has volumes, unless --volumes-die has the digest of\n" +
+			"their list.",
 		Example: "  bourse release web\n  bourse release --all",
 		Args:    cobra.ArbitraryArgs, ValidArgsFunction: sh.complete(sh.agentClient, reservationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {

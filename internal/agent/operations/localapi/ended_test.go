@@ -24,7 +24,8 @@ func TestAnEndedDirectPurchase(t *testing.T) {
 	ledger, open := exchangetest.Open(t, nil, exchange.Options{Self: "rome"}), &session.Sessions{}
 	for id, via := range map[string]string{"r-direct": "milan", "r-brokered": "", "r-shown": "milan"} {
 		r := &market.Reservation{ID: id, Consumer: "rome", Provider: "milan", Pool: api.GeneralPool, Via: via,
-			State: api.Released, Reason: api.ReasonRevokedByProvider, Sale: &api.Sale{Plan: "small", Units: 1}}
+			State: api.Released, Reason: api.ReasonRevokedByProvider, Sale: &api.Sale{Plan: "small", Units: 1},
+			Object: &market.Object{Namespace: "team", Name: "web", UID: "u"}}
 		if _, err := ledger.Do(t.Context(), market.Note{Reservation: r}); err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +36,7 @@ func TestAnEndedDirectPurchase(t *testing.T) {
 		Relay: session.Relay{Broker: empty, Sessions: open, Ledger: ledger}}
 	all, err := b.Reservations(t.Context())
 	if err != nil || len(all) != 2 || all[0].ID != "r-shown" || all[1].ID != "r-direct" ||
-		all[1].Payload.Reason != api.ReasonRevokedByProvider {
+		all[1].Payload.Reason != api.ReasonRevokedByProvider || all[1].Payload.Object != "team/web" {
 		t.Errorf("all: %+v, %v", all, err)
 	}
 	if shown, err := b.Reservation(t.Context(), "r-direct"); err != nil || shown.Payload.State != api.Released {

@@ -14,20 +14,29 @@ import (
 )
 
 // Reservations returns what the brokers and the connectors show. A reservation that was made at a connector is
-// in this cluster's Ledger alone once the connector is closed: then it is shown from there.
+// in this cluster's Ledger alone once the connector is closed: then it is shown from there. Each has the name of the
+// ResourceRequest that made it.
 func (b Brokers) Reservations(ctx context.Context) ([]transport.Reservation, error) {
 	all, err := b.Relay.Reservations(ctx)
 	if err != nil {
 		return nil, err
 	}
-	shown := map[string]bool{}
-	for _, item := range all {
-		shown[item.ID] = true
+	shown := map[string]int{}
+	for i, item := range all {
+		shown[item.ID] = i
+		all[i].Payload.Object = "" // no broker knows it
 	}
 	kept, err := readLedger(ctx, b.Ledger.Reservations)
 	for _, r := range kept {
-		if isDirect(r) && !shown[r.ID] {
-			all = append(all, fromLedger(r))
+		i, found := shown[r.ID]
+		if !found {
+			if !isDirect(r) {
+				continue
+			}
+			i, all = len(all), append(all, fromLedger(r))
+		}
+		if r.Object != nil {
+			all[i].Payload.Object = r.Object.Namespace + "/" + r.Object.Name
 		}
 	}
 	return all, err
