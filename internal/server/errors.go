@@ -108,7 +108,7 @@ func refusePrototype(w http.ResponseWriter, e api.Error) {
 	if e.Status == http.StatusUnprocessableEntity {
 		e.Status = http.StatusBadRequest
 	}
-	if e.Code == api.CodeUnauthenticated {
+	if e.Code == api.CodeUnauthenticated && strings.Contains(e.Remedy, "--join") { // a prototype's agent cannot join
 		_ = e.Fix("show a client certificate of a CA that the broker accepts, with the cluster as its common " +
 			"name: docs/migrate.md")
 	}

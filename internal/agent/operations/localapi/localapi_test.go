@@ -2,6 +2,7 @@ package localapi
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -53,9 +54,14 @@ func TestLoopbackAsksForTheToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		body, err := io.ReadAll(answer.Body)
 		_ = answer.Body.Close()
-		if answer.StatusCode != c.want {
-			t.Errorf("%s with %q: %s, want %d", c.path, c.authorization, answer.Status, c.want)
+		if err != nil || answer.StatusCode != c.want {
+			t.Errorf("%s with %q: %s, %v, want %d", c.path, c.authorization, answer.Status, err, c.want)
+		}
+		remedy := "send what is in " + a.TokenFile + " as a bearer token"
+		if answer.StatusCode == http.StatusUnauthorized && !strings.Contains(string(body), remedy) {
+			t.Errorf("%s does not say how to be let in: %s", c.path, body)
 		}
 	}
 	if _, _, err := websocket.Dial(t.Context(), "ws://"+l.Addr().String()+"/api/subscribe", nil); err == nil ||
