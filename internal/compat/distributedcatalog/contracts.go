@@ -73,8 +73,11 @@ func (c *connector) documents(ctx context.Context, wanted func(*api.Deal) bool) 
 func document(d *api.Deal, endpoint string) ContractDocument {
 	terms := d.Status.Terms
 	out := ContractDocument{ContractID: d.Spec.Reservation, BuyerID: terms.Buyer,
-		PlanID: terms.Plan, Enabled: inForce(d.Status.State),
-		Created: terms.Begins.Unix(), Units: terms.Units, State: string(d.Status.State), Cost: d.Status.Cost}
+		PlanID: terms.Plan, Enabled: inForce(d.Status.State), Units: terms.Units,
+		State: string(d.Status.State), Cost: d.Status.Cost, Offer: Offer{Plans: []Plan{}}}
+	if !terms.Begins.IsZero() {
+		out.Created = terms.Begins.Unix()
+	}
 	if !terms.Until.IsZero() {
 		out.Until = terms.Until.Unix()
 	}
@@ -137,8 +140,9 @@ func (c *connector) buy(w http.ResponseWriter, r *http.Request) (any, error) {
 		ContractDocument
 	}{ContractID2: answer.Reservation, Message: answer.Message}
 	if meta.IsStatusConditionTrue(answer.Conditions, api.ConditionAwaitsApproval) {
-		out.ContractID, out.BuyerID, out.Seller, out.PlanID, out.State = answer.Reservation,
-			status.Cluster, Provider{ClusterID: seller.ClusterID, ClusterName: seller.ClusterID}, plan, string(answer.State)
+		terms := api.ContractTerms{Buyer: status.Cluster, Seller: seller.ClusterID, Plan: plan}
+		out.ContractDocument = document(&api.Deal{Spec: api.ContractSpec{Reservation: answer.Reservation},
+			Status: api.ContractStatus{State: answer.State, Terms: terms}}, "")
 		return inText(out), nil
 	}
 	contract, err := c.awaitContract(r.Context(),

@@ -115,7 +115,9 @@ func show(seller, name string, o *api.OfferSpec, left func(plan *api.Plan) int64
 			if p.Units != nil {
 				units = max(p.Units.Min, 1)
 			}
-			quantity = left(p) / units
+			if quantity = left(p); quantity != endless { // a million stays the word for no bound
+				quantity /= units
+			}
 		}
 		shown := Plan{PlanID: planID(out.OfferID, p.Name, o), PlanName: cmp.Or(p.Description, p.Name),
 			PlanQuantity: &quantity,

@@ -3,6 +3,7 @@ package distributedcatalog
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -157,4 +158,24 @@ func FuzzOffer(f *testing.F) {
 			t.Errorf("saved as shown: %v\n%s", err, cmp.Diff(spec, saved))
 		}
 	})
+}
+
+// Lists of a contract are never null, also of one that has no offer yet. What no quantity bounds stays a million, also
+// where a plan is sold in several units at least.
+func TestContractsOfPlans(t *testing.T) {
+	held, err := json.Marshal(document(&api.Deal{Status: api.ContractStatus{State: api.Held}}, ""))
+	if err != nil || !strings.Contains(string(held), `"plans":[]`) || !strings.Contains(string(held), `"created":0`) {
+		t.Errorf("without an offer: %s, %v", held, err)
+	}
+	o := api.OfferSpec{Plans: []api.Plan{{Name: "small", Units: &api.Units{Min: 3, Max: 9}},
+		{Name: "few", Quantity: 6, Units: &api.Units{Min: 3, Max: 6}}}}
+	plans := show("milan", "web", &o, func(p *api.Plan) int64 {
+		if p.Quantity == 0 {
+			return endless
+		}
+		return p.Quantity
+	}).Plans
+	if unbounded, few := *plans[0].PlanQuantity, *plans[1].PlanQuantity; unbounded != 1_000_000 || few != 2 {
+		t.Errorf("%d and %d may be sold, want 1000000 and 2", unbounded, few)
+	}
 }

@@ -283,6 +283,9 @@ func TestSellAndRevokeByTheOldInterface(t *testing.T) {
 	if status != http.StatusOK || waits["state"] != "Held" || !strings.Contains(fmt.Sprint(waits["message"]), "approval") {
 		t.Fatalf("%d %v", status, waits)
 	}
+	if offer, _ := waits["offer"].(map[string]any); offer["plans"] == nil {
+		t.Errorf("the offer of what waits has no list of plans: %v", waits)
+	}
 	again, status := rome.post("POST", "/api/contracts/buy?offer-id=milan_web&plan-id=milan_web_small", `{"clusterID":"milan"}`)
 	if status != http.StatusOK || again["contractId"] != waits["contractId"] {
 		t.Errorf("asked again while it waits: %d %v", status, again)
