@@ -154,6 +154,8 @@ func (c *Client) problem(response *http.Response) error {
 			Fix("give the address at which the server itself answers")
 	}
 	switch response.StatusCode {
+	case http.StatusTooManyRequests: // of a proxy on the way
+		return api.Errorf(api.CodeTooManyRequests, "%s answered %s", c.name, response.Status).Fix("call less often")
 	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
 		return api.Errorf(api.CodeUnavailable, "%s answered %s", c.name, response.Status)
 	case http.StatusNotFound, http.StatusMethodNotAllowed:

@@ -40,6 +40,7 @@ func TestErrors(t *testing.T) {
 		"ours, with another status":  {499, `{"code":"NotFound"}`, api.CodeNotFound},
 		"a code that nobody knows":   {400, `{"code":"no code\u001b","detail":"x"}`, api.CodeInternal},
 		"a proxy's, without backend": {502, `<html>Bad Gateway</html>`, api.CodeUnavailable},
+		"a proxy's, of many calls":   {429, `slow down`, api.CodeTooManyRequests},
 		"somebody else's":            {404, `not here`, api.CodeNotFound},
 		"nothing":                    {500, ``, api.CodeInternal},
 		"half an answer":             {200, `{"items":[{"id":"a"`, api.CodeUnavailable},

@@ -152,13 +152,10 @@ func (b *broker) subscribe(w http.ResponseWriter, r *http.Request) {
 	m, revision := b.member(r), func() uint64 { return b.Server.Exchange.View().Revision }
 	last := revision()
 	b.subscribers.serve(w, r, m.cluster, subscription{
-		every: lookSoon,
-		read: func() (first []Catalog, away, ok bool) {
-			first, err := b.others(r.Context(), m)
-			if err != nil {
-				refuse(w, r, err)
-			}
-			return first, false, err == nil
+		every: lookSoon, refuse: refuse,
+		read: func() (first []Catalog, away bool, err error) {
+			first, err = b.others(r.Context(), m)
+			return first, false, err
 		},
 		told: func() { server.EndCall(r.Context()) },
 		look: func(ctx context.Context, soon bool) ([]Catalog, error) {

@@ -183,14 +183,12 @@ func (c *connector) others(ctx context.Context) ([]Catalog, error) {
 // broker is away.
 func (c *connector) subscribe(w http.ResponseWriter, r *http.Request) {
 	c.subscribers.serve(w, r, "the people of this cluster", subscription{
-		quiet: true, every: lookAway,
-		read: func() (first []Catalog, away, ok bool) {
-			first, err := c.catalogs(r.Context())
-			if err != nil && api.CodeOf(err) != api.CodeUnavailable {
-				refuseInText(w, r, err)
-				return nil, false, false
+		quiet: true, every: lookAway, refuse: refuseInText,
+		read: func() (first []Catalog, away bool, err error) {
+			if first, err = c.catalogs(r.Context()); err != nil && api.CodeOf(err) == api.CodeUnavailable {
+				return nil, true, nil
 			}
-			return first, err != nil, true
+			return first, false, err
 		},
 		told: func() { server.EndCall(r.Context()) },
 		look: func(ctx context.Context, _ bool) ([]Catalog, error) { return c.catalogs(ctx) },

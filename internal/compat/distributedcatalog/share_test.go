@@ -2,6 +2,7 @@ package distributedcatalog
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,25 @@ import (
 	"github.com/coder/websocket"
 )
 
+// The connector refuses a subscription too many as it answers all errors: as JSON in a text, with the remedy.
+func TestTooManySubscriptionsOfAConnector(t *testing.T) {
+	c := &connector{subscribers: subscribers{ctx: t.Context(), log: slog.New(slog.DiscardHandler)}}
+	for range maxSubscribers {
+		c.subscribers.enter("the people of this cluster")
+	}
+	w := httptest.NewRecorder()
+	c.subscribe(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/subscribe", nil))
+	var text string
+	if err := json.Unmarshal(w.Body.Bytes(), &text); err != nil || w.Code != http.StatusTooManyRequests {
+		t.Fatalf("%d %s: %v", w.Code, w.Body, err)
+	}
+	var why failure
+	err := json.Unmarshal([]byte(text), &why)
+	if err != nil || why.Remedy != "close one" || why.Code != "TooManyRequests" {
+		t.Errorf("%s: %v", text, err)
+	}
+}
+
 // The subscribers of one cluster read the catalog together, and none keeps a copy of it.
 func TestSubscribersShareTheCatalog(t *testing.T) {
 	const size, every = 2 << 20, 100 * time.Millisecond
@@ -24,7 +44,7 @@ func TestSubscribersShareTheCatalog(t *testing.T) {
 	s := &subscribers{ctx: t.Context(), log: slog.New(slog.DiscardHandler)}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.serve(w, r, "rome", subscription{
-			read: func() ([]Catalog, bool, bool) { return large(), false, true }, quiet: true, every: every,
+			read: func() ([]Catalog, bool, error) { return large(), false, nil }, quiet: true, every: every,
 			look:  func(context.Context, bool) ([]Catalog, error) { looks.Add(1); return large(), nil },
 			write: func(payload any) any { return payload },
 		})

@@ -38,9 +38,11 @@ var errSame = errors.New("unchanged")
 
 // subscription is the content and the pace of a stream to subscribers.
 type subscription struct {
+	// refuse answers a call that cannot be served.
+	refuse func(w http.ResponseWriter, r *http.Request, err error)
 	// read reads what a subscriber gets first or, if it is quiet, knows already. away: that cannot be
-	// read now. Not ok: it has refused the call. Nil: nothing.
-	read  func() (first []Catalog, away, ok bool)
+	// read now. Nil: nothing.
+	read  func() (first []Catalog, away bool, err error)
 	quiet bool
 	// told, if set, is called once that was sent.
 	told func()
@@ -144,17 +146,16 @@ func (s *subscribers) serve(w http.ResponseWriter, r *http.Request, who string, 
 	together := s.enter(who)
 	if together == nil {
 		server.CountRefused("subscriptions")
-		why, status := failed(api.Errorf(api.CodeTooManyRequests, "%s has %d subscriptions", who, maxSubscribers).
-			Fix("close one"))
-		answerJSON(w, status, why)
+		f.refuse(w, r, api.Errorf(api.CodeTooManyRequests, "%s has %d subscriptions", who, maxSubscribers).Fix("close one"))
 		return
 	}
 	defer s.leave(who)
 	var first []Catalog
 	var away bool
 	if f.read != nil {
-		var ok bool
-		if first, away, ok = f.read(); !ok {
+		var err error
+		if first, away, err = f.read(); err != nil {
+			f.refuse(w, r, err)
 			return
 		}
 	}
