@@ -49,8 +49,8 @@ func (c *children) full() (texts []string) {
 }
 
 // showFaults gives a pool the conditions that sum up those of its providers, and takes off those without a fault. It
-// returns the texts that say more than known, and the reason for which pods cannot start somewhere, empty if they can.
-func (c *children) showFaults(conditions *[]metav1.Condition, known string,
+// returns the texts that are not known, and the reason for which pods cannot start somewhere, empty if they can.
+func (c *children) showFaults(conditions *[]metav1.Condition, known []string,
 	set func(kind string, holds bool, yes, no, message string)) (reason string, more []string) {
 	for _, kind := range summed {
 		faults := c.faults[kind]
@@ -61,8 +61,8 @@ func (c *children) showFaults(conditions *[]metav1.Condition, known string,
 		var texts []string
 		for _, fault := range faults {
 			text := fault.provider + ": " + fault.message
-			if texts = append(texts, text); !strings.Contains(known, text) {
-				more, known = append(more, text), known+"; "+text
+			if texts = append(texts, text); !slices.Contains(known, text) {
+				more, known = append(more, text), append(known, text)
 			}
 		}
 		why := faults[0].reason

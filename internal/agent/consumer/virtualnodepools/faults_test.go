@@ -188,3 +188,14 @@ func TestEventsOfAPoolThatShrinks(t *testing.T) {
 	d.look("burst")
 	has("Normal Leaves oslo is given back: no pod ran there")
 }
+
+// Of two faults of which one contains the text of the other, both are shown, and each of them once.
+func TestFaultsThatContainEachOther(t *testing.T) {
+	long, short := fault{"milan", "Refused", "no GPU is free"}, fault{"milan", "Refused", "no GPU"}
+	c := &children{faults: map[string][]fault{api.ConditionGranted: {long, short}, api.ConditionReflected: {long}}}
+	_, more := c.showFaults(&[]metav1.Condition{}, []string{"milan: no GPU is free in May"},
+		func(string, bool, string, string, string) {})
+	if want := []string{"milan: no GPU is free", "milan: no GPU"}; !slices.Equal(more, want) {
+		t.Errorf("it shows %q, want %q", more, want)
+	}
+}

@@ -78,8 +78,7 @@ func (c *children) labelsOf(node *corev1.Node, i *api.ReservationInstruction) ma
 
 // notOffloaded says which namespaces of a pool are offloaded to no provider, or not to all, and why. It is empty
 // if all are.
-func (c *children) notOffloaded() string {
-	var texts []string
+func (c *children) notOffloaded() (texts []string) {
 	if len(c.missing) > 0 {
 		texts = append(texts, fmt.Sprintf("these namespaces do not exist: %s: create them, or take them out of the "+
 			"VirtualNodePool", strings.Join(c.missing, ", ")))
@@ -96,5 +95,5 @@ func (c *children) notOffloaded() string {
 			texts = append(texts, fault.provider+": "+fault.message)
 		}
 	}
-	return strings.Join(texts, "; ")
+	return texts
 }

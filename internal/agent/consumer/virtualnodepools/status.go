@@ -62,11 +62,12 @@ func (c *Controller) status(pool *api.VirtualNodePool, all *children, plan *vnp.
 		condition.Message = cmp.Or(message, quiet[condition.Reason])
 		meta.SetStatusCondition(&s.Conditions, condition)
 	}
-	held, why := all.notOffloaded(), plan.Limited
+	notOffloaded, why := all.notOffloaded(), plan.Limited
+	held := strings.Join(notOffloaded, "; ")
 	if held != "" {
 		why, s.Why = cmp.Or(why, "NotOffloaded"), strings.TrimPrefix(plan.Message+"; "+held, "; ")
 	}
-	suspended, faults := all.showFaults(&s.Conditions, s.Why, set)
+	suspended, faults := all.showFaults(&s.Conditions, notOffloaded, set)
 	s.Why = strings.TrimPrefix(strings.Join(append([]string{s.Why}, faults...), "; "), "; ")
 	why = cmp.Or(why, suspended)
 	if len(all.taken) > 0 {
