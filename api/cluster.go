@@ -207,7 +207,10 @@ type Cluster struct {
 	// Fresh says that the agent's lease is alive. FreshUntil is when the lease ends.
 	Fresh      bool        `json:"fresh"`
 	FreshUntil metav1.Time `json:"freshUntil,omitzero"`
-	Sequence   Sequence    `json:"sequence,omitzero"`
+	// HeardAgo is how long before its answer the broker last heard from the agent, in whole seconds: no other clock
+	// counts. Absent: it has not heard from it since it started.
+	HeardAgo *metav1.Duration `json:"heardAgo,omitempty"`
+	Sequence Sequence         `json:"sequence,omitzero"`
 	// Uptime is the share of the last 30 days in which the lease was alive, in parts per million,
 	// rounded down. Time that the broker did not see does not count. Absent: the broker has seen
 	// the cluster for less than 24h; it then satisfies no bound.
@@ -223,4 +226,6 @@ type Cluster struct {
 	// PassedOver is why the reading cluster's own agent passes over the cluster for each new request:
 	// a code and a sentence, "Disabled" if it chose others at its broker. Empty: it does not. A broker leaves it empty.
 	PassedOver string `json:"passedOver,omitempty"`
+	// PassedOverError is why the reading cluster's own agent cannot say whether it passes over the cluster.
+	PassedOverError string `json:"passedOverError,omitempty"`
 }

@@ -716,6 +716,11 @@ func (in *Cluster) DeepCopyInto(out *Cluster) {
 	*out = *in
 	in.Properties.DeepCopyInto(&out.Properties)
 	in.FreshUntil.DeepCopyInto(&out.FreshUntil)
+	if in.HeardAgo != nil {
+		in, out := &in.HeardAgo, &out.HeardAgo
+		*out = new(metav1.Duration)
+		**out = **in
+	}
 	out.Sequence = in.Sequence
 	if in.Uptime != nil {
 		in, out := &in.Uptime, &out.Uptime

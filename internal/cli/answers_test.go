@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // playAgent serves answers of an agent's API, by path. Of several answers for a path each call gets the next, and the
@@ -92,9 +91,10 @@ func TestViewsOfAProviderThatIsPassedOver(t *testing.T) {
 func TestViewsSayThatAProviderMayBeAway(t *testing.T) {
 	heard := func(name string, ago time.Duration) api.Envelope[api.Cluster] {
 		return api.Envelope[api.Cluster]{ID: name, Payload: api.Cluster{Fresh: true,
-			FreshUntil: metav1.NewTime(time.Now().Add(market.Lease - ago))}}
+			FreshUntil: metav1.NewTime(time.Now().Add(-24 * time.Hour)), // by the broker's clock, which is late
+			HeardAgo:   &metav1.Duration{Duration: ago}}}
 	}
-	silent := heard("milan", time.Hour) // of an agent with another clock
+	silent := heard("milan", time.Minute)
 	pool := api.Envelope[api.KnownVirtualNodePool]{ID: "hub"}
 	pool.Payload.Status.Providers = []api.PoolProvider{{Name: "milan", State: "Ready"}}
 	run := playAgent(t, map[string][]any{
@@ -107,7 +107,7 @@ func TestViewsSayThatAProviderMayBeAway(t *testing.T) {
 	why, _ := run("why", "r-1")
 	ofPool, _ := run("vnp", "why", "hub")
 	for _, text := range []string{progress, why, ofPool} {
-		says(t, "it", text, "the broker last heard from milan 1h", "ago: it may be away, and counts as Silent after 1m30s")
+		says(t, "it", text, "the broker last heard from milan 1m ago: it may be away, and counts as Silent after 1m30s")
 		if strings.Contains(text, "oslo") {
 			t.Errorf("oslo was heard: %s", text)
 		}
@@ -169,6 +169,18 @@ func TestListsWithoutWhatIsBeside(t *testing.T) {
 		if command == "status" {
 			says(t, command, progress, "the clusters could not be read: NotFound: ")
 		}
+	}
+}
+
+// The clusters are shown also where the agent cannot find which of them it passes over.
+func TestClustersWithoutThosePassedOver(t *testing.T) {
+	run := playAgent(t, map[string][]any{"/clusters": itemsOf(
+		api.Envelope[api.Cluster]{ID: "milan", Payload: api.Cluster{Fresh: true, PassedOverError: "Unavailable: no Ledger"}},
+		api.Envelope[api.Cluster]{ID: "oslo", Payload: api.Cluster{Fresh: true, PassedOverError: "Unavailable: no Ledger"}})})
+	out, progress := run("clusters")
+	says(t, "clusters", out, "milan", "oslo")
+	if want := "the clusters that this one passes over could not be read: Unavailable: no Ledger\n"; progress != want {
+		t.Errorf("beside the clusters it says %q, want %q", progress, want)
 	}
 }
 

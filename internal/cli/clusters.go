@@ -172,13 +172,18 @@ func (sh *shell) showClusters(items []clusterItem) error {
 	})
 }
 
-// notePassedOver names the clusters that this one passes over for each new request, by the reason.
+// notePassedOver names the clusters that this one passes over for each new request, by the reason. It says if the agent
+// could not find them.
 func notePassedOver(out io.Writer, items []clusterItem) {
-	by := map[string][]string{}
+	by, unread := map[string][]string{}, ""
 	for _, item := range items {
+		unread = cmp.Or(unread, item.Payload.PassedOverError)
 		if why := item.Payload.PassedOver; why != "" {
 			by[why] = append(by[why], item.ID)
 		}
+	}
+	if unread != "" {
+		fmt.Fprintf(out, "the clusters that this one passes over could not be read: %s\n", unread)
 	}
 	const few = 8
 	for _, why := range slices.Sorted(maps.Keys(by)) {
@@ -213,7 +218,7 @@ func (sh *shell) noteUnread(what string, err error) {
 // count as Fresh.
 func noteSilent(out io.Writer, items []clusterItem) {
 	for _, item := range items {
-		if at := heardAt(item.Payload); item.Payload.Fresh && !at.IsZero() && time.Since(at) > market.Lease/2 {
+		if age := item.Payload.HeardAgo; item.Payload.Fresh && age != nil && age.Duration > market.Lease/2 {
 			fmt.Fprintf(out, "the broker last heard from %s %s: it may be away, and counts as Silent after %s\n",
 				item.ID, lastHeard(item.Payload), shortly(market.Lease))
 		}
@@ -222,18 +227,10 @@ func noteSilent(out io.Writer, items []clusterItem) {
 
 // lastHeard says how long ago the broker heard from a cluster's agent, empty if it did not.
 func lastHeard(c api.Cluster) string {
-	if at := heardAt(c); !at.IsZero() {
-		return ago(at)
+	if c.HeardAgo == nil {
+		return ""
 	}
-	return ""
-}
-
-// heardAt returns when the broker last heard from a cluster's agent, zero if it did not.
-func heardAt(c api.Cluster) (at time.Time) {
-	if !c.FreshUntil.IsZero() {
-		at = c.FreshUntil.Add(-market.Lease)
-	}
-	return at
+	return shortly(c.HeardAgo.Duration) + " ago"
 }
 
 // percent writes parts per million as a percentage.

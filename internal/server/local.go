@@ -67,11 +67,12 @@ func (l *local) readClusters(broker transport.Broker, ctx context.Context) ([]ap
 	if err != nil {
 		return nil, err
 	}
-	return all, l.showPassedOver(ctx, all)
+	l.showPassedOver(ctx, all)
+	return all, nil
 }
 
 // showPassedOver shows which of the clusters this one passes over for each new request.
-func (l *local) showPassedOver(ctx context.Context, all []api.Envelope[api.Cluster]) error {
+func (l *local) showPassedOver(ctx context.Context, all []api.Envelope[api.Cluster]) {
 	var names []string
 	for _, cluster := range all {
 		names = append(names, cluster.ID)
@@ -80,9 +81,10 @@ func (l *local) showPassedOver(ctx context.Context, all []api.Envelope[api.Clust
 	for i := range all {
 		if cause := why[all[i].ID]; cause != nil {
 			all[i].Payload.PassedOver = cause.Error()
+		} else if err != nil {
+			all[i].Payload.PassedOverError = err.Error()
 		}
 	}
-	return err
 }
 
 type RequestPath struct {
@@ -106,7 +108,7 @@ func (l *local) routes(a huma.API) {
 			cluster, err := l.broker.Cluster(ctx, in.Cluster)
 			all := []api.Envelope[api.Cluster]{cluster}
 			if err == nil {
-				err = l.showPassedOver(ctx, all)
+				l.showPassedOver(ctx, all)
 			}
 			return answered(all[0], err)
 		})

@@ -27,7 +27,8 @@ import (
 // house is the cluster behind an agent's listener: it has one request, "default/r", with reservation r-1.
 type house struct {
 	transporttest.Broker
-	asked string
+	asked  string
+	unread error // of the clusters that are passed over
 }
 
 func (h *house) found(what string) error {
@@ -54,7 +55,7 @@ func (h *house) Preview(ctx context.Context, broker transport.Broker, q api.DryR
 }
 
 func (h *house) PassedOver(context.Context, []string) (map[string]error, error) {
-	return map[string]error{"paris": api.Errorf(api.CodeInUse, "paris serves a VirtualNodePool")}, nil
+	return map[string]error{"paris": api.Errorf(api.CodeInUse, "paris serves a VirtualNodePool")}, h.unread
 }
 
 func (h *house) Request(_ context.Context, namespace, name string) (client.RequestStatus, error) {
@@ -296,6 +297,10 @@ func TestLocal(t *testing.T) {
 		if cluster, err := c.Cluster(ctx, id); err != nil || cluster.Payload.PassedOver != want {
 			t.Errorf("%s is passed over: %q, %v", id, cluster.Payload.PassedOver, err)
 		}
+	}
+	h.unread = api.Errorf(api.CodeUnavailable, "the Ledger is away")
+	if cluster, err := c.Cluster(ctx, "milan"); err != nil || cluster.Payload.PassedOverError != h.unread.Error() {
+		t.Errorf("without the clusters that are passed over: %+v, %v", cluster, err)
 	}
 	for name, err := range map[string]error{
 		"what only a broker has":  errOf(c.Members(ctx)),

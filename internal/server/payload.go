@@ -2,6 +2,9 @@ package server
 
 import (
 	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -63,6 +66,10 @@ func cluster(l *market.Listing, now market.Time) api.Cluster {
 	c := api.Cluster{
 		Properties: l.Card().Properties, Card: l.Member.Signed,
 		Fresh: l.Fresh(now), FreshUntil: l.FreshUntil.Meta(),
+	}
+	if l.FreshUntil != 0 {
+		ago := market.Lease + now.Go().Sub(l.FreshUntil.Go())
+		c.HeardAgo = &metav1.Duration{Duration: max(0, ago).Round(time.Second)}
 	}
 	if l.Uptime != market.UnknownUptime {
 		c.Uptime = &l.Uptime

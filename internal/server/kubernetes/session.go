@@ -195,7 +195,8 @@ func (m *memberSession) describeMember(ctx context.Context, s *kubernetes.Status
 				s.Phase = "Active"
 			}
 			shown := c.Payload
-			shown.FreshUntil, shown.Sequence, shown.Uptime = metav1.Time{}, api.Sequence{}, nil // these change all the time
+			// these change all the time
+			shown.FreshUntil, shown.HeardAgo, shown.Sequence, shown.Uptime = metav1.Time{}, nil, api.Sequence{}, nil
 			s.Cluster = &shown
 		}
 	default:

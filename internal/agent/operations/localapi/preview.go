@@ -100,7 +100,7 @@ func (c *Cluster) PassedOver(ctx context.Context, providers []string) (map[strin
 			why[name] = errDisabled
 		}
 	}
-	refused, err := c.o.Requests.FindPassedOver(ctx)
+	refused, err := readLedger(ctx, c.o.Requests.FindPassedOver)
 	maps.Copy(why, refused)
 	return why, err
 }
