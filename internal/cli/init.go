@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -72,7 +73,7 @@ func (s *start) flags() *pflag.FlagSet {
 	f.StringVar(&s.kubeconfig, "kubeconfig", "",
 		"kubeconfig of the cluster's admin (default: KUBECONFIG, else ~/.kube/config)")
 	f.StringVar(&s.namespace, "namespace", api.Namespace, "namespace of the agent")
-	f.StringVar(&s.image, "image", install.DefaultImage, "image of the agent")
+	f.StringVar(&s.image, "image", "", "image of the agent, which you build with the Dockerfile and push; required")
 	f.BoolVar(&s.withoutLiqo, "without-liqo", false,
 		"do not wait for Liqo; without --cluster-id, the UID of kube-system names the cluster")
 	f.StringVar(&s.clusterID, "cluster-id", "", "name of the cluster (default: Liqo's cluster ID)")
@@ -121,6 +122,18 @@ func (s *start) checkConnector() error {
 	if s.connector != "" && !strings.HasPrefix(s.connector, "https://") {
 		return api.Invalid("--connector-url", "%.80q is not an https URL", s.connector).
 			Fix("write https://bourse.milan.example:7444")
+	}
+	return nil
+}
+
+// checkImage demands an image. There is no default: a registry that is not the admin's could get another owner.
+func (s *start) checkImage() error {
+	if s.image == "" {
+		return api.Invalid("--image", "it names no image, and none is published").
+			Fix("build one, push it to your registry and name it: --image REGISTRY/bourse:TAG (docs/lend.md)")
+	}
+	if strings.ContainsFunc(s.image, unicode.IsSpace) {
+		return api.Invalid("--image", "%.80q is no image", s.image).Fix("write REGISTRY/bourse:TAG")
 	}
 	return nil
 }
@@ -198,6 +211,9 @@ func (s *start) installation() (install.Installation, error) {
 	if err := s.check(); err != nil {
 		return install.Installation{}, err
 	}
+	if err := s.checkImage(); err != nil {
+		return install.Installation{}, err
+	}
 	i := install.Installation{Namespace: s.namespace, Image: s.image, Join: s.token,
 		Connector: s.connector != "", Gathers: s.gathers()}
 	i.Sharing, _ = s.sharing()
@@ -221,10 +237,6 @@ func (sh *shell) start(ctx context.Context, s *start, agreed func(string) bool) 
 	i, err := s.installation()
 	if err != nil {
 		return err
-	}
-	if i.Image == install.DefaultImage && !s.dryRun {
-		fmt.Fprintf(sh.progress,
-			"warning: --image: %s is not published yet; build an image and name it (docs/lend.md)\n", i.Image)
 	}
 	var config *rest.Config
 	if !s.dryRun {

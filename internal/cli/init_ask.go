@@ -30,6 +30,8 @@ func (s *start) ask(ctx context.Context, in *bufio.Reader, out io.Writer, given 
 			nil, func(text string) error { s.token = text; return s.checkToken() }},
 		{"broker-url", "What is the URL of the broker? (empty: the one in the token)",
 			func() bool { return s.token == "" }, func(text string) error { s.brokerURL = text; return nil }},
+		{"image", "Which image of Bourse does the agent run, such as REGISTRY/bourse:TAG?",
+			nil, func(text string) error { s.image = text; return s.checkImage() }},
 		{"share", "How many percent of its nodes may others reserve? (empty: nothing)",
 			func() bool { return len(s.hub) > 0 }, s.answerShare},
 		{"cap", "Which upper bounds for single resources, such as cpu=16,memory=64Gi? (empty: none)",

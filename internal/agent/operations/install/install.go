@@ -31,9 +31,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/payload"
 )
 
-// DefaultImage is the image that config/agent names.
-const DefaultImage = "ghcr.io/bourse-dev/bourse:latest"
-
 // connectorPort is the port of the connector in a pod.
 const connectorPort = 7444
 

@@ -53,7 +53,7 @@ func TestInstallationIsConfigAgent(t *testing.T) {
 
 // kubectl apply accepts what init prints: a strict reader reads the same objects back.
 func TestManifestsAreReadBack(t *testing.T) {
-	i := Installation{Namespace: "elsewhere", Image: DefaultImage,
+	i := Installation{Namespace: "elsewhere", Image: "registry.example/bourse:1",
 		Join: "token", Args: []string{"--cluster-id=rome"}, Connector: true,
 		Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool, Percentage: new(int32(50))}}}}
 	objects := i.Objects()
