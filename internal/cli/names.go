@@ -24,8 +24,10 @@ func findRequest(ctx context.Context, c *client.Client, name string) (client.Req
 	}
 	var found []client.RequestStatus
 	for _, r := range all {
-		switch _, short, _ := strings.Cut(r.ID, "/"); name {
-		case r.Payload.Status.Reservation, r.ID, short:
+		_, short, _ := strings.Cut(r.ID, "/")
+		isPart := func(p api.RequestPart) bool { return p.Reservation == name }
+		if name == r.ID || name == short || name == r.Payload.Status.Reservation ||
+			slices.ContainsFunc(r.Payload.Status.Parts, isPart) {
 			found = append(found, r)
 		}
 	}
@@ -48,7 +50,7 @@ func reservationID(ctx context.Context, c *client.Client, name string) (string, 
 	r, err := findRequest(ctx, c, name)
 	switch {
 	case api.CodeOf(err) == api.CodeNotFound && err != nil:
-		return madeByDeleted(ctx, c, name), nil
+		return madeByDeleted(ctx, c, name)
 	case err != nil:
 		return "", err
 	case r.Payload.Status.Reservation == "":
@@ -62,20 +64,31 @@ func reservationID(ctx context.Context, c *client.Client, name string) (string, 
 
 // madeByDeleted returns the ID of the newest reservation that a ResourceRequest of that name made, NAME or
 // NAMESPACE/NAME. Where there is none it returns the name: it is the ID of a reservation that no request here made,
-// of a consumer or lost. The call that gets it says if the agent cannot answer.
-func madeByDeleted(ctx context.Context, c *client.Client, name string) string {
+// of a consumer or lost. The call that gets it says if the agent cannot answer. Errors: Conflict if requests of several
+// namespaces had that name.
+func madeByDeleted(ctx context.Context, c *client.Client, name string) (string, error) {
 	all, _ := c.Reservations(ctx)
 	var newest client.Reservation
+	objects := map[string]bool{}
 	for _, r := range all {
 		_, short, _ := strings.Cut(r.Payload.Object, "/")
 		if r.ID == name {
-			return name
+			return name, nil
 		}
-		if (name == r.Payload.Object || name == short) && newest.Payload.Created.Before(&r.Payload.Created) {
+		if r.Payload.Object == "" || name != r.Payload.Object && name != short {
+			continue
+		}
+		objects[r.Payload.Object] = true
+		if newest.Payload.Created.Before(&r.Payload.Created) {
 			newest = r
 		}
 	}
-	return cmp.Or(newest.ID, name)
+	if len(objects) > 1 {
+		return "", api.Errorf(api.CodeConflict, "%s were both named %s",
+			strings.Join(slices.Sorted(maps.Keys(objects)), " and "), name).
+			Fix("give the namespace, too: NAMESPACE/%s", name)
+	}
+	return cmp.Or(newest.ID, name), nil
 }
 
 // reservationNames returns what commands accept for the reservations of requests that are not over.

@@ -81,6 +81,9 @@ func (l *limits) charge(c Caller, r *http.Request, bytes int64) {
 // ChargeWritten makes a member pay for bytes that the market wrote for its call, as for those that it sends.
 func (s *Server) ChargeWritten(c Caller, bytes int) { s.limits.charge(c, nil, int64(bytes)) }
 
+// ChargeSearched makes a member pay for the records that the market searched for its call.
+func (s *Server) ChargeSearched(c Caller, records int) { s.limits.chargeWork(c, records) }
+
 // chargeWork makes a caller with a certificate pay for the records that the market searched for its call.
 func (l *limits) chargeWork(c Caller, records int) {
 	if calls := records / inOneLook; calls > 0 && c.Role != "" {

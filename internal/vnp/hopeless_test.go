@@ -313,6 +313,43 @@ func TestWorkOfThousandsOfPods(t *testing.T) {
 	}
 }
 
+// Also where each ask takes many pages, each shape gets its turn.
+func TestEachShapeGetsItsTurn(t *testing.T) {
+	for _, shapes := range []int{7, 14} {
+		o := seen(nil, ready("milan", 1))
+		for i := range shapes {
+			o.Pods = append(o.Pods, pending(fmt.Sprint("p-", i), 2, func(p *corev1.Pod) {
+				p.Spec.Containers[0].Resources.Requests["cpu"] = *resource.NewMilliQuantity(int64(2000+i), resource.DecimalSI)
+			}))
+		}
+		for i := range 80 {
+			o.Avoid = append(o.Avoid, fmt.Sprintf("avoid-%02d", i))
+		}
+		tried := map[string]bool{}
+		o.Answer = func(a Ask) (out Answer) {
+			if len(a.Pods) == 1 {
+				tried[fmt.Sprint(a.Size)] = true
+			}
+			out.Fits, out.More = &api.Fits{}, true
+			for _, name := range o.Avoid {
+				if len(out.Named) < 8 && !slices.Contains(a.Without, name) {
+					out.Named = append(out.Named, name)
+					out.Fits.Clusters = append(out.Fits.Clusters, fit(name, 50, 50, 1))
+				}
+			}
+			return out
+		}
+		p := planner(t, spec(100_000))
+		for i := range 2 * shapes {
+			o.Now = noon.Add(time.Duration(i) * time.Minute)
+			p.Plan(o)
+		}
+		if len(tried) != shapes {
+			t.Errorf("%d of %d shapes got their turn", len(tried), shapes)
+		}
+	}
+}
+
 // Clusters that an answer names, and that may not serve the pool, hide no others.
 func TestMoreClustersThanAnAnswerNames(t *testing.T) {
 	o := seen(several(2, 1))

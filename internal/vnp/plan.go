@@ -36,6 +36,7 @@ type Planner struct {
 
 	turn   int       // how many shapes had their turn, see inTurn
 	turned time.Time // when turn was last set
+	tried  int       // shapes that the plan at that time tried before it stopped, besides the two that come first
 }
 
 // roomSince is since when a node has had at least some room.

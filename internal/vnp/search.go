@@ -60,6 +60,7 @@ func (r *planning) searchAlone(pods []pod, try func(pods []pod, size, least amou
 	none := map[string]bool{} // shapes that get nothing
 	for i, shape := range shapes {
 		if i == maxAlone || len(r.Asks) >= maxAsks {
+			r.tried = max(1, i-2)
 			r.LookAgain(r.o.Now.Add(time.Second)) // for the next shapes
 			break
 		}
@@ -110,12 +111,9 @@ func (r *planning) inTurn(shapes [][]pod) [][]pod {
 	last := len(shapes) - 1
 	rest := shapes[1:last]
 	if r.o.Now.After(r.turned) { // the same at the same time
-		r.turn, r.turned = r.turn+maxAlone-2, r.o.Now
+		r.turn, r.turned, r.tried = r.turn+r.tried, r.o.Now, 0
 	}
-	from := 0
-	if len(shapes) > maxAlone {
-		from = r.turn % len(rest)
-	}
+	from := r.turn % len(rest)
 	return slices.Concat([][]pod{shapes[0], shapes[last]}, rest[from:], rest[:from])
 }
 

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -12,6 +13,10 @@ import (
 	"testing"
 
 	loader "golang.org/x/tools/go/packages"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/bourse-dev/bourse/internal/liqo/liqotest"
 )
 
 const (
@@ -21,9 +26,17 @@ const (
 
 var update = flag.Bool("update", false, "write internal/liqo/fields.txt")
 
-// The agent compares the CRDs of a newer Liqo with this list. It has each field of Liqo's kinds that our code names.
+// The agent compares the CRDs of a newer Liqo with this list. It has each field of Liqo's kinds that our code names, and
+// each kind that our policies guard: a policy does not see a kind that is served in another version alone.
 func TestLiqosFieldsAreThoseUsed(t *testing.T) {
-	want := strings.Join(fieldsUsed(t, "./internal/liqo/..."), "\n") + "\n"
+	fields := fieldsUsed(t, "./internal/liqo/...")
+	for _, kind := range kindsGuarded(t) {
+		if !slices.ContainsFunc(fields, func(f string) bool { return f == kind || strings.HasPrefix(f, kind+" ") }) {
+			fields = append(fields, kind)
+		}
+	}
+	slices.Sort(fields)
+	want := strings.Join(fields, "\n") + "\n"
 	if *update {
 		if err := os.WriteFile(liqosList, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -36,6 +49,53 @@ func TestLiqosFieldsAreThoseUsed(t *testing.T) {
 	if string(have) != want {
 		t.Errorf("internal/liqo/fields.txt is stale: go test ./test/arch -run TestLiqosFields -update\n%s", want)
 	}
+}
+
+// kindsGuarded returns the kinds of Liqo that the rules of our policies name: apiVersion, kind.
+func kindsGuarded(t *testing.T) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile("../../config/liqo/policies.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range bytes.Split(text, []byte("\n---\n")) {
+		var policy admissionv1.ValidatingAdmissionPolicy
+		if err := yaml.Unmarshal(document, &policy); err != nil {
+			t.Fatal(err)
+		}
+		if policy.Kind != "ValidatingAdmissionPolicy" {
+			continue
+		}
+		for _, rule := range policy.Spec.MatchConstraints.ResourceRules {
+			for _, group := range rule.APIGroups {
+				if !strings.HasSuffix(group, ".liqo.io") {
+					continue
+				}
+				for _, resource := range rule.Resources {
+					resource, _, _ = strings.Cut(resource, "/")
+					for _, version := range rule.APIVersions {
+						all = append(all, group+"/"+version+" "+kindNamed(t, group, resource))
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// kindNamed returns the kind of a resource of Liqo's.
+func kindNamed(t *testing.T, group, resource string) string {
+	t.Helper()
+	text, err := os.ReadFile(liqotest.CRDs(t, group+"_"+resource+".yaml")[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd struct{ Spec struct{ Names struct{ Kind string } } }
+	if err := yaml.Unmarshal(text, &crd); err != nil || crd.Spec.Names.Kind == "" {
+		t.Fatalf("%s: %v", resource, err)
+	}
+	return crd.Spec.Names.Kind
 }
 
 // fieldsUsed returns the fields of Liqo's kinds that packages name, one a line: apiVersion, kind, path. A kind of

@@ -73,7 +73,11 @@ func (a *agents) evaluate(r *http.Request) (compat.Answer, error) {
 	if err != nil {
 		return compat.Answer{}, under(err)
 	}
-	covers, err := a.covers(r.Context(), l.Cluster, in.CurrentProviderID, ask.Size)
+	caller, err := compat.Cluster(r)
+	if err != nil {
+		return compat.Answer{}, err
+	}
+	covers, err := a.covers(r.Context(), caller, l.Cluster, in.CurrentProviderID, ask.Size)
 	if err != nil {
 		return compat.Answer{}, under(err)
 	}
@@ -101,16 +105,23 @@ func (a *agents) evaluate(r *http.Request) (compat.Answer, error) {
 		Body: candidatesDTO{candidates[:min(len(candidates), maxCandidates)]}}, nil
 }
 
-// covers reports whether a consumer has a reservation at a provider that is bound and as large as a size.
-func (a *agents) covers(ctx context.Context, consumer, provider string, size amounts.List) (covers bool, err error) {
+// covers reports whether a consumer has a reservation at a provider that is bound and as large as a size. The caller
+// pays for the records that the market searches.
+func (a *agents) covers(
+	ctx context.Context, caller server.Caller, consumer, provider string, size amounts.List,
+) (covers bool, err error) {
 	if provider == "" {
 		return false, nil
 	}
+	searched := 0
 	err = a.Server.Exchange.Read(ctx, func(s *market.State) {
-		covers = slices.ContainsFunc(s.Of(consumer, 0), func(r *market.Reservation) bool {
+		live := s.Live(consumer)
+		searched = len(live)
+		covers = slices.ContainsFunc(live, func(r *market.Reservation) bool {
 			return r.Consumer == consumer && r.Provider == provider && r.Bound() && r.Size.Fits(size)
 		})
 	})
+	a.Server.ChargeSearched(caller, searched)
 	return covers, err
 }
 

@@ -74,7 +74,7 @@ func (r *Controller) showUnbound(
 		return r.Reason != api.ReasonPartFailed && r.Acceptance == ""
 	}))]
 	status := object.Status.DeepCopy()
-	status.State, status.Reservation, status.Provider = "", silent.ID, ""
+	status.State, status.Reservation, status.Provider, status.Parts = "", silent.ID, "", nil
 	status.Message = describe(silent) + "; the request asks again"
 	for _, condition := range []string{api.ConditionReserved, api.ConditionReady} {
 		meta.SetStatusCondition(&status.Conditions, metav1.Condition{

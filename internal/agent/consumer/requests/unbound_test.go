@@ -16,7 +16,7 @@ func (d *desk) unbound(reason api.Reason) {
 	d.t.Helper()
 	o, again := d.reconcile()
 	c := meta.FindStatusCondition(o.Status.Conditions, api.ConditionReady)
-	if o.Status.State != "" || c == nil || c.Reason != string(reason) || again.RequeueAfter <= 0 ||
+	if o.Status.State != "" || len(o.Status.Parts) > 0 || c == nil || c.Reason != string(reason) || again.RequeueAfter <= 0 ||
 		again.RequeueAfter > market.RetryTime {
 		d.t.Errorf("it shows %+v, and is looked at again in %s", o.Status, again.RequeueAfter)
 	}
@@ -159,7 +159,9 @@ func TestPartsThatWereNeverBound(t *testing.T) {
 	d := newDesk(t)
 	o := d.create(func(o *api.ResourceRequest) { o.Spec.Resources, o.Spec.Split = transporttest.CPU("4"), 2 })
 	shown := d.splits()
-	d.reconcile()
+	if held, _ := d.reconcile(); len(held.Status.Parts) != 2 {
+		t.Errorf("it shows the parts %+v", held.Status.Parts)
+	}
 	d.wasAsked("Reserve "+string(o.UID), "Confirm r-1", "Confirm r-2")
 	for id, reason := range map[string]api.Reason{"r-1": api.ReasonPartFailed, "r-2": api.ReasonNotAccepted} {
 		theirs := *shown[id]

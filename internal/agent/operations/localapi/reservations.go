@@ -46,6 +46,7 @@ func (b Brokers) Reservations(ctx context.Context) ([]transport.Reservation, err
 func (b Brokers) Reservation(ctx context.Context, id string) (transport.Reservation, error) {
 	found, err := b.Relay.Reservation(ctx, id)
 	if err == nil {
+		found.Payload.Object = "" // no broker knows it
 		return found, nil
 	}
 	if record, _ := readReservation(ctx, b.Ledger, id); record != nil && isDirect(record) {

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+)
+
+// A name that a user gives means one reservation: no empty name means one, and a name of two namespaces is refused.
+// Each part of a split request names that request.
+func TestWhatANameMeans(t *testing.T) {
+	made := func(id, object string, hours int) api.Envelope[api.Reservation] {
+		created := metav1.NewTime(time.Now().Add(time.Duration(hours) * time.Hour))
+		return api.Envelope[api.Reservation]{ID: id, Payload: api.Reservation{Object: object, Created: created, State: api.Released}}
+	}
+	split := api.Envelope[api.RequestStatus]{ID: "team/split"}
+	split.Payload.Status = api.ResourceRequestStatus{Reservation: "r-part-1",
+		Parts: []api.RequestPart{{Reservation: "r-part-1"}, {Reservation: "r-part-2"}}}
+	answers := map[string]any{
+		"/requests": itemsOf(split)[0],
+		"/reservations": itemsOf(made("r-lent", "", 0), made("r-old", "team/web", -2), made("r-new", "team/web", -1),
+			made("r-other", "other/shop", -2), made("r-same", "team/shop", -1))[0],
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answers[strings.TrimPrefix(r.URL.Path, api.Prefix)])
+	}))
+	t.Cleanup(s.Close)
+	for name, want := range map[string]string{
+		"": "", "web": "r-new", "team/shop": "r-same", "r-part-2": "r-part-1", "r-nobody": "r-nobody",
+	} {
+		if id, err := reservationID(t.Context(), client.New(s.URL, nil), name); err != nil || id != want {
+			t.Errorf("%q means %q, %v; want %q", name, id, err, want)
+		}
+	}
+	_, err := reservationID(t.Context(), client.New(s.URL, nil), "shop")
+	if api.CodeOf(err) != api.CodeConflict || !strings.Contains(err.Error(), "other/shop and team/shop") {
+		t.Errorf("shop: %v", err)
+	}
+}
