@@ -2,6 +2,8 @@ package server
 
 import (
 	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
 )
 
 // What only the package's own tests may use.
@@ -19,3 +21,6 @@ var (
 func (s *Server) As(c Caller) http.Handler {
 	return s.identified(func(*http.Request) (Caller, error) { return c, nil })
 }
+
+// Description returns the description of the API.
+func (s *Server) Description() *huma.OpenAPI { return s.api.OpenAPI() }

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -13,9 +14,13 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/danielgtaylor/huma/v2"
+	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
@@ -31,11 +36,11 @@ func TestOpenAPI(t *testing.T) {
 
 func checkDescription(t *testing.T, file string, s *server.Server) {
 	t.Helper()
+	addComments(s.Description().Components.Schemas.Map(), comments(t, "../../api"))
 	described, err := s.OpenAPI()
 	if err != nil {
 		t.Fatal(err)
 	}
-	described = withComments(described, comments(t, "../../api"))
 	if *update {
 		if err := os.WriteFile(file, described, 0o644); err != nil {
 			t.Fatal(err)
@@ -47,30 +52,111 @@ func checkDescription(t *testing.T, file string, s *server.Server) {
 	}
 }
 
-// withComments adds the comments of types and fields to a description, for readers of the file. A
-// server does not have them: its description has no descriptions of fields.
-func withComments(described []byte, of map[string]map[string]string) []byte {
-	kind, property := regexp.MustCompile(`^    (\w+):$`), regexp.MustCompile(`^        (\w+):$`)
-	var out strings.Builder
-	in := ""
-	for line := range strings.Lines(string(described)) {
-		out.WriteString(line)
-		line = strings.TrimSuffix(line, "\n")
-		if !strings.HasPrefix(line, "    ") && line != "  schemas:" {
-			in = ""
+// The committed descriptions are YAML without a key twice, and OpenAPI 3.1 in which nothing is missing: each
+// reference, each parameter of a path, each required field, and each operation has one ID of its own.
+func TestOpenAPIIsWhole(t *testing.T) {
+	for _, file := range []string{"../../docs/openapi.yaml", "../../docs/openapi-agent.yaml"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
 		}
-		text, indent := "", "      "
-		if found := kind.FindStringSubmatch(line); found != nil {
-			in = found[1]
-			text = of[in][""]
-		} else if found := property.FindStringSubmatch(line); found != nil {
-			text, indent = of[in][found[1]], "          "
+		var doc map[string]any
+		if err := yaml.UnmarshalStrict(text, &doc); err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
 		}
-		if text != "" {
-			fmt.Fprintf(&out, "%sdescription: %s\n", indent, strconv.Quote(text))
+		if version, _ := doc["openapi"].(string); !strings.HasPrefix(version, "3.1.") {
+			t.Errorf("%s is OpenAPI %q", file, version)
+		}
+		wrong := checkParts(doc, doc, "")
+		ids := map[string]bool{}
+		for path, item := range doc["paths"].(map[string]any) {
+			for method, o := range item.(map[string]any) {
+				wrong = append(wrong, checkOperation(o.(map[string]any), path, method, ids)...)
+			}
+		}
+		for _, what := range wrong {
+			t.Errorf("%s: %s", file, what)
 		}
 	}
-	return []byte(out.String())
+}
+
+// checkParts returns the references in a part of a document that lead nowhere, and the required fields that are
+// not described.
+func checkParts(doc map[string]any, part any, at string) (wrong []string) {
+	switch part := part.(type) {
+	case []any:
+		for i, item := range part {
+			wrong = append(wrong, checkParts(doc, item, at+"/"+strconv.Itoa(i))...)
+		}
+	case map[string]any:
+		if ref, ok := part["$ref"].(string); ok {
+			to, ok := any(doc), false
+			for name := range strings.SplitSeq(strings.TrimPrefix(ref, "#/"), "/") {
+				in, _ := to.(map[string]any)
+				to, ok = in[name]
+			}
+			if !ok {
+				wrong = append(wrong, at+": there is no "+ref)
+			}
+		}
+		fields, _ := part["properties"].(map[string]any)
+		required, _ := part["required"].([]any)
+		for _, name := range required {
+			if _, ok := fields[name.(string)]; !ok {
+				wrong = append(wrong, fmt.Sprintf("%s: there is no required %s", at, name))
+			}
+		}
+		for name, value := range part {
+			wrong = append(wrong, checkParts(doc, value, at+"/"+name)...)
+		}
+	}
+	return wrong
+}
+
+// checkOperation returns what is wrong with an operation. ids are those of the operations before it.
+func checkOperation(o map[string]any, path, method string, ids map[string]bool) (wrong []string) {
+	id, _ := o["operationId"].(string)
+	if id == "" || ids[id] {
+		wrong = append(wrong, fmt.Sprintf("%s %s has the ID %q: none, or that of another operation", method, path, id))
+	}
+	ids[id] = true
+	var named, declared []string
+	for _, found := range regexp.MustCompile(`{(\w+)}`).FindAllStringSubmatch(path, -1) {
+		named = append(named, found[1])
+	}
+	parameters, _ := o["parameters"].([]any)
+	for _, p := range parameters {
+		if p := p.(map[string]any); p["in"] == "path" && p["required"] == true && p["schema"] != nil {
+			declared = append(declared, p["name"].(string))
+		}
+	}
+	slices.Sort(named)
+	slices.Sort(declared)
+	if !slices.Equal(named, declared) {
+		wrong = append(wrong, fmt.Sprintf("%s %s declares the parameters %q", method, path, declared))
+	}
+	responses, _ := o["responses"].(map[string]any)
+	for status, r := range responses {
+		if text, _ := r.(map[string]any)["description"].(string); text == "" {
+			wrong = append(wrong, fmt.Sprintf("%s %s does not describe its answer %s", method, path, status))
+		}
+	}
+	if len(responses) == 0 {
+		wrong = append(wrong, method+" "+path+" has no answer")
+	}
+	return wrong
+}
+
+// addComments describes types and fields by their comments, for readers of the file. A server does not have
+// them: what it serves describes only fields whose schema says more than a comment.
+func addComments(schemas map[string]*huma.Schema, of map[string]map[string]string) {
+	for kind, schema := range schemas {
+		schema.Description = cmp.Or(schema.Description, of[kind][""])
+		for name, property := range schema.Properties {
+			property.Description = cmp.Or(property.Description, of[kind][name])
+		}
+	}
 }
 
 // comments returns the comments of a package's types, by type and JSON name. That of the type itself
