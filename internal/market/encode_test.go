@@ -63,11 +63,13 @@ func TestEveryFieldIsEncoded(t *testing.T) {
 	})
 }
 
-// What a party reads of a reservation is spelled as json.Marshal does, field by field.
+// What a party reads of a reservation is spelled as json.Marshal does, field by field. Only an object without a
+// value is {} instead of null.
 func TestEveryFieldIsAnswered(t *testing.T) {
 	eachField(t, reflect.ValueOf(&api.Reservation{}).Elem(), func(t *testing.T, alone reflect.Value) {
 		e := &api.Envelope[api.Reservation]{ID: "r-1", Revision: 1<<64 - 1, Payload: alone.Interface().(api.Reservation)}
 		want, err := json.Marshal(e)
+		want = bytes.ReplaceAll(want, []byte(`"resources":null`), []byte(`"resources":{}`))
 		var got bytes.Buffer
 		failed := payload.Answer(&got, e)
 		if err != nil || failed != nil || got.String() != string(want)+"\n" {

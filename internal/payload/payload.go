@@ -1,5 +1,6 @@
 // Package payload encodes and decodes JSON as encoding/json does, to the same bytes, but decodes in
-// a third of the time, and checks each amount before it makes a number of it. It is the only decoder
+// a third of the time, and checks each amount before it makes a number of it. Only answers differ: no
+// array and no object in them is null. It is the only decoder
 // of what has amounts and comes from outside: bodies, answers, documents, journals, files and flags.
 // From Go 1.27 on, encoding/json/v2 can replace the module that it uses.
 package payload
@@ -24,10 +25,11 @@ import (
 type Options = json.Options
 
 var (
-	// answered escapes HTML, as json.Marshal does. kept does not: an escape makes six bytes of one
-	// that a member sends.
-	answered = jsonv1.DefaultOptionsV1()
-	kept     = json.JoinOptions(answered, jsontext.EscapeForHTML(false))
+	// answered escapes HTML, as json.Marshal does. A nil slice is [] and a nil map is {}, because clients
+	// loop over them without a look.
+	answered = json.JoinOptions(jsonv1.DefaultOptionsV1(), json.FormatNilSliceAsNull(false), json.FormatNilMapAsNull(false))
+	// kept does not escape HTML: an escape makes six bytes of one that a member sends.
+	kept     = json.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false))
 	decoding = json.JoinOptions(jsonv1.DefaultOptionsV1(), withQuantities(quantities, json.UnmarshalFromFunc(number)))
 	known    = json.RejectUnknownMembers(true)
 )
@@ -58,7 +60,10 @@ func Write(out io.Writer, v any) error {
 
 const pieceSize = 256 << 10
 
-// Answer writes v and a newline, as json.Encoder does.
+// MarshalAnswer returns v as a part of an answer: without null for an array or an object.
+func MarshalAnswer(v any) ([]byte, error) { return json.Marshal(v, answered) }
+
+// Answer writes an answer and a newline: as json.Encoder does, but without null for an array or an object.
 func Answer(out io.Writer, v any) error {
 	if err := json.MarshalWrite(out, v, answered); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // unreadable is the message of the REST framework, with status 500, for a body that broke off.
@@ -99,7 +100,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(e.Status)
-	_ = json.NewEncoder(w).Encode(e)
+	_ = payload.Answer(w, e)
 }
 
 // refusePrototype answers with an error in the form of the prototypes: `error` says all, and wrong input has

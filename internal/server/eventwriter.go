@@ -3,12 +3,12 @@ package server
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // eventWriter writes the events of a watch as lines of JSON, until its context ends.
@@ -34,10 +34,9 @@ const mostHeld = 64 << 10
 
 // events collects the events of one send. After an error it takes no more.
 type events struct {
-	to      eventWriter
-	buffer  *bytes.Buffer
-	encoder *json.Encoder
-	err     error
+	to     eventWriter
+	buffer *bytes.Buffer
+	err    error
 }
 
 // send writes the events that fill adds: at once if they are few.
@@ -45,7 +44,7 @@ func (w eventWriter) send(fill func(*events)) error {
 	b := buffersOfEvents.Get().(*bytes.Buffer)
 	defer buffersOfEvents.Put(b)
 	b.Reset()
-	e := &events{to: w, buffer: b, encoder: json.NewEncoder(b)}
+	e := &events{to: w, buffer: b}
 	fill(e)
 	e.flush(0)
 	return e.err
@@ -54,7 +53,7 @@ func (w eventWriter) send(fill func(*events)) error {
 // add adds an event.
 func (e *events) add(event api.WatchEvent) {
 	if e.err == nil {
-		e.err = e.encoder.Encode(event)
+		e.err = payload.Answer(e.buffer, event)
 	}
 	e.flush(mostHeld)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // Page selects a part of a list: at most limit items after the ID in continue.
@@ -43,7 +44,7 @@ func (p page[T]) send(w io.Writer) error {
 	}
 	next, size := p.Continue, 0
 	for i := range p.Items {
-		data, err := json.Marshal(p.Items[i])
+		data, err := payload.MarshalAnswer(p.Items[i])
 		if err != nil {
 			return err
 		}

@@ -102,11 +102,11 @@ func New(o Options) *Server {
 	return s
 }
 
-var hookErrors sync.Once
+var hook sync.Once
 
 // newAPI makes the REST framework use our errors, types and limits.
 func newAPI(mux *http.ServeMux) huma.API {
-	hookErrors.Do(func() { huma.NewError = problem })
+	hook.Do(func() { huma.NewError, huma.DefaultArrayNullable = problem, false })
 	config := huma.DefaultConfig("Bourse", api.Version)
 	config.Info.Description = "A resource broker for Liqo federations."
 	config.DocsPath, config.SchemasPath, config.CreateHooks = "", "", nil
