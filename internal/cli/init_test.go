@@ -22,25 +22,26 @@ func TestInitAsks(t *testing.T) {
 		want    []string
 		sharing *api.Sharing
 	}{
-		"all left empty": {answers: []string{"", "", "", "", ""}, asked: 5},
+		"all left empty": {answers: []string{"", "", "", "r/bourse:1", "", ""}, asked: 6},
 		"all answered": {
-			answers: []string{"maybe", "n", "Rome!", "rome", "", "half", "120", "50%", "cpu",
+			answers: []string{"maybe", "n", "Rome!", "rome", "", "", "r/bourse:1", "half", "120", "50%", "cpu",
 				"cpu=16, memory=64Gi", "Oslo?", "oslo, milan", "consumer.", `consumer.region == "eu"`, "rome", "https://rome:7444"},
-			asked: 16, want: []string{"--cluster-id=rome", "--connector-url=https://rome:7444", "--without-liqo"},
+			asked: 18, want: []string{"--cluster-id=rome", "--connector-url=https://rome:7444", "--without-liqo"},
 			sharing: &api.Sharing{Terms: api.Terms{VisibleTo: api.Audience{Clusters: []string{"oslo", "milan"}},
 				Allow: `consumer.region == "eu"`},
 				Pools: []api.PoolPolicy{{Name: api.GeneralPool, Percentage: new(int32(50)),
 					Caps: api.Resources{"cpu": resource.MustParse("16"), "memory": resource.MustParse("64Gi")}}}},
 		},
 		"a hub": {
-			flags: []string{"--hub=cpu=400,memory=1600Gi", "--cluster-id=hub"}, answers: []string{"", "", "", "", "", ""}, asked: 6,
+			flags:   []string{"--hub=cpu=400,memory=1600Gi", "--cluster-id=hub"},
+			answers: []string{"", "", "r/bourse:1", "", "", "", ""}, asked: 7,
 			want: []string{"--cluster-id=hub"},
 			sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool, VirtualNodes: &api.VirtualNodes{
 				Selector: api.VirtualNodeSelector{MatchLabels: map[string]string{"bourse.dev/virtual-node-pool": "upstream"}}}}}},
 		},
 		"what no flag answers": {
 			flags: []string{"--without-liqo", "--cluster-id=rome", "--join=",
-				"--share=10", "--cap=cpu=1"}, answers: []string{"", "", ""}, asked: 3,
+				"--share=10", "--cap=cpu=1"}, answers: []string{"r/bourse:1", "", "", ""}, asked: 4,
 			want: []string{"--cluster-id=rome", "--without-liqo"},
 			sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool,
 				Percentage: new(int32(10)), Caps: api.Resources{"cpu": resource.MustParse("1")}}}},
@@ -63,8 +64,8 @@ func TestInitAsks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, i.Args); diff != "" {
-				t.Error(diff)
+			if diff := cmp.Diff(c.want, i.Args); diff != "" || i.Image != "r/bourse:1" {
+				t.Error(i.Image, diff)
 			}
 			if diff := cmp.Diff(c.sharing, i.Sharing); diff != "" {
 				t.Error(diff)
