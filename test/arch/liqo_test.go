@@ -91,7 +91,9 @@ func kindNamed(t *testing.T, group, resource string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var crd struct{ Spec struct{ Names struct{ Kind string } } }
+	var crd struct {
+		Spec struct{ Names struct{ Kind string } }
+	}
 	if err := yaml.Unmarshal(text, &crd); err != nil || crd.Spec.Names.Kind == "" {
 		t.Fatalf("%s: %v", resource, err)
 	}
