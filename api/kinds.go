@@ -40,6 +40,10 @@ const (
 	// ConditionAwaitsApproval of a ProviderInstruction, and of its ResourceRequest: an admin of the
 	// provider must approve it.
 	ConditionAwaitsApproval = "AwaitsApproval"
+	// ConditionAnswered of a ProviderInstruction: what the agent did about the last annotation bourse.dev/approve or
+	// bourse.dev/refuse. Reasons: Approved, Refused; if nothing was changed: ChangedSince (it has another digest than
+	// status.approval), Invalid (it has no digest), Suspended (the consumer is). Absent: there was no such annotation.
+	ConditionAnswered = "Answered"
 	// ConditionBreached of a Contract: its seller ended it early, without the notice of its plan.
 	ConditionBreached = "Breached"
 	// ConditionOverstaying of a ProviderInstruction: it has ended, and pods of its consumer still
@@ -206,10 +210,17 @@ type InstructionStatus struct {
 	Others Resources `json:"others,omitempty"`
 	// Approval is, of a ProviderInstruction that waits for an admin's approval, what to decide about.
 	Approval *PendingApproval `json:"approval,omitempty"`
+	// Answered are the values of annotations that were answered, by the name of the annotation after "bourse.dev/":
+	// approve, refuse. The agent acts on no value twice.
+	// +kubebuilder:validation:MaxProperties=8
+	Answered map[string]string `json:"answered,omitempty"`
 }
 
 // PendingApproval is what an admin decides about: bourse approve, or bourse refuse.
 type PendingApproval struct {
+	// Digest stands for this object and the assignment that waits. The annotations bourse.dev/approve and
+	// bourse.dev/refuse name it, so that an answer is to nothing else.
+	Digest string `json:"digest,omitempty"`
 	// Asked is when the request came, By until when it waits.
 	Asked metav1.Time `json:"asked"`
 	By    metav1.Time `json:"by"`

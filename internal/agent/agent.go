@@ -325,7 +325,7 @@ func (w *wiring) makeLoans(ctx context.Context) error {
 		Connection: w.brokers.RecordConnection, Choice: w.sellers.RecordChoice, Log: w.Log,
 	})
 	w.stages.Controllers = append([]controller{
-		w.policy, w.peers, w.offers, &gate.Approvals{Client: w.client, Gate: w.gate}, w.brokers, w.requests,
+		w.policy, w.peers, w.offers, &gate.Approvals{Client: w.client, Gate: w.gate, Events: w.events}, w.brokers, w.requests,
 	}, w.liqo.Controllers...)
 	w.stages.Load = []func(context.Context) error{w.policy.Load, w.peers.ReadAll, w.advertiser.Begin}
 	w.stages.Then = []room{w.advertiser, follows, watcher, w.catalog}

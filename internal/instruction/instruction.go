@@ -6,6 +6,7 @@ package instruction
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/act"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -32,10 +34,23 @@ func Spec(r *market.Reservation) api.Instruction {
 	return i
 }
 
+// The acts by which an admin answers a ProviderInstruction that waits for approval. The text of a refusal is for the
+// consumer.
+var (
+	Approve = act.Act{Name: "approve", Done: "Approved", Kind: "providerinstruction", Shows: ".status.approval"}
+	Refuse  = act.Act{Name: "refuse", Done: "Refused", Kind: "providerinstruction", Shows: ".status.approval",
+		TakesText: true}
+)
+
+// ApprovalDigest returns the digest that an answer to a ProviderInstruction names.
+func ApprovalDigest(o client.Object, r *market.Reservation) string {
+	return act.Digest(string(o.GetUID()), strconv.FormatInt(r.Generation, 10), clusterkey.Digest(r.Assignment).String())
+}
+
 // pendingApproval returns what an admin decides about.
-func pendingApproval(r *market.Reservation) *api.PendingApproval {
+func pendingApproval(o client.Object, r *market.Reservation) *api.PendingApproval {
 	asked := r.Created.Go().Truncate(time.Second) // as it is stored: else it differs each time
-	a := &api.PendingApproval{Asked: metav1.NewTime(asked), By: r.ApproveBy.Meta()}
+	a := &api.PendingApproval{Digest: ApprovalDigest(o, r), Asked: metav1.NewTime(asked), By: r.ApproveBy.Meta()}
 	if plan := r.Bought(); plan != nil {
 		a.Offer, a.Plan, a.Units, a.Price = r.Offer.Signed.Name, r.Sale.Plan, r.Sale.Units, plan.Price.Text()
 	}
@@ -67,7 +82,9 @@ func Show(ctx context.Context, c client.Client, object client.Object, status *ap
 		awaits.Message = fmt.Sprintf("%s waits until %s for: bourse approve %s, or bourse refuse %s", r.Consumer,
 			r.ApproveBy.Go().Format(time.RFC3339), r.ID, r.ID)
 		if r.Object == nil { // it is the provider's
-			next.Approval = pendingApproval(r)
+			next.Approval = pendingApproval(object, r)
+			awaits.Message += fmt.Sprintf("; with kubectl: %s, or %s", Approve.Command(object, next.Approval.Digest),
+				Refuse.Command(object, next.Approval.Digest+" REASON"))
 		}
 	}
 	if awaits.Message != "" || meta.FindStatusCondition(status.Conditions, awaits.Type) != nil {

@@ -19,8 +19,11 @@ type Part struct {
 	Manager string
 	// Conditions are the types of its conditions.
 	Conditions []string
-	// State says that it writes the state, the reason and the approval, Use that it writes the amounts.
-	State, Use bool
+	// State says that it writes the state, the reason and the approval, Use that it writes the amounts, and Answers
+	// that it writes the answered values.
+	State, Use, Answers bool
+	// IfUnchanged says that Write fails with a conflict if the object has changed since it was read.
+	IfUnchanged bool
 }
 
 // The parts of a ReservationInstruction's status that say how a bound reservation is carried out. Each is
@@ -35,6 +38,11 @@ var (
 	OffloadPart = Part{Manager: "bourse-offload", Conditions: []string{api.ConditionOffloaded}}
 	PodsPart    = Part{Manager: "bourse-pods", Conditions: []string{api.ConditionPodsComply, api.ConditionReflected}}
 )
+
+// AnswerPart is the part of a ProviderInstruction's status that answers an admin's annotations. From an old copy it is
+// not written: that may lack an answer, and so lead to another one.
+var AnswerPart = Part{Manager: "bourse-answers", Answers: true, IfUnchanged: true,
+	Conditions: []string{api.ConditionAnswered}}
 
 // clearCarriedOut empties what a status, as it was read, says of how a reservation was carried out. status is that of
 // object. Errors: the API server's.
@@ -57,6 +65,9 @@ func (p Part) of(status *api.InstructionStatus) (own api.InstructionStatus) {
 	if p.Use {
 		own.Granted, own.Used, own.Namespaces = status.Granted, status.Used, status.Namespaces
 		own.SharedBy, own.Account, own.Others = status.SharedBy, status.Account, status.Others
+	}
+	if p.Answers {
+		own.Answered = status.Answered
 	}
 	for _, c := range status.Conditions {
 		if slices.Contains(p.Conditions, c.Type) {
@@ -84,5 +95,5 @@ func (p Part) Write(ctx context.Context, c client.Client, object client.Object,
 	if !kubeobject.Differs(before, status) {
 		return nil
 	}
-	return kubeobject.Status{Client: c, Manager: p.Manager}.Apply(ctx, object)
+	return kubeobject.Status{Client: c, Manager: p.Manager, IfUnchanged: p.IfUnchanged}.Apply(ctx, object)
 }

@@ -23,7 +23,7 @@ const module = "github.com/bourse-dev/bourse/"
 var layers = [][]string{
 	{"api", "config"},
 	{"internal/money", "internal/amounts", "internal/decoded", "internal/payload", "internal/debounce", "internal/turns",
-		"internal/fairshare"},
+		"internal/fairshare", "internal/act"},
 	{"internal/kubeobject"},
 	{"internal/market", "internal/identity", "internal/journal", "internal/health", "client"},
 	{"internal/match", "internal/exchange"},

@@ -3,26 +3,22 @@ package gate
 import (
 	"cmp"
 	"context"
+	"maps"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/act"
+	"github.com/bourse-dev/bourse/internal/instruction"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/trust"
-)
-
-// Annotations with which an admin answers a ProviderInstruction that waits for approval. A no
-// counts before a yes.
-const (
-	// ApproveAnnotation with value "true" approves it.
-	ApproveAnnotation = "bourse.dev/approve"
-	// RefuseAnnotation refuses it. Its value is what the consumer reads; it may be empty.
-	RefuseAnnotation = "bourse.dev/refuse"
 )
 
 // Approve accepts a reservation that waits for an admin's approval. generation is the one that the
@@ -65,10 +61,12 @@ func (g *Gate) sendDenial(ctx context.Context, theirs *transport.Reservation, ou
 	return transport.IgnoreGone(err)
 }
 
-// Approvals is the controller that reads admins' answers from the annotations of ProviderInstructions.
+// Approvals is the controller that carries out the acts of admins on ProviderInstructions, and answers them.
 type Approvals struct {
 	client.Client
 	Gate *Gate
+	// Events receives each answer: a refused instruction goes away, with its status. May be nil.
+	Events events.EventRecorder
 }
 
 // Control starts the controller of ProviderInstructions.
@@ -76,25 +74,57 @@ func (a *Approvals) Control(m ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(m).Named("approval").For(&api.ProviderInstruction{}).Complete(a)
 }
 
-// Reconcile approves or denies what an instruction shows, if that still waits.
+// Reconcile carries out and answers the acts on an instruction that it has not answered yet, a refusal first.
 func (a *Approvals) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result, error) {
 	var object api.ProviderInstruction
 	if err := a.Get(ctx, at.NamespacedName, &object); err != nil {
 		return ctrl.Result{}, kubeobject.Error(client.IgnoreNotFound(err))
 	}
-	reason, no := object.Annotations[RefuseAnnotation]
-	yes := object.Annotations[ApproveAnnotation] == "true"
-	if !no && !yes {
-		return ctrl.Result{}, nil
+	for _, is := range []act.Act{instruction.Refuse, instruction.Approve} {
+		value, given := object.Annotations[is.Annotation()]
+		if !given {
+			continue
+		}
+		record, err := a.Gate.readOwn(ctx, object.Name)
+		if err != nil {
+			return ctrl.Result{}, transport.IgnoreGone(err) // it goes away
+		}
+		order := is.Decide(value, instruction.ApprovalDigest(&object, record), object.Status.Answered[is.Name])
+		if order.Step != act.Nothing {
+			return ctrl.Result{}, a.answer(ctx, &object, is, order, record.Generation) // its write leads here again
+		}
 	}
-	ours, err := a.Gate.readOwn(ctx, object.Name)
-	if err != nil || !ours.AwaitsApproval() || object.Spec.Assignment != clusterkey.Digest(ours.Assignment).String() {
-		return ctrl.Result{}, nil
+	return ctrl.Result{}, nil
+}
+
+// answer carries out an order about a generation, and answers it. Errors: those after which another try may help.
+func (a *Approvals) answer(ctx context.Context, object *api.ProviderInstruction, is act.Act, order act.Order,
+	generation int64) error {
+	var failed error
+	switch {
+	case order.Step == act.CarryOut && is == instruction.Refuse:
+		failed = a.Gate.Deny(ctx, object.Name, generation, order.Text)
+	case order.Step == act.CarryOut:
+		failed = a.Gate.Approve(ctx, object.Name, generation)
 	}
-	if no {
-		err = a.Gate.Deny(ctx, ours.ID, ours.Generation, reason)
-	} else {
-		err = a.Gate.Approve(ctx, ours.ID, ours.Generation)
+	answer, err := is.Answer(object, order, failed)
+	if err != nil {
+		return err
 	}
-	return ctrl.Result{}, transport.IgnoreGone(err)
+	answer.Type = api.ConditionAnswered
+	answered := maps.Clone(object.Status.Answered)
+	if answered == nil {
+		answered = map[string]string{}
+	}
+	answered[is.Name] = order.Value
+	shown := object.DeepCopy()
+	err = instruction.AnswerPart.Write(ctx, a.Client, shown, &shown.Status,
+		api.InstructionStatus{Answered: answered, Conditions: []metav1.Condition{answer}})
+	if apierrors.IsConflict(err) {
+		return nil // the copy is old: the newer one leads here again
+	}
+	if err == nil && a.Events != nil {
+		a.Events.Eventf(object, nil, corev1.EventTypeNormal, answer.Reason, "Answer", "%s", answer.Message)
+	}
+	return kubeobject.Error(err)
 }

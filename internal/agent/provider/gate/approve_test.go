@@ -4,20 +4,12 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/provider/gate"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
-	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 	"github.com/bourse-dev/bourse/internal/trust"
@@ -173,82 +165,6 @@ func TestWaitsNoLongerThanItSays(t *testing.T) {
 	d = g.deal("r-2", "2")
 	d.ByHand(2 * time.Hour)
 	g.heard(d.Signed(), "Refuse r-2 BadAssignment")
-}
-
-// kubectl and GitOps approve by an annotation on the instruction, and only what the instruction shows.
-func TestApprovalByAnnotation(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := api.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	server := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion,
-		Kind: "ProviderInstruction", Resource: "providerinstructions", Namespaced: true, Status: true}}})
-	c, err := client.New(server.Config(), client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, recorder := byHand(t), events.NewFakeRecorder(10)
-	shown := &gate.Instructions{Client: c, Namespace: api.Namespace, Events: recorder}
-	approvals := &gate.Approvals{Client: c, Gate: g.Gate}
-	// waits makes a reservation that waits, annotates its instruction, and returns its record.
-	waits := func(id, annotation, value string, change func(*api.ProviderInstruction)) *market.Reservation {
-		t.Helper()
-		d := g.deal(id, "1")
-		d.ByHand(30 * time.Minute)
-		g.heard(d.Signed())
-		key := types.NamespacedName{Namespace: api.Namespace, Name: id}
-		for range 2 {
-			if err := shown.Show(t.Context(), g.ours(id)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		var i api.ProviderInstruction
-		if err := c.Get(t.Context(), key, &i); err != nil ||
-			!meta.IsStatusConditionTrue(i.Status.Conditions, api.ConditionAwaitsApproval) {
-			t.Fatalf("%+v, %v", i.Status, err)
-		}
-		if a, r := i.Status.Approval, g.ours(id); a == nil || !a.Asked.Time.Equal(r.Created.Go().Truncate(time.Second)) ||
-			!a.By.Time.Equal(r.ApproveBy.Go()) {
-			t.Errorf("it shows %+v of what came at %s and waits until %s", a, r.Created.Go(), r.ApproveBy.Go())
-		}
-		if told := <-recorder.Events; len(recorder.Events) > 0 {
-			t.Errorf("told twice: %s", told)
-		}
-		metav1.SetMetaDataAnnotation(&i.ObjectMeta, annotation, value)
-		if change != nil {
-			change(&i)
-		}
-		if err := c.Update(t.Context(), &i); err != nil {
-			t.Fatal(err)
-		}
-		for range 2 {
-			if _, err := approvals.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return g.ours(id)
-	}
-	if r := waits("r-1", gate.ApproveAnnotation, "true", nil); r.Acceptance == "" || r.State != api.Held {
-		t.Errorf("not approved: %+v", r)
-	}
-	if r := waits("r-2", gate.RefuseAnnotation, "no room", nil); !r.Denied() || r.Message != "no room" {
-		t.Errorf("not refused: %+v", r)
-	}
-	if r := waits("r-3", gate.ApproveAnnotation, "yes", nil); !r.AwaitsApproval() {
-		t.Errorf("approved: %+v", r)
-	}
-	another := func(i *api.ProviderInstruction) { i.Spec.Assignment = "SHA256:of another" }
-	if r := waits("r-4", gate.ApproveAnnotation, "true", another); !r.AwaitsApproval() {
-		t.Errorf("approved by what was said of another: %+v", r)
-	}
-	if err := shown.Show(t.Context(), g.ours("r-4")); err != nil {
-		t.Fatal(err)
-	}
-	var i api.ProviderInstruction
-	if err := c.Get(t.Context(), types.NamespacedName{Namespace: api.Namespace, Name: "r-4"}, &i); err != nil ||
-		i.Annotations[gate.ApproveAnnotation] != "" {
-		t.Errorf("what was said of another stays: %v, %v", i.Annotations, err)
-	}
 }
 
 // A gate that was away while a purchase waited still asks its admin. Without an admin, an old

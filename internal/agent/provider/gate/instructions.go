@@ -42,12 +42,7 @@ func (s *Instructions) Show(ctx context.Context, record *market.Reservation) err
 		return kubeobject.Error(client.IgnoreNotFound(s.Delete(ctx, i)))
 	}
 	_, err := controllerutil.CreateOrPatch(ctx, s.Client, i, func() error {
-		next := instruction.Spec(record)
-		if i.Spec.Assignment != next.Assignment { // an answer to another assignment is no answer to this one
-			delete(i.Annotations, ApproveAnnotation)
-			delete(i.Annotations, RefuseAnnotation)
-		}
-		i.Spec = next
+		i.Spec = instruction.Spec(record)
 		return nil
 	})
 	if err != nil { // if it exists already, our cache is behind: the next change shows it

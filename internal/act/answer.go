@@ -1,0 +1,56 @@
+package act
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// The reasons of an answer to an order that changed nothing. An error of the act has its code as the reason.
+const (
+	ReasonChangedSince = "ChangedSince"
+	ReasonInvalid      = "Invalid"
+)
+
+// Answer returns the answer to an order about an object as a condition without its type. failed is the error of
+// carrying it out, nil if it is done. Errors: failed, where it is no answer, because another try may help.
+func (a Act) Answer(object client.Object, o Order, failed error) (metav1.Condition, error) {
+	answer := metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonChangedSince}
+	begin := fmt.Sprintf("%s has the value %s", a.Annotation(), o.Value)
+	again := fmt.Sprintf("nothing was changed; look at it again (%s), then name the digest that it shows: %s",
+		a.show(object), a.Command(object, "DIGEST"))
+	switch code := api.CodeOf(failed); {
+	case o.Step == Invalid:
+		answer.Reason = ReasonInvalid
+		answer.Message = fmt.Sprintf("%s: it must be a digest, 16 of 0-9 and a-f, "+
+			"which may be followed by a dot and 1 to 32 of a-z and 0-9; %s", begin, again)
+	case o.Step == ChangedSince:
+		answer.Message = fmt.Sprintf("%s: that is not the digest of what is here now; %s", begin, again)
+	case failed == nil:
+		answer.Status, answer.Reason, answer.Message = metav1.ConditionTrue, a.Done, begin+": it is carried out"
+	case code == api.CodeConflict, code == api.CodeNotFound:
+		answer.Message = fmt.Sprintf("%s: %s; %s", begin, api.WithoutCode(failed.Error()), again)
+	case code == api.CodeSuspended, code == api.CodeForbidden, code == api.CodeInvalid:
+		answer.Reason = string(code)
+		answer.Message = fmt.Sprintf("%s: %s; nothing was changed; to try again, add a dot and another word to the "+
+			"digest: %s", begin, api.WithoutCode(failed.Error()), a.Command(object, "DIGEST.2"))
+	default:
+		return metav1.Condition{}, failed
+	}
+	return answer, nil
+}
+
+// Command returns the kubectl command by which an admin carries out the act with a value.
+func (a Act) Command(object client.Object, value string) string {
+	return fmt.Sprintf("kubectl -n %s annotate --overwrite %s %s '%s=%s'",
+		object.GetNamespace(), a.Kind, object.GetName(), a.Annotation(), value)
+}
+
+// show returns the kubectl command that prints what the digest stands for.
+func (a Act) show(object client.Object) string {
+	return fmt.Sprintf("kubectl -n %s get %s %s -o jsonpath='{%s}'",
+		object.GetNamespace(), a.Kind, object.GetName(), a.Shows)
+}
