@@ -4,6 +4,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// ConditionReclaimed of a Contract: what the seller's agent did about the last annotation bourse.dev/reclaim. Reasons:
+// Reclaimed; if nothing was changed: ChangedSince (it has another digest than the status), Invalid (it has no digest),
+// Forbidden (the plan has no notice). Absent: there was no such annotation.
+const ConditionReclaimed = "Reclaimed"
+
 // ContractSpec holds what both sides signed for a reservation from a plan. With it and the two
 // keys, anybody can verify the agreement: `bourse contract verify`.
 type ContractSpec struct {
@@ -66,7 +71,7 @@ type Contract struct {
 // ContractStatus is the content of the documents, and the state of the contract.
 type ContractStatus struct {
 	// Conditions: Ready says that the contract is in force, Breached that a side ended it in a way
-	// that the contract does not allow.
+	// that the contract does not allow, Reclaimed how the seller's agent answered an annotation.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -84,6 +89,13 @@ type ContractStatus struct {
 	// Cost is the cost from the beginning to the end, or to Ended, with all resizes ("12.50 EUR").
 	// Empty: it is free.
 	Cost string `json:"cost,omitempty"`
+	// Digest stands for this object and the generation of its reservation. The annotation bourse.dev/reclaim names it,
+	// so that it takes back nothing else. Absent: this cluster cannot take it back, or has.
+	Digest string `json:"digest,omitempty"`
+	// Answered are the values of annotations that were answered, by the name of the annotation after "bourse.dev/":
+	// reclaim. The agent acts on no value twice.
+	// +kubebuilder:validation:MaxProperties=8
+	Answered map[string]string `json:"answered,omitempty"`
 }
 
 // Deal is a contract as an agent's listener shows it; its ID is "namespace/name".

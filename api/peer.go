@@ -19,6 +19,11 @@ const ConditionSuspended = "Suspended"
 // Absent otherwise.
 const ConditionLegacyAccounting = "LegacyAccounting"
 
+// ConditionEvicted of a Peer: what the agent did about the last annotation bourse.dev/evict. Reasons: Evicted (the
+// reservations of the cluster here end); if nothing was changed: ChangedSince (it has another digest than
+// status.lent), Invalid (it has no digest). Absent: there was no such annotation.
+const ConditionEvicted = "Evicted"
+
 // Peer is another cluster as this one knows it, by its cluster ID: the pinned key, and whether an
 // admin confirmed it. The agent creates one, with an empty spec, for each cluster that it meets. An
 // admin may create it before, with GitOps.
@@ -72,7 +77,22 @@ type PeerSpec struct {
 type PeerStatus struct {
 	// Fingerprint is that of the pinned key.
 	Fingerprint string `json:"fingerprint,omitempty"`
+	// Lent is what the cluster has reserved here. Absent: nothing.
+	Lent *LentToPeer `json:"lent,omitempty"`
+	// Answered are the values of annotations that were answered, by the name of the annotation after "bourse.dev/":
+	// evict. The agent acts on no value twice.
+	// +kubebuilder:validation:MaxProperties=8
+	Answered map[string]string `json:"answered,omitempty"`
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// LentToPeer is what a cluster has reserved here, with what is ending. Each is a ProviderInstruction.
+type LentToPeer struct {
+	// Reservations is how many there are.
+	Reservations int64 `json:"reservations"`
+	// Digest stands for the Peer object, and the IDs and generations of the reservations. The annotation
+	// bourse.dev/evict names it, so that it ends no other one.
+	Digest string `json:"digest"`
 }

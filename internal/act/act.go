@@ -46,7 +46,7 @@ const (
 type Order struct {
 	Step Step
 	// Value is what the answer names and the status notes: DIGEST or DIGEST.NONCE, or the quoted beginning of a value
-	// that is neither. It has at most 1 KiB of printable ASCII characters.
+	// that is neither. It has at most 258 characters, all of printable ASCII.
 	Value string
 	// Text is what follows the digest. It has any length, and any characters: see trust.Text.
 	Text string

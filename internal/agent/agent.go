@@ -14,6 +14,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
@@ -133,7 +134,7 @@ type wiring struct {
 	cluster string
 	key     *clusterkey.Key
 
-	peersChanged, peeringsChanged, offersChanged, brokersChanged, requestsChanged kubeobject.Trigger
+	peersChanged, lentChanged, peeringsChanged, offersChanged, brokersChanged, requestsChanged kubeobject.Trigger
 
 	member     *enrollment.Membership
 	market     *exchange.Exchange // of the Ledger
@@ -316,6 +317,7 @@ func (w *wiring) makeLoans(ctx context.Context) error {
 		Provider: reservations.Provider{
 			Gate: w.gate, Offers: w.offers,
 			Instructions: &gate.Instructions{Client: w.client, Namespace: w.Namespace, Events: w.events},
+			Lent:         func(consumer string) { w.lentChanged.AddAfter(w.Namespace, consumer, time.Second) },
 		},
 		Consumer: reservations.Consumer{Borrower: w.borrower, Requests: w.requests},
 	})
@@ -326,6 +328,8 @@ func (w *wiring) makeLoans(ctx context.Context) error {
 	})
 	w.stages.Controllers = append([]controller{
 		w.policy, w.peers, w.offers, &gate.Approvals{Client: w.client, Gate: w.gate, Events: w.events}, w.brokers, w.requests,
+		&gate.Evictions{Client: w.client, Gate: w.gate, Trigger: &w.lentChanged, Events: w.events},
+		&gate.Reclaims{Client: w.client, Gate: w.gate, Namespace: w.Namespace, Events: w.events},
 	}, w.liqo.Controllers...)
 	w.stages.Load = []func(context.Context) error{w.policy.Load, w.peers.ReadAll, w.advertiser.Begin}
 	w.stages.Then = []room{w.advertiser, follows, watcher, w.catalog}

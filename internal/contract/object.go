@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/act"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
@@ -25,6 +27,14 @@ type Objects struct {
 	Cluster string
 	Key     *clusterkey.Key
 	Market  *exchange.Exchange
+}
+
+// Reclaim is the act by which the seller takes a contract back.
+var Reclaim = act.Act{Name: "reclaim", Done: "Reclaimed", Kind: "contract", Shows: ".status"}
+
+// ReclaimDigest returns the digest that a reclaim of a Contract names.
+func ReclaimDigest(o client.Object, r *market.Reservation) string {
+	return act.Digest(string(o.GetUID()), strconv.FormatInt(r.Generation, 10))
 }
 
 // Show creates or updates the Contract object of a record. A record that is not a contract has none.
@@ -51,7 +61,10 @@ func (o *Objects) Show(ctx context.Context, namespace string, r *market.Reservat
 	}
 	next := object.Status.DeepCopy()
 	SetStatus(next, r, object.Generation)
-	return kubeobject.ShowStatus(ctx, o.Client, object, &object.Status, *next)
+	if next.Digest = ""; r.Provider == o.Cluster && r.Bound() && r.Notice() > 0 && r.Reclaim == "" {
+		next.Digest = ReclaimDigest(object, r)
+	}
+	return kubeobject.ReplaceStatus(ctx, o.Client, object, &object.Status, *next) // an old copy may lack an answer
 }
 
 // signer returns the key, current or former, with which a cluster signed a document; empty if none.

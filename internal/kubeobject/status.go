@@ -43,6 +43,20 @@ func ShowStatus[S any](
 	return Error(SoleStatus(c).Apply(ctx, o))
 }
 
+// ReplaceStatus is ShowStatus of a status that has another writer: of an object that has changed since it was read it
+// is not written. Errors: Conflict then; those of Error.
+func ReplaceStatus[S any](
+	ctx context.Context, c client.Client, o client.Object, status *S, next S,
+) error {
+	if !Differs(*status, &next) {
+		return nil
+	}
+	*status = next
+	writer := SoleStatus(c)
+	writer.IfUnchanged = true
+	return Error(writer.Apply(ctx, o))
+}
+
 // Differs cuts the texts of next as Apply does, and reports whether it then differs from the stored status. A longer
 // text would differ from the stored one each time, and be written again.
 func Differs[S any](stored S, next *S) bool {

@@ -63,6 +63,8 @@ type Provider struct {
 	}
 	// Offers looks again at how much of an offer is sold.
 	Offers interface{ Look(name string) }
+	// Lent looks again at what a consumer has reserved. Nil: nothing does.
+	Lent func(consumer string)
 }
 
 // Consumer acts where this cluster is the consumer.

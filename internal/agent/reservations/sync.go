@@ -67,6 +67,9 @@ func (r *Reservations) show(ctx context.Context, ours *market.Reservation) error
 	if err := r.options.Provider.Instructions.Show(ctx, ours); err != nil {
 		return err
 	}
+	if r.options.Provider.Lent != nil {
+		r.options.Provider.Lent(ours.Consumer)
+	}
 	if ours.Offer != nil {
 		r.options.Provider.Offers.Look(ours.Offer.Signed.Name)
 	}

@@ -182,7 +182,11 @@ func (p *Peers) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	const effect = existingStay + ", where the SharingPolicy (onRevoke) does not say otherwise"
 	announce := p.ShowMember(&next.Conditions, request.Name, effect, object.Generation)
 	announceSuspension := p.ShowSuspension(&next.Conditions, &suspension, object.Generation)
-	if err := kubeobject.ShowStatus(ctx, p.options.Client, object, &object.Status, *next); err != nil {
+	err = kubeobject.ReplaceStatus(ctx, p.options.Client, object, &object.Status, *next)
+	if api.CodeOf(err) == api.CodeConflict {
+		return ctrl.Result{}, nil // the copy is old, and may lack an answer: the newer one leads here again
+	}
+	if err != nil {
 		return ctrl.Result{}, err
 	}
 	announce(object)

@@ -103,21 +103,11 @@ func (g *Gate) CheckAccept(expression string) error { return g.Engine.CheckAccep
 // Revoke ends all reservations of a consumer here and returns their IDs. Errors: those of the
 // Ledger; what ended before the error is returned with it.
 func (g *Gate) Revoke(ctx context.Context, consumer string) (ended []string, err error) {
-	lent, err := g.Market.Lent(ctx)
+	lent, err := g.lentTo(ctx, consumer)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range lent {
-		if r.Consumer != consumer || !r.State.Counts() || r.State == api.Releasing {
-			continue
-		}
-		release := market.Release{ID: r.ID, By: g.Cluster, Reason: api.ReasonRevokedByProvider}
-		if _, err := g.Market.Do(ctx, release); err != nil {
-			return ended, err
-		}
-		ended = append(ended, r.ID)
-	}
-	return ended, nil
+	return g.end(ctx, lent)
 }
 
 // RefuseID refuses a reservation that a broker shows under the ID of a reservation at another broker.

@@ -15,12 +15,17 @@ import (
 
 // Reclaim takes a contract back with the notice of its plan, and returns when the contract ends.
 // Repeating it changes nothing. Errors: NotFound; Forbidden where the plan has no notice; Conflict
-// where the contract is not bound.
+// where the contract is not bound; PreconditionFailed if it changes meanwhile.
 func (g *Gate) Reclaim(ctx context.Context, id string) (time.Time, error) {
 	ours, err := g.readOwn(ctx, id)
 	if err != nil {
 		return time.Time{}, err
 	}
+	return g.reclaim(ctx, ours)
+}
+
+// reclaim takes back a contract as it was read. Errors: as Reclaim; PreconditionFailed if it has changed since.
+func (g *Gate) reclaim(ctx context.Context, ours *market.Reservation) (time.Time, error) {
 	// Documents have whole seconds. Both are rounded up, so that the notice is never shorter than agreed.
 	issued := g.Market.Now().Go().Truncate(time.Second).Add(time.Second)
 	effective := issued.Add(ours.Notice() + time.Second).Truncate(time.Second)
@@ -28,13 +33,14 @@ func (g *Gate) Reclaim(ctx context.Context, id string) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	command := market.Reclaim{ID: id, By: g.Cluster}
+	command := market.Reclaim{ID: ours.ID, By: g.Cluster}
 	if ours.Notice() > 0 {
 		if command, err = trust.Reclaimed(document, ours, g.Key.Public()); err != nil {
 			return time.Time{}, err
 		}
 	}
-	out, err := g.Market.Do(ctx, command) // the Ledger's change makes Sync send it
+	unchanged := market.IfRevision{ID: ours.ID, Revision: ours.Revision, Command: command}
+	out, err := g.Market.Do(ctx, unchanged) // the Ledger's change makes Sync send it
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -14,22 +14,20 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// A sale with a notice is taken back with that notice, and the broker receives that until it has
-// it. The broker's own word takes nothing back.
-func TestReclaims(t *testing.T) {
-	g := newGate(t, "8")
+// sellsSpot makes a bound reservation of a plan with a notice, nil for none, and returns what the broker shows.
+func (g *testGate) sellsSpot(id string, notice *metav1.Duration) *transport.Reservation {
+	g.t.Helper()
 	offer, err := trust.Offer(g.milan.Sign(api.DocumentOffer,
-		api.SignedOffer{Protocol: api.Protocol, Seller: "milan", Name: "web", Version: 1, Offer: api.OfferSpec{
-			Plans: []api.Plan{{Name: "spot", Resources: transporttest.CPU("2"),
-				Notice: &metav1.Duration{Duration: 10 * time.Minute}}},
+		api.SignedOffer{Protocol: api.Protocol, Seller: "milan", Name: "of-" + id, Version: 1, Offer: api.OfferSpec{
+			Plans: []api.Plan{{Name: "spot", Resources: transporttest.CPU("2"), Notice: notice}},
 		}}), g.milan.Key.Public())
 	if err == nil {
-		_, err = g.Market.Do(t.Context(), market.Publish{Offer: offer})
+		_, err = g.Market.Do(g.t.Context(), market.Publish{Offer: offer})
 	}
 	if err != nil {
-		t.Fatal(err)
+		g.t.Fatal(err)
 	}
-	shown := g.deal("r-1", "2").Shown()
+	shown := g.deal(id, "2").Shown()
 	a := g.rome.Assignment(*shown)
 	a.Sale, a.Begins = &api.Sale{Offer: offer.Digest, Plan: "spot", Units: 1}, transporttest.Seconds(g.now())
 	shown.Payload.Assignment = g.rome.Sign(api.DocumentAssignment, a)
@@ -37,8 +35,15 @@ func TestReclaims(t *testing.T) {
 		shown.Payload.State, shown.Payload.Acceptance = api.Reserved, acceptance
 		return *shown, nil
 	}
-	g.heard(shown, "Accept r-1")
+	g.heard(shown, "Accept "+id)
+	return shown
+}
 
+// A sale with a notice is taken back with that notice, and the broker receives that until it has
+// it. The broker's own word takes nothing back.
+func TestReclaims(t *testing.T) {
+	g := newGate(t, "8")
+	shown := g.sellsSpot("r-1", &metav1.Duration{Duration: 10 * time.Minute})
 	lie := *shown
 	lie.Payload.Reclaim = g.rome.Sign(api.DocumentReclaim,
 		api.Reclaim{Protocol: api.Protocol, Reservation: "r-1", Consumer: "rome", Provider: "milan",
