@@ -59,12 +59,18 @@ func (o *Objects) Show(ctx context.Context, namespace string, r *market.Reservat
 	if err != nil {
 		return err
 	}
-	next := object.Status.DeepCopy()
-	SetStatus(next, r, object.Generation)
-	if next.Digest = ""; r.Provider == o.Cluster && r.Bound() && r.Notice() > 0 && r.Reclaim == "" {
-		next.Digest = ReclaimDigest(object, r)
-	}
-	return kubeobject.ReplaceStatus(ctx, o.Client, object, &object.Status, *next) // an old copy may lack an answer
+	return kubeobject.Edit(ctx, func() error {
+		next := object.Status.DeepCopy()
+		SetStatus(next, r, object.Generation)
+		if next.Digest = ""; r.Provider == o.Cluster && r.Bound() && r.Notice() > 0 && r.Reclaim == "" {
+			next.Digest = ReclaimDigest(object, r)
+		}
+		err := kubeobject.ReplaceStatus(ctx, o.Client, object, &object.Status, *next)
+		if apierrors.IsConflict(err) { // the copy is old, and may lack an answer: read it for the next try
+			_ = o.Get(ctx, client.ObjectKeyFromObject(object), object)
+		}
+		return err
+	})
 }
 
 // signer returns the key, current or former, with which a cluster signed a document; empty if none.

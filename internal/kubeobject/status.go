@@ -44,7 +44,7 @@ func ShowStatus[S any](
 }
 
 // ReplaceStatus is ShowStatus of a status that has another writer: of an object that has changed since it was read it
-// is not written. Errors: Conflict then; those of Error.
+// is not written. Errors: a conflict then; those of the API server.
 func ReplaceStatus[S any](
 	ctx context.Context, c client.Client, o client.Object, status *S, next S,
 ) error {
@@ -54,7 +54,7 @@ func ReplaceStatus[S any](
 	*status = next
 	writer := SoleStatus(c)
 	writer.IfUnchanged = true
-	return Error(writer.Apply(ctx, o))
+	return writer.Apply(ctx, o)
 }
 
 // Differs cuts the texts of next as Apply does, and reports whether it then differs from the stored status. A longer

@@ -183,7 +183,7 @@ func (p *Peers) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	announce := p.ShowMember(&next.Conditions, request.Name, effect, object.Generation)
 	announceSuspension := p.ShowSuspension(&next.Conditions, &suspension, object.Generation)
 	err = kubeobject.ReplaceStatus(ctx, p.options.Client, object, &object.Status, *next)
-	if api.CodeOf(err) == api.CodeConflict {
+	if apierrors.IsConflict(err) {
 		return ctrl.Result{}, nil // the copy is old, and may lack an answer: the newer one leads here again
 	}
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -61,13 +62,13 @@ func (e *Evictions) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result
 		}
 	}
 	err = kubeobject.ReplaceStatus(ctx, e.Client, &object, &object.Status, *next)
-	if api.CodeOf(err) == api.CodeConflict {
+	if apierrors.IsConflict(err) {
 		return ctrl.Result{}, nil // the copy is old: the newer one leads here again
 	}
 	if err == nil {
 		answer()
 	}
-	return ctrl.Result{}, err
+	return ctrl.Result{}, kubeobject.Error(err)
 }
 
 // answer carries out an order about what was lent, and puts the answer into next. It returns what tells it, once next

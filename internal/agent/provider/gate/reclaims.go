@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -72,11 +73,11 @@ func (s *Reclaims) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result,
 	next.Answered[is.Name] = order.Value
 	meta.SetStatusCondition(&next.Conditions, answer)
 	err = kubeobject.ReplaceStatus(ctx, s.Client, &object, &object.Status, *next)
-	if api.CodeOf(err) == api.CodeConflict {
+	if apierrors.IsConflict(err) {
 		return ctrl.Result{}, nil // the copy is old: the newer one leads here again
 	}
 	if err == nil && s.Events != nil {
 		s.Events.Eventf(&object, nil, corev1.EventTypeNormal, answer.Reason, "Answer", "%s", answer.Message)
 	}
-	return ctrl.Result{}, err
+	return ctrl.Result{}, kubeobject.Error(err)
 }

@@ -104,7 +104,9 @@ func TestReclaimedByAnnotation(t *testing.T) {
 		t.Error("it is not taken back")
 	}
 	behind := &contract.Objects{Client: oldContract{c, old}, Cluster: "milan", Key: g.milan.Key, Market: g.Market}
-	if err := behind.Show(t.Context(), api.Namespace, g.ours("spot")); api.CodeOf(err) != api.CodeConflict {
+	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := behind.Show(soon, api.Namespace, g.ours("spot")); api.CodeOf(err) != api.CodeConflict {
 		t.Errorf("an old copy is written: %v", err)
 	}
 	after := show(api.Namespace, "spot")
