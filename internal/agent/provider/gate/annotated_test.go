@@ -261,13 +261,13 @@ func TestApprovalOfASuspendedConsumer(t *testing.T) {
 	_, i := a.waits("r-1")
 	a.suspends("the bill is open")
 	digest := i.Status.Approval.Digest
-	r, c := a.says(i, "approve", digest)
+	_, c := a.says(i, "approve", digest)
 	a.is(c, metav1.ConditionFalse, "Suspended", digest, "bourse.dev/approve=DIGEST.2")
 	a.suspends("")
-	if r, _ = a.answers("r-1"); !r.AwaitsApproval() {
+	if r, _ := a.answers("r-1"); !r.AwaitsApproval() {
 		t.Errorf("approved later: %+v", r)
 	}
-	if r, c = a.says(i, "approve", digest+".2"); r.Acceptance == "" {
+	if r, c := a.says(i, "approve", digest+".2"); r.Acceptance == "" {
 		t.Errorf("not approved: %+v, %+v", r, c)
 	}
 }
