@@ -26,7 +26,8 @@ func (c *connector) profile(ctx context.Context) (api.AgentStatus, Profile, erro
 	return status, p, err
 }
 
-// change changes what its admin said of the cluster.
+// change changes what its admin said of the cluster. Its offers get another pretty name first: a call that is repeated
+// after an error goes on with the rest.
 func (c *connector) change(ctx context.Context, change func(*Profile)) error {
 	p, err := c.Home.Profile(ctx)
 	if err != nil {
@@ -37,7 +38,41 @@ func (c *connector) change(ctx context.Context, change func(*Profile)) error {
 	if p == before {
 		return nil
 	}
+	if p.PrettyName != before.PrettyName {
+		if err := c.renameOffers(ctx, before.PrettyName, p.PrettyName); err != nil {
+			return err
+		}
+	}
 	return c.Home.SetProfile(ctx, p)
+}
+
+// renameOffers gives the offers of this cluster that have its pretty name another one, so that buyers see it. Empty
+// names are the cluster's ID. An offer with a name of its own keeps it.
+func (c *connector) renameOffers(ctx context.Context, before, next string) error {
+	status, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	before, next = cmp.Or(before, status.Cluster), cmp.Or(next, status.Cluster)
+	own, err := c.Offers(ctx)
+	for i := 0; i < len(own) && err == nil; i++ {
+		spec := own[i].Payload.Spec
+		if cmp.Or(spec.Labels[labelPretty], status.Cluster) != before {
+			continue
+		}
+		labels := map[string]string{labelPretty: next}
+		for name, value := range spec.Labels {
+			if name != labelPretty {
+				labels[name] = value
+			}
+		}
+		if next == status.Cluster {
+			delete(labels, labelPretty)
+		}
+		spec.Labels = labels
+		_, err = c.PutOffer(ctx, own[i].ID, spec)
+	}
+	return err
 }
 
 func (c *connector) setProfile(_ http.ResponseWriter, r *http.Request) (any, error) {

@@ -55,6 +55,17 @@ func TestClaims(t *testing.T) {
 	if got, want := reads("cluster-1"), sorted(`{"cost":{"renewable":true,"energyCost":0.25},"location":{"countryCode":"FR"},"policy":"eco","carbonIntensity":[200,210.5],"carbonLastUpdate":"2026-01-30T10:00:00Z"}`); got != want {
 		t.Errorf("then it reads\n%s, want\n%s", got, want)
 	}
+	for cost, ignored := range map[string]string{
+		`{"renewable":true,"EnergyCost":0.25}`:                 ``,
+		`{"cpuCost":"0.04","currency":"EUR","renewable":true}`: `"ignored":["cost.cpuCost","cost.currency"]`,
+		`{"\u001b[31m` + strings.Repeat("x", 100) + `":1}`:     `"ignored":["cost. [31m` + strings.Repeat("x", 59) + `"]`,
+		`null`: ``,
+	} {
+		status, body := says(`,"cost":` + cost + `,"location":{"countryCode":"FR"}`)
+		if status != http.StatusOK || ignored == "" && strings.Contains(body, "ignored") || !strings.Contains(body, ignored) {
+			t.Errorf("cost %s: %d %s, want %s", cost, status, body, ignored)
+		}
+	}
 	for field, more := range map[string]string{
 		"carbonIntensity":  `,"carbonIntensity":[` + strings.Repeat("1,", 168) + `1]`,
 		"carbonLastUpdate": `,"carbonLastUpdate":"` + strings.Repeat("x", 100) + `"`,

@@ -64,10 +64,12 @@ type locationDTO struct {
 	AS            string  `json:"as,omitempty"`
 }
 
-// advertisedDTO is the answer to an advertisement, with the instructions that the provider has to carry out.
+// advertisedDTO is the answer to an advertisement, with the instructions that the provider has to carry out. Ignored are
+// fields of its cost that have no effect.
 type advertisedDTO struct {
 	Advertisement        advertisementDTO `json:"advertisement"`
 	ProviderInstructions []reservationDTO `json:"providerInstructions"`
+	Ignored              []string         `json:"ignored,omitempty"`
 }
 
 // requestDTO asks for a reservation, or for an evaluation. What else the prototypes' clients send
