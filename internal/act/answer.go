@@ -3,7 +3,9 @@ package act
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -41,6 +43,24 @@ func (a Act) Answer(object client.Object, o Order, failed error) (metav1.Conditi
 		return metav1.Condition{}, failed
 	}
 	return answer, nil
+}
+
+// Note returns the answered values of a status, with that of an order. It leaves answered as it is.
+func (a Act) Note(answered map[string]string, o Order) map[string]string {
+	next := map[string]string{a.Name: o.Value}
+	for name, value := range answered {
+		if name != a.Name {
+			next[name] = value
+		}
+	}
+	return next
+}
+
+// Tell makes an Event of an answer. recorder may be nil.
+func Tell(recorder events.EventRecorder, object client.Object, answer metav1.Condition) {
+	if recorder != nil {
+		recorder.Eventf(object, nil, corev1.EventTypeNormal, answer.Reason, "Answer", "%s", answer.Message)
+	}
 }
 
 // Command returns the kubectl command by which an admin carries out the act with a value.

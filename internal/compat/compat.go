@@ -70,12 +70,12 @@ func readBody(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// Decode decodes the body of a call. It ignores fields that it does not know, because clients
+// Decode decodes the body of a call into each of the values. It ignores fields that it does not know, because clients
 // differ. Errors: Invalid.
-func Decode(r *http.Request, into any) error {
+func Decode(r *http.Request, into ...any) error {
 	data, err := io.ReadAll(r.Body)
-	if err == nil {
-		err = payload.Unmarshal(data, into)
+	for i := 0; i < len(into) && err == nil; i++ {
+		err = payload.Unmarshal(data, into[i])
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return api.Invalid(wrong.Field, "a %s does not belong here", wrong.Value).Fix("send what docs/migrate.md shows")

@@ -1,11 +1,9 @@
 package resourceagent
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -19,7 +17,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/compat"
 	"github.com/bourse-dev/bourse/internal/market"
-	"github.com/bourse-dev/bourse/internal/payload"
 	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
@@ -36,17 +33,9 @@ func (a *agents) advertise(r *http.Request) (compat.Answer, error) {
 	if err != nil {
 		return compat.Answer{}, err
 	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return compat.Answer{}, err
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
 	var in advertisementDTO
-	if err := compat.Decode(r, &in); err != nil {
-		return compat.Answer{}, err
-	}
-	ignored, err := costsNotRead(body)
-	if err != nil {
+	var sent costsDTO
+	if err := compat.Decode(r, &in, &sent); err != nil {
 		return compat.Answer{}, err
 	}
 	if in.ClusterID != caller.Name {
@@ -87,27 +76,26 @@ func (a *agents) advertise(r *http.Request) (compat.Answer, error) {
 		return compat.Answer{}, err
 	}
 	return compat.Answer{Status: http.StatusOK, Body: advertisedDTO{a.shownOf(a.Server.Exchange.View().Listing(l.Cluster)),
-		instructions, ignored}}, nil
+		instructions, sent.notRead()}}, nil
 }
 
 // maxIgnored is how many fields an answer names as not read.
 const maxIgnored = 16
 
-// costsNotRead returns the fields of the cost of an advertisement that nothing here reads, by name.
-func costsNotRead(body []byte) (fields []string, err error) {
-	var sent struct {
-		Cost map[string]json.RawMessage `json:"cost"`
-	}
-	if err := payload.Unmarshal(body, &sent); err != nil {
-		return nil, err
-	}
+// costsDTO are all fields of the cost of an advertisement.
+type costsDTO struct {
+	Cost map[string]json.RawMessage `json:"cost"`
+}
+
+// notRead returns those that nothing here reads, by name.
+func (sent costsDTO) notRead() (fields []string) {
 	for _, name := range slices.Sorted(maps.Keys(sent.Cost)) {
 		known := strings.EqualFold(name, "renewable") || strings.EqualFold(name, "energyCost") // as JSON is read
 		if !known && len(fields) < maxIgnored {
 			fields = append(fields, "cost."+trust.Text(name[:min(len(name), 64)]))
 		}
 	}
-	return fields, nil
+	return fields
 }
 
 // admitted returns the caller as a legacy member; one that nobody knows now waits for approval.

@@ -3,9 +3,7 @@ package gate
 import (
 	"cmp"
 	"context"
-	"maps"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -112,19 +110,14 @@ func (a *Approvals) answer(ctx context.Context, object *api.ProviderInstruction,
 		return err
 	}
 	answer.Type = api.ConditionAnswered
-	answered := maps.Clone(object.Status.Answered)
-	if answered == nil {
-		answered = map[string]string{}
-	}
-	answered[is.Name] = order.Value
 	shown := object.DeepCopy()
 	err = instruction.AnswerPart.Write(ctx, a.Client, shown, &shown.Status,
-		api.InstructionStatus{Answered: answered, Conditions: []metav1.Condition{answer}})
+		api.InstructionStatus{Answered: is.Note(object.Status.Answered, order), Conditions: []metav1.Condition{answer}})
 	if apierrors.IsConflict(err) {
 		return nil // the copy is old: the newer one leads here again
 	}
-	if err == nil && a.Events != nil {
-		a.Events.Eventf(object, nil, corev1.EventTypeNormal, answer.Reason, "Answer", "%s", answer.Message)
+	if err == nil {
+		act.Tell(a.Events, object, answer)
 	}
 	return kubeobject.Error(err)
 }

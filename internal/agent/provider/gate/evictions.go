@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,7 +53,7 @@ func (e *Evictions) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result
 		digest = lentDigest(&object, lent)
 		next.Lent = &api.LentToPeer{Reservations: int64(len(lent)), Digest: digest}
 	}
-	answer := func() {}
+	var answer *metav1.Condition
 	if value, given := object.Annotations[Evict.Annotation()]; given {
 		order := Evict.Decide(value, digest, object.Status.Answered[Evict.Name])
 		if answer, err = e.answer(ctx, &object, next, order, lent); err != nil {
@@ -65,18 +64,18 @@ func (e *Evictions) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{}, nil // the copy is old: the newer one leads here again
 	}
-	if err == nil {
-		answer()
+	if err == nil && answer != nil {
+		act.Tell(e.Events, &object, *answer)
 	}
 	return ctrl.Result{}, kubeobject.Error(err)
 }
 
-// answer carries out an order about what was lent, and puts the answer into next. It returns what tells it, once next
-// is stored.
+// answer carries out an order about what was lent, and puts the answer into next. Nil: there was no answer to
+// give.
 func (e *Evictions) answer(ctx context.Context, object *api.Peer, next *api.PeerStatus, order act.Order,
-	lent []*market.Reservation) (tell func(), err error) {
+	lent []*market.Reservation) (*metav1.Condition, error) {
 	if order.Step == act.Nothing {
-		return func() {}, nil
+		return nil, nil
 	}
 	var failed error
 	if order.Step == act.CarryOut {
@@ -87,16 +86,9 @@ func (e *Evictions) answer(ctx context.Context, object *api.Peer, next *api.Peer
 		return nil, err
 	}
 	answer.Type, answer.ObservedGeneration = api.ConditionEvicted, object.Generation
-	if next.Answered = maps.Clone(next.Answered); next.Answered == nil {
-		next.Answered = map[string]string{}
-	}
-	next.Answered[Evict.Name] = order.Value
+	next.Answered = Evict.Note(next.Answered, order)
 	meta.SetStatusCondition(&next.Conditions, answer)
-	return func() {
-		if e.Events != nil {
-			e.Events.Eventf(object, nil, corev1.EventTypeNormal, answer.Reason, "Answer", "%s", answer.Message)
-		}
-	}, nil
+	return &answer, nil
 }
 
 // lentDigest returns the digest that an eviction of a Peer names. What is ending is part of it, so that it is the same

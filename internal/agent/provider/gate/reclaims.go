@@ -2,9 +2,7 @@ package gate
 
 import (
 	"context"
-	"maps"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/events"
@@ -67,17 +65,14 @@ func (s *Reclaims) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result,
 	}
 	answer.Type, answer.ObservedGeneration = api.ConditionReclaimed, object.Generation
 	next := object.Status.DeepCopy()
-	if next.Answered = maps.Clone(next.Answered); next.Answered == nil {
-		next.Answered = map[string]string{}
-	}
-	next.Answered[is.Name] = order.Value
+	next.Answered = is.Note(next.Answered, order)
 	meta.SetStatusCondition(&next.Conditions, answer)
 	err = kubeobject.ReplaceStatus(ctx, s.Client, &object, &object.Status, *next)
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{}, nil // the copy is old: the newer one leads here again
 	}
-	if err == nil && s.Events != nil {
-		s.Events.Eventf(&object, nil, corev1.EventTypeNormal, answer.Reason, "Answer", "%s", answer.Message)
+	if err == nil {
+		act.Tell(s.Events, &object, answer)
 	}
 	return ctrl.Result{}, kubeobject.Error(err)
 }
