@@ -32,16 +32,7 @@ type annotated struct {
 
 func newAnnotated(t *testing.T) *annotated {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := api.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	server := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion,
-		Kind: "ProviderInstruction", Resource: "providerinstructions", Namespaced: true, Status: true}}})
-	c, err := client.New(server.Config(), client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := clientOf(t, "ProviderInstruction", "providerinstructions")
 	a := &annotated{testGate: byHand(t), Client: c, recorder: events.NewFakeRecorder(100)}
 	a.shown = &gate.Instructions{Client: c, Namespace: api.Namespace, Events: a.recorder}
 	a.approvals = &gate.Approvals{Client: c, Gate: a.Gate, Events: a.recorder}
@@ -275,12 +266,28 @@ func TestApprovalOfASuspendedConsumer(t *testing.T) {
 // stale returns an old copy of an object.
 type stale struct {
 	client.Client
-	old *api.ProviderInstruction
+	copyTo func(o client.Object)
 }
 
 func (s stale) Get(_ context.Context, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
-	s.old.DeepCopyInto(o.(*api.ProviderInstruction))
+	s.copyTo(o)
 	return nil
+}
+
+// clientOf returns a client of an API server that serves one of our kinds.
+func clientOf(t *testing.T, kind, resource string) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := api.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	server := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion,
+		Kind: kind, Resource: resource, Namespaced: true, Status: true}}})
+	c, err := client.New(server.Config(), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // An old copy of an object leads to no other answer than the one that was given.
@@ -299,7 +306,8 @@ func TestAnOldCopyIsNotAnswered(t *testing.T) {
 	d.ByHand(20 * time.Minute)
 	a.heard(d.Signed())
 	a.told()
-	behind := &gate.Approvals{Client: stale{a.Client, old}, Gate: a.Gate, Events: a.recorder}
+	lagging := stale{a.Client, func(o client.Object) { old.DeepCopyInto(o.(*api.ProviderInstruction)) }}
+	behind := &gate.Approvals{Client: lagging, Gate: a.Gate, Events: a.recorder}
 	if _, err := behind.Reconcile(t.Context(), ctrl.Request{}); err != nil {
 		t.Fatal(err)
 	}

@@ -6,30 +6,18 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/provider/gate"
-	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
 
 // An admin evicts a cluster by the digest of what it has reserved. A value that was answered, or one from before a
 // later reservation, ends nothing.
 func TestEvictedByAnnotation(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := api.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	server := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion,
-		Kind: "Peer", Resource: "peers", Namespaced: true, Status: true}}})
-	c, err := client.New(server.Config(), client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := clientOf(t, "Peer", "peers")
 	g, recorder := newGate(t, "8"), events.NewFakeRecorder(100)
 	evictions := &gate.Evictions{Client: c, Gate: g.Gate, Events: recorder}
 	key := types.NamespacedName{Namespace: api.Namespace, Name: "rome"}

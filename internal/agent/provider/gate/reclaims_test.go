@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,32 +16,11 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/provider/gate"
 	"github.com/bourse-dev/bourse/internal/contract"
-	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
-
-// oldContract returns an old copy of a Contract.
-type oldContract struct {
-	client.Client
-	old *api.Contract
-}
-
-func (s oldContract) Get(_ context.Context, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
-	s.old.DeepCopyInto(o.(*api.Contract))
-	return nil
-}
 
 // An admin takes a contract back by the digest that its object shows. Anything else changes nothing, and is answered.
 func TestReclaimedByAnnotation(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := api.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	server := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{{GroupVersion: api.GroupVersion,
-		Kind: "Contract", Resource: "contracts", Namespaced: true, Status: true}}})
-	c, err := client.New(server.Config(), client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := clientOf(t, "Contract", "contracts")
 	g, recorder := newGate(t, "8"), events.NewFakeRecorder(100)
 	contracts := &contract.Objects{Client: c, Cluster: "milan", Key: g.milan.Key, Market: g.Market}
 	reclaims := &gate.Reclaims{Client: c, Gate: g.Gate, Namespace: api.Namespace, Events: recorder}
@@ -103,9 +81,16 @@ func TestReclaimedByAnnotation(t *testing.T) {
 	if g.ours("spot").Reclaim == "" {
 		t.Error("it is not taken back")
 	}
-	behind := &contract.Objects{Client: oldContract{c, old}, Cluster: "milan", Key: g.milan.Key, Market: g.Market}
-	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	reads := 0
+	soon, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	lagging := stale{c, func(o client.Object) {
+		old.DeepCopyInto(o.(*api.Contract))
+		if reads++; reads == 2 {
+			cancel() // it was refused, and is read for another try
+		}
+	}}
+	behind := &contract.Objects{Client: lagging, Cluster: "milan", Key: g.milan.Key, Market: g.Market}
 	if err := behind.Show(soon, api.Namespace, g.ours("spot")); api.CodeOf(err) != api.CodeConflict {
 		t.Errorf("an old copy is written: %v", err)
 	}
