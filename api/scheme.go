@@ -25,6 +25,8 @@ func AddToScheme(s *runtime.Scheme) error {
 	add[Contract](s)
 	add[Broker](s)
 	add[VirtualNodePool](s)
+	add[Session](s)
+	add[ClusterSession](s)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }
@@ -51,6 +53,8 @@ type (
 	ContractList               = KindList[Contract, *Contract]
 	BrokerList                 = KindList[Broker, *Broker]
 	VirtualNodePoolList        = KindList[VirtualNodePool, *VirtualNodePool]
+	SessionList                = KindList[Session, *Session]
+	ClusterSessionList         = KindList[ClusterSession, *ClusterSession]
 )
 
 // KindList is a list of objects of one kind.

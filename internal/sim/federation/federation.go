@@ -108,6 +108,8 @@ func Kinds() []kubeapi.Type {
 		kind("Peer", "peers", true, true),
 		kind("Broker", "brokers", true, true),
 		kind("VirtualNodePool", "virtualnodepools", false, true),
+		kind("Session", "sessions", true, true),
+		kind("ClusterSession", "clustersessions", false, true),
 	}
 }
 
