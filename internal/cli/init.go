@@ -264,7 +264,8 @@ func (sh *shell) start(ctx context.Context, s *start, agreed func(string) bool) 
 		return err
 	}
 	fmt.Fprintf(sh.progress,
-		"The agent is starting. See: kubectl -n %s rollout status deployment bourse-agent; kubectl get sharingpolicy\n",
-		s.namespace)
+		"The agent is starting. See: kubectl -n %[1]s rollout status deployment bourse-agent; kubectl get sharingpolicy\n"+
+			"To let a group reach it: kubectl -n %[1]s create rolebinding bourse-port-forward --role=bourse-port-forward "+
+			"--group=GROUP\n", s.namespace)
 	return nil
 }

@@ -26,7 +26,7 @@ func TestPeoplesRights(t *testing.T) {
 	bind(t, w.rome, "anna", "bourse-requester", "studio")
 	bind(t, w.rome, "bruno", "bourse-provider-admin", "")
 	bind(t, w.rome, "carla", "bourse-viewer", "")
-	bind(t, w.rome, "dario", "view", "studio") // the viewer's rights come with Kubernetes' own role
+	bind(t, w.rome, "dario", "view", "studio") // Kubernetes' own role, which is not the viewer's
 	read, write := []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}
 	all := slices.Concat(read, write)
 	for _, c := range []struct {
@@ -38,16 +38,25 @@ func TestPeoplesRights(t *testing.T) {
 		{"anna", "studio", "reservationinstructions", read, true},
 		{"anna", "studio", "reservationinstructions", write, false},
 		{"anna", "studio", "resourcerequests/status", write, false},
+		{"anna", "studio", "sessions", []string{"create", "get", "delete"}, true},
+		{"anna", "studio", "sessions", []string{"list", "watch", "update", "patch"}, false},
+		{"anna", "studio", "sessions/status", write, false},
+		{"anna", "studio", "pods", read, true},
+		{"anna", "studio", "pods", write, false},
 		{"anna", "studio", "events", read, true},
 		{"anna", "studio", "events", write, false},
 		{"anna", "default", "events", read, false},
 		{"anna", "default", "resourcerequests", all, false},
 		{"anna", "", "sharingpolicies", all, false},
+		{"anna", "", "clustersessions", all, false},
 		{"anna", "bourse", "ledgers", all, false},
 		{"bruno", "", "sharingpolicies", all, true},
 		{"bruno", "bourse", "advertisements", read, true},
 		{"bruno", "bourse", "providerinstructions", read, true},
-		{"bruno", "bourse", "providerinstructions", write, false},
+		{"bruno", "bourse", "providerinstructions", []string{"create", "update", "delete"}, false},
+		{"bruno", "bourse", "providerinstructions", []string{"patch"}, true},
+		{"bruno", "bourse", "contracts", []string{"patch"}, true},
+		{"bruno", "", "clustersessions", []string{"create", "get", "delete"}, true},
 		{"bruno", "studio", "resourcerequests", all, false},
 		{"bruno", "bourse", "ledgers", all, false},
 		{"carla", "", "sharingpolicies", read, true},
@@ -55,11 +64,12 @@ func TestPeoplesRights(t *testing.T) {
 		{"carla", "studio", "reservationinstructions", read, true},
 		{"carla", "bourse", "advertisements", read, true},
 		{"carla", "bourse", "providerinstructions", read, true},
+		{"carla", "", "clustersessions", []string{"create", "get", "delete"}, true},
 		{"carla", "", "sharingpolicies", write, false},
 		{"carla", "studio", "resourcerequests", write, false},
 		{"carla", "bourse", "ledgers", read, false},
-		{"dario", "studio", "resourcerequests", read, true},
-		{"dario", "studio", "resourcerequests", write, false},
+		{"dario", "studio", "resourcerequests", all, false},
+		{"dario", "studio", "sessions", all, false},
 	} {
 		for _, verb := range c.verbs {
 			if !c.may { // what each person may comes first: by then the API server knows their roles
@@ -94,8 +104,11 @@ func TestPeoplesRights(t *testing.T) {
 func allowed(ctx context.Context, m *federation.Member, who, namespace, resource, verb string) (bool, error) {
 	resource, subresource, _ := strings.Cut(resource, "/")
 	group := api.Group
-	if resource == "events" {
+	switch resource {
+	case "events":
 		group = "events.k8s.io"
+	case "pods":
+		group = ""
 	}
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: who,
