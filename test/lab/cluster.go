@@ -41,6 +41,8 @@ type ClusterOptions struct {
 	// Machine, with Liqo, gives the cluster one node in it, named like the cluster, and Liqo its network. All
 	// such clusters have the same addresses for pods. A pod with the image "web" answers HTTP on port 8080.
 	Machine *Machine
+	// PortForwards are what KWOK forwards, as a kubelet does. A Light cluster has KWOK for them.
+	PortForwards []PortForward
 	// Flags are added to a daemon's own, and win over them: {APIServer:
 	// {"--default-not-ready-toleration-seconds=3"}}.
 	Flags map[Daemon][]string
@@ -63,6 +65,9 @@ type Cluster struct {
 	machine     *Machine // nil without
 	stopMachine func()
 
+	forwards []PortForward
+	kubelet  int // KWOK's port, if it forwards
+
 	mu      sync.Mutex
 	running map[Daemon]*process
 	real    map[string]*Machine // by the name of the real node
@@ -76,7 +81,7 @@ func (l *Lab) Cluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
 	c := &Cluster{
 		name: o.Name, light: o.Light, dir: filepath.Join(l.dir,
 			o.Name), lab: l, extra: o.Flags, running: map[Daemon]*process{}, real: map[string]*Machine{},
-		machine: o.Machine,
+		machine: o.Machine, forwards: o.PortForwards,
 	}
 	var err error
 	if o.Liqo {
@@ -112,7 +117,7 @@ func (c *Cluster) boot(ctx context.Context, o ClusterOptions) error {
 			return err
 		}
 	}
-	if err := c.Start(ctx, daemons(c.light)...); err != nil {
+	if err := c.Start(ctx, c.daemons()...); err != nil {
 		return err
 	}
 	if err := c.AddNodes(ctx, o.Nodes...); err != nil {
@@ -153,7 +158,12 @@ func (c *Cluster) prepare() error {
 	if err != nil {
 		return err
 	}
-	if err := writeConfig(c.dir); err != nil {
+	if len(c.forwards) > 0 {
+		if c.kubelet, err = FreePort(); err != nil {
+			return err
+		}
+	}
+	if err := c.writeConfig(); err != nil {
 		return err
 	}
 	c.admin = &rest.Config{
@@ -261,7 +271,7 @@ func (c *Cluster) killAll() {
 		}
 		c.Kill(LiqoProxy, LiqoCRDReplicator, LiqoControllerManager, LiqoWebhook, LiqoIPAM)
 	}
-	c.Kill(stopOrder(c.light)...)
+	c.Kill(stopOrder()...)
 	c.port.release()
 }
 

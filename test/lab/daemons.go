@@ -21,16 +21,22 @@ const (
 	Kwok              Daemon = "kwok"
 )
 
-// daemons are those a cluster of Kubernetes runs; Liqo's start after these.
-func daemons(light bool) []Daemon {
-	if light {
-		return []Daemon{Etcd, APIServer}
+// allDaemons are those of a whole cluster; Liqo's start after these.
+var allDaemons = []Daemon{Etcd, APIServer, ControllerManager, Scheduler, Kwok}
+
+// daemons are those that the cluster runs.
+func (c *Cluster) daemons() []Daemon {
+	switch {
+	case !c.light:
+		return allDaemons
+	case len(c.forwards) > 0:
+		return []Daemon{Etcd, APIServer, Kwok}
 	}
-	return []Daemon{Etcd, APIServer, ControllerManager, Scheduler, Kwok}
+	return []Daemon{Etcd, APIServer}
 }
 
-func stopOrder(light bool) []Daemon {
-	all := daemons(light)
+func stopOrder() []Daemon {
+	all := slices.Clone(allDaemons)
 	slices.Reverse(all)
 	return all
 }
@@ -42,10 +48,32 @@ var (
 	auditPolicy []byte
 )
 
-// writeConfig puts the daemons' configuration files into a cluster's folder.
-func writeConfig(dir string) error {
-	for name, content := range map[string][]byte{"stages.yaml": stages, "audit-policy.yaml": auditPolicy} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+// PortForward has KWOK forward ports of a pod, which runs on one of its nodes, to ports of 127.0.0.1. These need not be
+// open yet.
+type PortForward struct {
+	Namespace, Pod string
+	// Ports are the ports of 127.0.0.1 by those of the pod.
+	Ports map[int]int
+}
+
+// config is the forward as KWOK's configuration has it: one object for each pod.
+func (f PortForward) config() string {
+	text := fmt.Sprintf("---\napiVersion: kwok.x-k8s.io/v1alpha1\nkind: PortForward\n"+
+		"metadata: {namespace: %s, name: %s}\nspec:\n  forwards:\n", f.Namespace, f.Pod)
+	for port, to := range f.Ports {
+		text += fmt.Sprintf("  - {ports: [%d], target: {port: %d, address: 127.0.0.1}}\n", port, to)
+	}
+	return text
+}
+
+// writeConfig puts the daemons' configuration files into the cluster's folder.
+func (c *Cluster) writeConfig() error {
+	kwok := slices.Clone(stages)
+	for _, f := range c.forwards {
+		kwok = append(kwok, f.config()...)
+	}
+	for name, content := range map[string][]byte{"stages.yaml": kwok, "audit-policy.yaml": auditPolicy} {
+		if err := os.WriteFile(filepath.Join(c.dir, name), content, 0o600); err != nil {
 			return err
 		}
 	}
@@ -120,6 +148,11 @@ func (c *Cluster) flags(d Daemon) []string {
 			"--cidr=" + c.podCIDR(),
 			"--node-ip=127.0.0.1",
 			"--node-lease-duration-seconds=40",
+		}
+		if c.kubelet > 0 {
+			flags = append(flags, fmt.Sprintf("--node-port=%d", c.kubelet),
+				fmt.Sprintf("--server-address=127.0.0.1:%d", c.kubelet),
+				"--tls-cert-file=server.crt", "--tls-private-key-file=server.key")
 		}
 	}
 	return append(flags, c.extra[d]...)

@@ -48,7 +48,9 @@ func (c *Cluster) AddNodes(ctx context.Context, nodes ...Node) error {
 			if n.Real {
 				return c.startRealNode(groupCtx, n)
 			}
-			_, err := c.client.CoreV1().Nodes().Create(groupCtx, n.object(), metav1.CreateOptions{})
+			node := n.object()
+			node.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(c.kubelet)
+			_, err := c.client.CoreV1().Nodes().Create(groupCtx, node, metav1.CreateOptions{})
 			return err
 		})
 	}

@@ -32,14 +32,14 @@ func (c *Cluster) Snapshot(ctx context.Context) (Snapshot, error) {
 // versions run backwards for clients that saw what came after the snapshot. A snapshot can be restored
 // many times, but only to the cluster it is of.
 func (c *Cluster) Restore(ctx context.Context, s Snapshot) error {
-	c.Kill(stopOrder(c.light)...)
+	c.Kill(stopOrder()...)
 	if err := os.RemoveAll(c.etcdDir()); err != nil {
 		return err
 	}
 	if err := os.CopyFS(c.etcdDir(), os.DirFS(s.dir)); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	return c.Start(ctx, daemons(c.light)...)
+	return c.Start(ctx, c.daemons()...)
 }
 
 func (c *Cluster) etcdDir() string { return filepath.Join(c.dir, "etcd") }

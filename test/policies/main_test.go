@@ -46,6 +46,8 @@ type world struct {
 	cluster *lab.Cluster
 	admin   kube.Client
 	tries   atomic.Int64
+	// listens is the port of this machine to which a port of the agent's pod is forwarded. At mute nobody listens.
+	listens, mute int
 }
 
 var shared struct {
@@ -86,7 +88,11 @@ func (w *world) start(ctx context.Context) (err error) {
 		return err
 	}
 	source := filepath.Join(strings.TrimSpace(string(liqo)), "deployments", "liqo")
-	w.cluster, err = w.lab.Cluster(ctx, lab.ClusterOptions{Name: "oslo",
+	forwards, err := w.forwards()
+	if err != nil {
+		return err
+	}
+	w.cluster, err = w.lab.Cluster(ctx, lab.ClusterOptions{Name: "oslo", PortForwards: forwards,
 		Light: true, CRDs: os.DirFS(filepath.Join(source, "charts", "liqo-crds", "crds"))})
 	if err != nil {
 		return err
@@ -95,7 +101,8 @@ func (w *world) start(ctx context.Context) (err error) {
 		return err
 	}
 	var manifests [][]byte
-	for _, name := range []string{"remote-controlplane", "virtual-kubelet-remote", "virtual-kubelet-remote-clusterwide"} {
+	for _, name := range []string{"remote-controlplane", "virtual-kubelet-remote",
+		"virtual-kubelet-remote-clusterwide", "virtual-kubelet-local"} {
 		rules, err := os.ReadFile(filepath.Join(source, "files", "liqo-"+name+"-ClusterRole.yaml"))
 		if err != nil {
 			return err

@@ -3,6 +3,9 @@ package real
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os/exec"
 	"slices"
 	"strings"
@@ -15,6 +18,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/test/lab"
 )
 
@@ -34,6 +38,7 @@ func TestContainers(t *testing.T) {
 	if out := w.ask(t, "exec", "site", "--", "busybox", "hostname"); out != "site" {
 		t.Errorf("in its container its name is %q", out)
 	}
+	w.forwards(t, "site")
 
 	// A program that ends when it is asked to, one that is ended by the signal, and one that ignores it.
 	w.run(t, "ends", []string{"sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.1; done"}, 30)
@@ -145,6 +150,37 @@ func (w *world) throughAService(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// forwards demands an answer of a pod at milan by streams of its kubelet, and the kubelet's words where nobody listens.
+func (w *world) forwards(t *testing.T, pod string) {
+	t.Helper()
+	opened, err := cluster.OpenPod(t.Context(), w.milan.Cluster.Config(), "demo-rome", pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = opened.Close() }()
+	ask := func(port uint16) (string, error) {
+		transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return opened.Dial(ctx, port)
+		}}
+		defer transport.CloseIdleConnections()
+		answer, err := (&http.Client{Transport: transport}).Get("http://" + pod)
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = answer.Body.Close() }()
+		text, err := io.ReadAll(answer.Body)
+		return string(text), err
+	}
+	for range 5 {
+		if out, err := ask(8080); err != nil || !strings.HasPrefix(out, pod+" answers ") {
+			t.Errorf("by port-forward it says %q, %v", out, err)
+		}
+	}
+	if _, err := ask(1); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("at a port where nobody listens: %v", err)
+	}
 }
 
 // ask is what kubectl prints at rome, where the pods' virtual node is.
