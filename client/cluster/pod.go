@@ -57,10 +57,10 @@ func OpenPod(ctx context.Context, config *rest.Config, namespace, name string) (
 	}
 	at := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(name).
 		SubResource("portforward").URL()
-	streams, err := openWebSocket(ctx, config, at)
+	closeLate := func(late httpstream.Connection) { _ = late.Close() }
+	streams, err := within(ctx, func() (httpstream.Connection, error) { return openWebSocket(ctx, config, at) }, closeLate)
 	if httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err) {
-		streams, err = within(ctx, func() (httpstream.Connection, error) { return openSPDY(ctx, config, at) },
-			func(late httpstream.Connection) { _ = late.Close() })
+		streams, err = within(ctx, func() (httpstream.Connection, error) { return openSPDY(ctx, config, at) }, closeLate)
 	}
 	switch {
 	case apierrors.IsForbidden(err):
@@ -204,7 +204,8 @@ type address string
 func (address) Network() string  { return "port-forward" }
 func (a address) String() string { return string(a) }
 
-// within returns what open returns, or the error of ctx if that ends before. What comes later goes to discard.
+// within returns what open returns, or the error of ctx if that ends before. What comes later goes to discard: neither
+// the libraries' dials nor their streams end with a context.
 func within[T any](ctx context.Context, open func() (T, error), discard func(T)) (T, error) {
 	type result struct {
 		opened T
