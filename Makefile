@@ -108,7 +108,7 @@ generate: ## Generate what is generated: deep copies, CRDs, OpenAPI, references,
 	@$(SHORT_VALUES) config/crd/bourse.dev_*.yaml
 	$(GO) test ./internal/liqo/posture -run TestAmountsAreThoseOfTheCRDs -update >/dev/null
 	@cp config/liqo/policies.yaml internal/liqo/posture/policies.yaml
-	$(GO) test ./internal/server -run TestOpenAPI -update >/dev/null
+	$(GO) test ./internal/server -run 'TestOpenAPI|TestTableOfQuestions' -update >/dev/null
 	$(GO) test ./internal/cli -run TestReference -update >/dev/null
 	$(GO) test ./internal/health -update >/dev/null
 	$(GO) test ./test/arch -run TestLiqosFields -update >/dev/null

@@ -6,6 +6,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// ConfirmAnnotation with the value "true" confirms a ResourceRequest whose spec says confirm.
+const ConfirmAnnotation = "bourse.dev/confirm"
+
 // Conditions of our objects. Each kind has Ready as its summary.
 const (
 	ConditionReady = "Ready"

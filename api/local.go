@@ -48,6 +48,12 @@ type DryRun struct {
 	Fitting
 }
 
+// Impact is what would end with a ResourceRequest if it were released now.
+type Impact struct {
+	// Volumes are those that providers would delete; nil: none. Its Claims are those that the caller may see.
+	Volumes *Volumes `json:"volumes,omitempty"`
+}
+
 // RequestStatus is a ResourceRequest as an agent's listener shows it; its ID is "namespace/name".
 type RequestStatus struct {
 	Request Request               `json:"request"`

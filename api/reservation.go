@@ -110,8 +110,8 @@ type Reservation struct {
 	// Group are the IDs of all parts of a split request, including this one. Only its consumer sees them.
 	Group []string `json:"group,omitempty"`
 
-	// Object is the ResourceRequest that made it, as NAMESPACE/NAME, also after that is deleted. Only the list of the
-	// consumer's own agent has it.
+	// Object is the ResourceRequest that made it, as NAMESPACE/NAME, also after that is deleted. Only the consumer's own
+	// agent shows it.
 	Object string `json:"object,omitempty"`
 
 	Request  *Request  `json:"request,omitempty"`

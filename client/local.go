@@ -31,6 +31,11 @@ func (c *Client) Request(ctx context.Context, namespace, name string) (RequestSt
 	return fetchEnvelope[api.RequestStatus](ctx, c, http.MethodGet, requestPath(namespace, name), nil, nil)
 }
 
+// Impact returns what would end with a ResourceRequest if it were released now.
+func (c *Client) Impact(ctx context.Context, namespace, name string) (api.Impact, error) {
+	return fetch[api.Impact](ctx, c, onePayload, http.MethodGet, requestPath(namespace, name)+"/impact", nil)
+}
+
 // Requests lists the ResourceRequests of the agent's cluster.
 func (c *Client) Requests(ctx context.Context) ([]RequestStatus, error) {
 	return list[api.RequestStatus](ctx, c, "/requests", nil)

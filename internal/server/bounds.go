@@ -38,9 +38,12 @@ func (b Bounds) orDefault() Bounds {
 	b.Introduction = cmp.Or(b.Introduction, 3*time.Second)
 	b.Stall = cmp.Or(b.Stall, stall)
 	b.Watches, b.Calls, b.Large = cmp.Or(b.Watches, 16), cmp.Or(b.Calls, 32), cmp.Or(b.Large, 2)
-	b.Patience, b.Quiet = cmp.Or(b.Patience, 5*time.Second), cmp.Or(b.Quiet, 20*time.Second)
+	b.Patience, b.Quiet = cmp.Or(b.Patience, patience), cmp.Or(b.Quiet, 20*time.Second)
 	return b
 }
+
+// patience is the default of Bounds.Patience, also for whole lists.
+const patience = 5 * time.Second
 
 // stall is the default of Bounds.Stall, also for watches.
 const stall = 10 * time.Second

@@ -27,6 +27,8 @@ type Caller struct {
 	Still func() error
 	// Address is where its call came from. [Server.Bounded] sets it.
 	Address string
+	// Scope is what a user of a cluster may see, who asks by a session. Nil: everything, and the caller may also act.
+	Scope *Scope
 }
 
 // String names the caller in errors and logs.
@@ -182,7 +184,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request,
 	case !s.limits.allow(c, r):
 		refused("rate")
 		return tooMuch(api.Errorf(api.CodeTooManyRequests, "%s calls too often", c).
-			Fix("call less often: the broker allows each member %g calls a second", s.Rate))
+			Fix("call less often: %g calls a second are allowed", s.Rate))
 	case introduces(c, r):
 		w.Header().Set("Connection", "close") // the next call costs the caller a handshake
 		return c, nil, nil

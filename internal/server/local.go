@@ -1,27 +1,35 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"golang.org/x/sync/semaphore"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
 
-// Local makes a server for the users of a member cluster. A caller that may connect may do everything.
-// Serve it by For([LocalUser]).
+// Local makes a server for the users of a member cluster. A caller without a [Scope] may do everything: serve it by
+// For([LocalUser]). A caller with one may ask the questions that its Right answers, and nothing else.
 func Local(broker transport.Broker, cluster ClusterAPI, rate float64, log *slog.Logger) *Server {
 	mux := http.NewServeMux()
-	l := &local{broker, cluster}
+	l := &local{broker, cluster, semaphore.NewWeighted(wholeLists)}
 	a := newAPI(mux)
 	a.UseMiddleware(func(call huma.Context, next func(huma.Context)) {
 		ctx, cancel := context.WithTimeout(call.Context(), answersWithin)
 		defer cancel()
+		if err := checkRight(call.Operation(), CallerOf(ctx)); err != nil {
+			refuseCall(call, err)
+			return
+		}
 		next(huma.WithContext(call, ctx))
 	})
 	l.routes(a)
@@ -38,19 +46,45 @@ func LocalUser(*http.Request) (Caller, error) {
 	return Caller{Role: tlsid.RoleCluster, Name: "local"}, nil
 }
 
-// wholeLists is the number of concurrent calls of an agent's users that read a whole list of a broker. Each
-// takes up to 96 MiB of the agent's memory.
+// wholeLists is the number of concurrent calls of all users of an agent that read a whole list of a broker. Each
+// takes up to 96 MiB of the agent's memory. A namespace has one of them at most.
 const wholeLists = 4
 
 // readWhole returns read for a whole list of a broker. Only wholeLists calls read at a time. Errors:
 // TooManyRequests; those of read.
-func readWhole[T any](read lister[transport.Broker, T]) lister[transport.Broker, T] {
+func readWhole[T any](l *local, read lister[transport.Broker, T]) lister[transport.Broker, T] {
 	return func(broker transport.Broker, ctx context.Context) ([]api.Envelope[T], error) {
 		if err := CountLarge(ctx); err != nil {
 			return nil, err
 		}
+		if err := acquire(ctx, l.lists, patience); err != nil {
+			return nil, api.Errorf(api.CodeTooManyRequests, "the users of this cluster read %d whole lists already", wholeLists).
+				Fix("repeat the command")
+		}
+		defer l.lists.Release(1)
 		return read(broker, ctx)
 	}
+}
+
+// shown returns read without the reservations that the caller may not see.
+func shown(read lister[transport.Broker, api.Reservation]) lister[transport.Broker, api.Reservation] {
+	return func(broker transport.Broker, ctx context.Context) ([]api.Envelope[api.Reservation], error) {
+		all, err := read(broker, ctx)
+		var some []api.Envelope[api.Reservation]
+		for _, r := range all {
+			if sees(ctx, r.Payload) {
+				some = append(some, r)
+			}
+		}
+		return some, err
+	}
+}
+
+// sees reports whether the caller of a call may see a reservation: one that a request of its namespaces made.
+func sees(ctx context.Context, r api.Reservation) bool {
+	scope := scopeOf(ctx)
+	namespace, _, made := strings.Cut(r.Object, "/")
+	return scope.Cluster || made && scope.Sees(namespace)
 }
 
 // lister is a method that returns a list.
@@ -59,6 +93,41 @@ type lister[Of, T any] = func(of Of, ctx context.Context) ([]api.Envelope[T], er
 type local struct {
 	broker  transport.Broker
 	cluster ClusterAPI
+	lists   *semaphore.Weighted // of wholeLists
+}
+
+// evaluate decides without a reservation. A namespace has one evaluation at a time. Errors: NotFound for a namespace
+// that the caller may not see; those of Preview.
+func (l *local) evaluate(ctx context.Context, q api.DryRun) (api.Evaluation, error) {
+	scope := scopeOf(ctx)
+	if q.Namespace == "" && len(scope.Namespaces) == 1 {
+		q.Namespace = scope.Namespaces[0]
+	}
+	touched := []string{cmp.Or(q.Namespace, metav1.NamespaceDefault)}
+	if q.Offload != nil {
+		touched = append(touched, q.Offload.Namespaces...)
+	}
+	for _, name := range touched {
+		if !scope.Sees(name) {
+			return api.Evaluation{}, noNamespace(name)
+		}
+	}
+	if !scope.Cluster {
+		if err := CountLarge(ctx); err != nil {
+			return api.Evaluation{}, err
+		}
+	}
+	return l.cluster.Preview(ctx, l.broker, q)
+}
+
+// reservation returns a reservation that the caller may see. Errors: NotFound; those of the broker.
+func (l *local) reservation(ctx context.Context, id string) (api.Envelope[api.Reservation], error) {
+	r, err := l.broker.Reservation(ctx, id)
+	if err == nil && !sees(ctx, r.Payload) {
+		return api.Envelope[api.Reservation]{}, api.Errorf(api.CodeNotFound,
+			"no request that you may see made a reservation %.80q", id).Fix("see: bourse reservations")
+	}
+	return r, err
 }
 
 // readClusters reads the clusters that a broker shows, and shows which of them this cluster passes over.
@@ -87,6 +156,33 @@ func (l *local) showPassedOver(ctx context.Context, all []api.Envelope[api.Clust
 	}
 }
 
+// impact returns what would end with a request, and names the claims that the caller may see. Errors: NotFound;
+// those of Impact.
+func (l *local) impact(ctx context.Context, namespace, name string) (api.Impact, error) {
+	scope := scopeOf(ctx)
+	if !scope.Sees(namespace) {
+		return api.Impact{}, noNamespace(namespace)
+	}
+	impact, err := l.cluster.Impact(ctx, namespace, name)
+	if impact.Volumes != nil {
+		shown := *impact.Volumes
+		shown.Claims = []string{}
+		for _, claim := range impact.Volumes.Claims {
+			if of, _, _ := strings.Cut(claim, "/"); scope.Sees(of) {
+				shown.Claims = append(shown.Claims, claim)
+			}
+		}
+		impact.Volumes = &shown
+	}
+	return impact, err
+}
+
+// noNamespace is the error of a namespace that the caller may not see, whether it exists or not.
+func noNamespace(name string) error {
+	return api.Errorf(api.CodeNotFound, "there is no namespace %.63q that you may ask for", name).
+		At("namespace").Fix("ask for your own: -n NAMESPACE")
+}
+
 type RequestPath struct {
 	Namespace string `path:"namespace" maxLength:"63"`
 	Name      string `path:"name" maxLength:"253"`
@@ -97,13 +193,13 @@ type PoolPath struct {
 }
 
 func (l *local) routes(a huma.API) {
-	huma.Register(a, operation("status", http.MethodGet, "/status", "Read the state of the agent and its broker"),
+	huma.Register(a, operation("status", http.MethodGet, "/status", "Read the state of the agent and its broker", asks(OfNamespace)),
 		func(ctx context.Context, _ *struct{}) (*body[api.AgentStatus], error) {
 			return answered(l.cluster.Status(ctx))
 		})
 	paged(a, l.broker, "list-clusters", "/clusters", "List the clusters that this one may see",
-		readWhole(l.readClusters))
-	huma.Register(a, operation("get-cluster", http.MethodGet, "/clusters/{cluster}", "Read a cluster"),
+		readWhole(l, l.readClusters), asks(OfNamespace))
+	huma.Register(a, operation("get-cluster", http.MethodGet, "/clusters/{cluster}", "Read a cluster", asks(OfNamespace)),
 		func(ctx context.Context, in *ClusterPath) (*body[api.Envelope[api.Cluster]], error) {
 			cluster, err := l.broker.Cluster(ctx, in.Cluster)
 			all := []api.Envelope[api.Cluster]{cluster}
@@ -113,7 +209,7 @@ func (l *local) routes(a huma.API) {
 			return answered(all[0], err)
 		})
 	huma.Register(a, operation("search-catalog", http.MethodGet, "/catalog",
-		"Search the offers that this cluster may see"),
+		"Search the offers that this cluster may see", asks(OfNamespace)),
 		func(ctx context.Context, in *CatalogSearch) (*body[page[api.Listing]], error) {
 			q, err := in.query()
 			if err != nil {
@@ -122,10 +218,10 @@ func (l *local) routes(a huma.API) {
 			search := func(b transport.Broker, ctx context.Context) ([]api.Envelope[api.Listing], error) {
 				return b.Catalog(ctx, q)
 			}
-			items, err := readWhole(search)(l.broker, ctx)
+			items, err := readWhole(l, search)(l.broker, ctx)
 			return answered(page[api.Listing]{Items: items, whole: true}, err)
 		})
-	huma.Register(a, operation("get-offer", http.MethodGet, "/catalog/{cluster}/{name}", "Read an offer"),
+	huma.Register(a, operation("get-offer", http.MethodGet, "/catalog/{cluster}/{name}", "Read an offer", asks(OfNamespace)),
 		func(ctx context.Context, in *OfferPath) (*body[api.Envelope[api.Listing]], error) {
 			return answered(l.broker.Offer(ctx, in.Cluster, in.Name))
 		})
@@ -172,15 +268,15 @@ func (l *local) routes(a huma.API) {
 		}) (*struct{}, error) {
 			return nil, wrap(l.cluster.Answer(ctx, in.ID, in.Body))
 		})
-	huma.Register(a, operation("evaluate", http.MethodPost, "/evaluations", "Decide without a reservation"),
+	huma.Register(a, operation("evaluate", http.MethodPost, "/evaluations", "Decide without a reservation", asks(OfNamespace)),
 		func(ctx context.Context, in *struct{ Body api.DryRun }) (*body[api.Evaluation], error) {
-			return answered(l.cluster.Preview(ctx, l.broker, in.Body))
+			return answered(l.evaluate(ctx, in.Body))
 		})
 	paged(a, l.broker, "list-reservations", "/reservations", "List the reservations of this cluster",
-		readWhole(transport.Broker.Reservations))
-	huma.Register(a, operation("get-reservation", http.MethodGet, "/reservations/{id}", "Read a reservation"),
+		readWhole(l, shown(transport.Broker.Reservations)), asks(OfNamespace))
+	huma.Register(a, operation("get-reservation", http.MethodGet, "/reservations/{id}", "Read a reservation", asks(OfNamespace)),
 		func(ctx context.Context, in *ReservationPath) (*body[api.Envelope[api.Reservation]], error) {
-			return answered(l.broker.Reservation(ctx, in.ID))
+			return answered(l.reservation(ctx, in.ID))
 		})
 	huma.Register(a, operation("change", http.MethodPatch, "/reservations/{id}", "Edit the request behind a reservation"),
 		func(ctx context.Context, in *struct {
@@ -208,17 +304,22 @@ func (l *local) routes(a huma.API) {
 		func(ctx context.Context, in *RequestPath) (*body[api.Envelope[api.RequestStatus]], error) {
 			return answered(l.cluster.Request(ctx, in.Namespace, in.Name))
 		})
+	huma.Register(a, operation("impact", http.MethodGet, "/requests/{namespace}/{name}/impact",
+		"Show what would end with a ResourceRequest", asks(OfNamespace)),
+		func(ctx context.Context, in *RequestPath) (*body[api.Impact], error) {
+			return answered(l.impact(ctx, in.Namespace, in.Name))
+		})
 	huma.Register(a, operation("confirm-request", http.MethodPost, "/requests/{namespace}/{name}/confirm",
 		"Confirm a held request"),
 		func(ctx context.Context, in *RequestPath) (*body[api.Envelope[api.RequestStatus]], error) {
 			return answered(l.cluster.ConfirmRequest(ctx, in.Namespace, in.Name))
 		})
-	huma.Register(a, operation("diagnose", http.MethodGet, "/diagnosis", "List the problems, worst first"),
+	huma.Register(a, operation("diagnose", http.MethodGet, "/diagnosis", "List the problems, worst first", asks(OfCluster)),
 		func(ctx context.Context, _ *struct{}) (*body[api.Diagnosis], error) {
 			return answered(l.cluster.Diagnose(ctx), nil)
 		})
 	huma.Register(a, operation("audit", http.MethodGet, "/peers/{cluster}/audit",
-		"List what another cluster can do in this one"),
+		"List what another cluster can do in this one", asks(OfCluster)),
 		func(ctx context.Context, in *ClusterPath) (*body[*api.Audit], error) {
 			return answered(l.cluster.Audit(ctx, in.Cluster))
 		})
@@ -249,7 +350,7 @@ func (l *local) routes(a huma.API) {
 	paged(a, l.cluster, "list-virtual-node-pools", "/virtual-node-pools", "List the VirtualNodePools of this cluster",
 		ClusterAPI.VirtualNodePools)
 	huma.Register(a, operation("plan-virtual-node-pool", http.MethodPost, "/virtual-node-pools/{name}/plan",
-		"Show what a VirtualNodePool would reserve now, and write nothing"), func(ctx context.Context, in *struct {
+		"Show what a VirtualNodePool would reserve now, and write nothing", asks(OfCluster)), func(ctx context.Context, in *struct {
 		PoolPath
 		Body api.VirtualNodePoolSpec
 	}) (*body[api.VirtualNodePoolStatus], error) {
@@ -271,7 +372,8 @@ func (l *local) routes(a huma.API) {
 		}) (*struct{}, error) {
 			return nil, wrap(l.cluster.StopVirtualNodePool(ctx, in.Name, in.VolumesDie))
 		})
-	paged(a, l.cluster, "list-brokers", "/brokers", "List the brokers of this cluster", ClusterAPI.Brokers)
+	paged(a, l.cluster, "list-brokers", "/brokers", "List the brokers of this cluster", ClusterAPI.Brokers,
+		asks(OfCluster))
 	huma.Register(a, operation("put-broker", http.MethodPut, "/brokers/{name}", "Add or change a broker"),
 		func(ctx context.Context, in *struct {
 			Name string `path:"name" maxLength:"63"`
@@ -293,8 +395,9 @@ func (l *local) routes(a huma.API) {
 }
 
 // paged registers a route that returns all that read returns, in pages.
-func paged[Of, T any](a huma.API, of Of, name, path, summary string, read lister[Of, T]) {
-	huma.Register(a, operation(name, http.MethodGet, path, summary),
+func paged[Of, T any](a huma.API, of Of, name, path, summary string, read lister[Of, T],
+	more ...func(*huma.Operation)) {
+	huma.Register(a, operation(name, http.MethodGet, path, summary, more...),
 		func(ctx context.Context, in *struct{ Page }) (*body[page[T]], error) {
 			items, err := read(of, ctx)
 			return answered(cut(items, in.Page), err)

@@ -30,6 +30,8 @@ type ClusterAPI interface {
 		change api.ReservationChange) (api.Envelope[api.RequestStatus], error)
 	// ReleaseReservation deletes the request behind a reservation. Errors: NotFound, VolumesAtStake.
 	ReleaseReservation(ctx context.Context, id string, r api.Release) error
+	// Impact returns what would end with a ResourceRequest. Errors: NotFound; Unavailable.
+	Impact(ctx context.Context, namespace, name string) (api.Impact, error)
 	// Offers returns the offers of this cluster.
 	Offers(ctx context.Context) ([]api.Envelope[api.OwnOffer], error)
 	// PutOffer creates or changes an Offer. Errors: Invalid.

@@ -27,8 +27,22 @@ import (
 // house is the cluster behind an agent's listener: it has one request, "default/r", with reservation r-1.
 type house struct {
 	transporttest.Broker
-	asked  string
-	unread error // of the clusters that are passed over
+	asked        string
+	unread       error // of the clusters that are passed over
+	reservations []transport.Reservation
+}
+
+func (h *house) Reservations(context.Context) ([]transport.Reservation, error) {
+	return h.reservations, h.found("reservations")
+}
+
+func (h *house) Reservation(_ context.Context, id string) (transport.Reservation, error) {
+	for _, r := range h.reservations {
+		if r.ID == id {
+			return r, nil
+		}
+	}
+	return transport.Reservation{}, api.Errorf(api.CodeNotFound, "no %s", id).Fix("see the others")
 }
 
 func (h *house) found(what string) error {
@@ -60,6 +74,10 @@ func (h *house) PassedOver(context.Context, []string) (map[string]error, error) 
 
 func (h *house) Request(_ context.Context, namespace, name string) (client.RequestStatus, error) {
 	return client.RequestStatus{ID: namespace + "/" + name}, h.found("request " + name)
+}
+
+func (h *house) Impact(_ context.Context, namespace, name string) (api.Impact, error) {
+	return api.Impact{Volumes: &api.Volumes{Count: 2, Claims: []string{namespace + "/a", "shop/b"}}}, h.found("impact " + name)
 }
 
 func (h *house) Requests(context.Context) ([]client.RequestStatus, error) {

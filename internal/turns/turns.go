@@ -49,6 +49,11 @@ func (q *Queue[T]) Workqueue(
 		})
 }
 
+// NewQueue is [Queue.Workqueue] as a controller wants it (controller.Options).
+func (q *Queue[T]) NewQueue(name string, limiter workqueue.TypedRateLimiter[T]) workqueue.TypedRateLimitingInterface[T] {
+	return q.Workqueue(name, nil, limiter)
+}
+
 // Push implements workqueue.Queue. An item that waits already keeps its place, or moves to the ends.
 func (q *Queue[T]) Push(item T) {
 	turn := q.find(item)

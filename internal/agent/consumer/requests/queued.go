@@ -32,7 +32,7 @@ func (r *Controller) controlWaiting(m ctrl.Manager) error {
 		}
 	}}
 	return ctrl.NewControllerManagedBy(m).Named("waitingrequest").Watches(&api.ResourceRequest{}, created).
-		WithOptions(controller.Options{NewQueue: newQueue(turns.New(r.turnOf))}).
+		WithOptions(controller.Options{NewQueue: turns.New(r.turnOf).NewQueue}).
 		Complete(reconcile.Func(r.showTurn))
 }
 

@@ -21,9 +21,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/turns"
 )
 
-// ConfirmAnnotation with value "true" confirms a ResourceRequest whose spec says confirm.
-const ConfirmAnnotation = "bourse.dev/confirm"
-
 // retryAfter is how long until a request is tried again that the broker could not take.
 const retryAfter = 5 * time.Second
 
@@ -97,7 +94,7 @@ func (r *Controller) Control(m ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(m).Named("resourcerequest").For(&api.ResourceRequest{}).
 		Owns(&api.ReservationInstruction{}). // whether its namespaces are offloaded
-		WithOptions(controller.Options{NewQueue: newQueue(r.order), MaxConcurrentReconciles: workers}).
+		WithOptions(controller.Options{NewQueue: r.order.NewQueue, MaxConcurrentReconciles: workers}).
 		WatchesRawSource(r.Changed).Complete(r)
 }
 

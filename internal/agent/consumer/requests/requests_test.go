@@ -236,12 +236,12 @@ func TestTheAnnotationConfirms(t *testing.T) {
 	d.offers(deal.Shown)
 	d.takes(deal)
 	o, _ := d.reconcile()
-	if !strings.Contains(o.Status.Message, requests.ConfirmAnnotation) {
+	if !strings.Contains(o.Status.Message, api.ConfirmAnnotation) {
 		t.Errorf("it does not say how to confirm: %q", o.Status.Message)
 	}
 	d.reconcile()
 	d.wasAsked("Reserve " + string(o.UID))
-	metav1.SetMetaDataAnnotation(&o.ObjectMeta, requests.ConfirmAnnotation, "true")
+	metav1.SetMetaDataAnnotation(&o.ObjectMeta, api.ConfirmAnnotation, "true")
 	if err := d.Update(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}

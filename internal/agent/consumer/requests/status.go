@@ -187,7 +187,7 @@ func describe(r *market.Reservation) string {
 		}
 		if r.Assignment == "" {
 			s = fmt.Sprintf("held on %s until %s; confirm it before: bourse confirm %s, or annotation %s: \"true\"",
-				r.Provider, r.HeldUntil.Go().Format(time.RFC3339), r.ID, ConfirmAnnotation)
+				r.Provider, r.HeldUntil.Go().Format(time.RFC3339), r.ID, api.ConfirmAnnotation)
 		}
 	case api.Reserved:
 		s = fmt.Sprintf("%s is bound until %s", r.Provider, r.EndsAt().Go().Format(time.RFC3339))

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -14,17 +13,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/turns"
 )
-
-// newQueue returns the queue of a controller: namespaces take turns, and requests that end come first.
-func newQueue(order *turns.Queue[ctrl.Request]) func(
-	string, workqueue.TypedRateLimiter[ctrl.Request],
-) workqueue.TypedRateLimitingInterface[ctrl.Request] {
-	return func(
-		name string, limiter workqueue.TypedRateLimiter[ctrl.Request],
-	) workqueue.TypedRateLimitingInterface[ctrl.Request] {
-		return order.Workqueue(name, nil, limiter)
-	}
-}
 
 // turnOf returns the turn of a request. It reads the manager's cache, and waits one second at most for one that is
 // not filled yet.

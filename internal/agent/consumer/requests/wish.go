@@ -56,7 +56,7 @@ func WishOf(o *api.ResourceRequest) Wish {
 	w := Wish{
 		Object:    market.Object{Namespace: o.Namespace, Name: o.Name, UID: string(o.UID)},
 		Request:   o.Spec.Request,
-		Confirmed: o.Annotations[ConfirmAnnotation] == "true", Reservation: o.Status.Reservation,
+		Confirmed: o.Annotations[api.ConfirmAnnotation] == "true", Reservation: o.Status.Reservation,
 	}
 	ofPool := o.Labels[api.VirtualNodePoolLabel] != "" // it may have the key of the request that it succeeds
 	if !w.Request.Relend {

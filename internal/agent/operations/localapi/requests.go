@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/agent/consumer/requests"
 	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -86,6 +85,15 @@ func (c *Cluster) Request(ctx context.Context, namespace, name string) (api.Enve
 	return out, nil
 }
 
+// Impact returns what would end with a ResourceRequest. Errors: NotFound; Unavailable.
+func (c *Cluster) Impact(ctx context.Context, namespace, name string) (out api.Impact, err error) {
+	object, err := c.getRequest(ctx, namespace, name)
+	if err == nil {
+		out.Volumes, err = c.o.Requests.FindVolumes(ctx, object)
+	}
+	return out, err
+}
+
 // Requests returns all ResourceRequests.
 func (c *Cluster) Requests(ctx context.Context) ([]api.Envelope[api.RequestStatus], error) {
 	var list api.ResourceRequestList
@@ -100,7 +108,7 @@ func (c *Cluster) ConfirmRequest(ctx context.Context, namespace, name string) (a
 		return api.Envelope[api.RequestStatus]{}, err
 	}
 	before := object.DeepCopy()
-	metav1.SetMetaDataAnnotation(&object.ObjectMeta, requests.ConfirmAnnotation, "true")
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, api.ConfirmAnnotation, "true")
 	if err := c.o.Client.Patch(ctx, object, client.MergeFrom(before)); err != nil {
 		return api.Envelope[api.RequestStatus]{}, kubeobject.Error(err)
 	}

@@ -42,15 +42,19 @@ func (b Brokers) Reservations(ctx context.Context) ([]transport.Reservation, err
 	return all, err
 }
 
-// Reservation returns a reservation where it is known, at last from the Ledger. Errors: NotFound; Unavailable.
+// Reservation returns a reservation where it is known, at last from the Ledger, with the name of the ResourceRequest
+// that made it. Errors: NotFound; Unavailable.
 func (b Brokers) Reservation(ctx context.Context, id string) (transport.Reservation, error) {
 	found, err := b.Relay.Reservation(ctx, id)
-	if err == nil {
-		found.Payload.Object = "" // no broker knows it
-		return found, nil
+	record, unread := readReservation(ctx, b.Ledger, id)
+	switch {
+	case err != nil && record != nil && isDirect(record):
+		found, err = fromLedger(record), nil
+	case err == nil:
+		err = unread
 	}
-	if record, _ := readReservation(ctx, b.Ledger, id); record != nil && isDirect(record) {
-		return fromLedger(record), nil
+	if found.Payload.Object = ""; record != nil && record.Object != nil { // no broker knows it
+		found.Payload.Object = record.Object.Namespace + "/" + record.Object.Name
 	}
 	return found, err
 }
