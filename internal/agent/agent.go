@@ -38,6 +38,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/operations/install"
 	"github.com/bourse-dev/bourse/internal/agent/operations/localapi"
 	"github.com/bourse-dev/bourse/internal/agent/operations/monitoring"
+	"github.com/bourse-dev/bourse/internal/agent/operations/questions"
 	"github.com/bourse-dev/bourse/internal/agent/peering"
 	"github.com/bourse-dev/bourse/internal/agent/peering/liqowatch"
 	"github.com/bourse-dev/bourse/internal/agent/provider/gate"
@@ -337,7 +338,7 @@ func (w *wiring) makeLoans(ctx context.Context) error {
 }
 
 // makeViews makes what users see.
-func (w *wiring) makeViews(context.Context) error {
+func (w *wiring) makeViews(context.Context) (err error) {
 	finds := doctor.New(doctor.Options{
 		Liqo: w.liqo.Liqo, Show: w.advertiser.ShowHealth, Clock: realClock, Checks: append([]doctor.Check{
 			{About: "the main broker", Find: doctor.MainBroker{
@@ -380,12 +381,18 @@ func (w *wiring) makeViews(context.Context) error {
 			URL: w.Listen.ConnectorURL, Log: w.Log,
 		}),
 	})
+	asked, err := questions.New(questions.Options{Client: w.client, Server: users.Questions(), Listen: w.Listen.Questions,
+		Pod: w.Listen.Pod, Clock: realClock, Log: w.Log})
+	if err != nil {
+		return err
+	}
+	w.stages.Controllers = append(w.stages.Controllers, asked)
 	if w.Listen.Metrics != "" {
 		w.stages.First = append(w.stages.First, monitoring.New(monitoring.Options{
 			Cluster: w.cluster, Ledger: w.market, Ledgers: w.ledgers, Main: w.main.Connection(), Problems: finds.Last,
 			Overstaying: w.liqo.Overstaying,
 		}))
 	}
-	w.stages.Then = append(append(w.stages.Then, finds, users), w.liqo.Run...)
+	w.stages.Then = append(append(w.stages.Then, finds, users, asked), w.liqo.Run...)
 	return nil
 }

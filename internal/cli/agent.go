@@ -119,6 +119,8 @@ func (a *agentFlags) addTimes(f *pflag.FlagSet) {
 
 func (a *agentFlags) addListeners(f *pflag.FlagSet) {
 	f.StringVar(&a.Listen.Socket, "socket", agentSocket(), "socket for users of the cluster")
+	f.StringVar(&a.Listen.Questions, "questions-listen", "127.0.0.1:0",
+		"address of loopback for users who have a Session of the cluster; port 0 is any")
 	f.StringVar(&a.Listen.Connector, "connector-listen", "",
 		"address of the connector, where clusters that know this one deal with it without a broker, such as "+
 			"0.0.0.0:7444 (default: off)")
@@ -166,6 +168,7 @@ func (a *agentFlags) read(out io.Writer, given *pflag.FlagSet) (o settings.Optio
 	if a.identity != "" {
 		a.Member.Identity = store.InDir(a.identity)
 	}
+	a.Listen.Pod = os.Getenv("POD_NAME")
 	return a.Options, nil
 }
 

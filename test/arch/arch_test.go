@@ -2,6 +2,7 @@
 package arch
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"go/doc"
@@ -26,7 +27,7 @@ var layers = [][]string{
 		"internal/fairshare", "internal/act"},
 	{"internal/kubeobject"},
 	{"internal/market", "internal/identity", "internal/journal", "internal/health", "client"},
-	{"internal/match", "internal/exchange"},
+	{"internal/match", "internal/exchange", "client/cluster"},
 	{"internal/trust", "internal/transport", "internal/inventory",
 		"internal/instruction", "internal/liqo", "internal/queue"},
 	{"internal/contract", "internal/compat/certificate", "internal/compat/objects", "internal/vnp",
@@ -67,20 +68,21 @@ func packages(t *testing.T) []pkg {
 	}
 }
 
-// layer is the line of a package, and the part it belongs to; -1 for one that is not of ours.
-func layer(path string) (int, string) {
+// layer is the line of a package, and the smallest part it belongs to; -1 for one that is not of ours.
+func layer(path string) (at int, found string) {
 	path, ours := strings.CutPrefix(path, module)
 	if !ours {
 		return -1, ""
 	}
+	at = len(layers)
 	for i, line := range layers {
 		for _, part := range line {
-			if path == part || strings.HasPrefix(path, part+"/") {
-				return i, part
+			if (path == part || strings.HasPrefix(path, part+"/")) && len(part) > len(found) {
+				at, found = i, part
 			}
 		}
 	}
-	return len(layers), path
+	return at, cmp.Or(found, path)
 }
 
 // forTests says that a package of ours only serves tests, such as a conformance suite.

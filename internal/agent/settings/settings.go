@@ -107,6 +107,9 @@ type Listen struct {
 	// prototype's connector.
 	Socket, Loopback, TokenFile string
 	DistributedCatalog          bool
+	// Questions is for users who have a Session, on loopback. Default "127.0.0.1:0". Pod is the name of the agent's pod,
+	// whose port they forward; empty: the agent runs outside a pod.
+	Questions, Pod string
 	// Connector is for clusters that know this one, without a broker. ConnectorURL is where they reach it.
 	Connector, ConnectorURL string
 	// Health serves /livez and /readyz, and Metrics /metrics. "0": not.
@@ -138,6 +141,7 @@ func Parse(o Options) (s Settings, err error) {
 	o.Times.Advertise = cmp.Or(o.Times.Advertise, 30*time.Second)
 	o.Times.Linger, o.Times.Abandon = cmp.Or(o.Times.Linger, 10*time.Minute), cmp.Or(o.Times.Abandon, 2*time.Minute)
 	o.Times.Shrink, o.Times.Excess = cmp.Or(o.Times.Shrink, 30*time.Second), cmp.Or(o.Times.Excess, time.Minute)
+	o.Listen.Questions = cmp.Or(o.Listen.Questions, "127.0.0.1:0")
 	o.Log = cmp.Or(o.Log, slog.Default())
 	checked := &quantities.Checked{}
 	o.Kubernetes = checked.Wrap(o.Kubernetes)

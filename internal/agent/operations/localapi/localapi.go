@@ -44,10 +44,16 @@ type Options struct {
 }
 
 // API is the local API.
-type API struct{ Options }
+type API struct {
+	Options
+	local *server.Server
+}
 
 // New returns an API that does not listen yet.
-func New(o Options) *API { return &API{o} }
+func New(o Options) *API { return &API{o, server.Local(o.Brokers, o.Cluster, maxRate, o.Log)} }
+
+// Questions returns the server of those who ask by sessions.
+func (a *API) Questions() *server.Server { return a.local.Questions() }
 
 // Run serves until ctx ends.
 func (a *API) Run(ctx context.Context) error {
@@ -71,10 +77,9 @@ func (a *API) Run(ctx context.Context) error {
 }
 
 func (a *API) handler(ctx context.Context) http.Handler {
-	local := server.Local(a.Brokers, a.Cluster, maxRate, a.Log)
-	handler := local.For(server.LocalUser)
+	handler := a.local.For(server.LocalUser)
 	if a.Extend != nil {
-		handler = a.Extend(ctx, handler, local)
+		handler = a.Extend(ctx, handler, a.local)
 	}
 	return handler
 }

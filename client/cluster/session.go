@@ -1,0 +1,375 @@
+package cluster
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/identity/pinned"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+)
+
+// answeredWithin is how long a question may take while no agent leads: the next one leads after 15 s.
+const answeredWithin = 28 * time.Second
+
+// Asker asks the agent of a cluster as its user. It creates a Session in each of the namespaces that it asks for, or a
+// ClusterSession. When they end, or another agent leads, it creates others and asks again: a question changes nothing.
+// Several goroutines may use it. Close it.
+type Asker struct {
+	config     *rest.Config
+	objects    rest.Interface
+	namespaces []string // empty: the whole cluster
+	key        *pinned.Key
+
+	mu      sync.Mutex
+	current *connection
+}
+
+// NewAsker makes a client of the agent's questions that asks with the rights of a user in these namespaces or, without
+// any, with those in the whole cluster. It calls nothing yet. Its calls have the errors of package client, and also
+// Forbidden if the user may not create the Session, or may not forward a port of the agent's pod.
+func NewAsker(config *rest.Config, namespaces ...string) (*client.Client, *Asker, error) {
+	known := runtime.NewScheme()
+	if err := api.AddToScheme(known); err != nil {
+		return nil, nil, err
+	}
+	of := rest.CopyConfig(config)
+	of.APIPath, of.GroupVersion = "/apis", &api.GroupVersion
+	of.NegotiatedSerializer = serializer.NewCodecFactory(known).WithoutConversion()
+	objects, err := rest.RESTClientFor(of)
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err := pinned.NewKey()
+	a := &Asker{config: config, objects: objects, namespaces: namespaces, key: key}
+	return client.New("http://agent", &http.Client{Transport: a}), a, err
+}
+
+// Close deletes the sessions. Errors: those of the API server.
+func (a *Asker) Close(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	current := a.current
+	a.current = nil
+	return current.close(ctx)
+}
+
+// RoundTrip implements http.RoundTripper.
+func (a *Asker) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), answeredWithin)
+	again := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Steps: 20, Cap: 2 * time.Second}
+	body, err := readBody(r)
+	for err == nil {
+		var answer *http.Response
+		answer, err = a.try(ctx, r, body)
+		if known, ok := errors.AsType[*api.Error](err); ok && known.Code != api.CodeUnavailable {
+			break
+		}
+		pause := again.Step()
+		if err == nil {
+			until, _ := ctx.Deadline()
+			if answer.StatusCode != http.StatusTooManyRequests || time.Until(until) < 2*time.Second {
+				answer.Body = &endedBody{answer.Body, cancel}
+				return answer, nil
+			}
+			_ = answer.Body.Close()
+			pause = time.Second
+		}
+		select {
+		case <-ctx.Done():
+			err = cmp.Or(err, ctx.Err())
+		case <-time.After(pause):
+			err = nil
+		}
+	}
+	cancel()
+	return nil, err
+}
+
+// readBody returns the body of a call, so that it can be sent again.
+func readBody(r *http.Request) ([]byte, error) {
+	if r.Body == nil {
+		return nil, nil
+	}
+	defer r.Body.Close()
+	return io.ReadAll(r.Body)
+}
+
+// endedBody ends the context of a call with its answer.
+type endedBody struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+// Close implements io.Closer.
+func (b *endedBody) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
+}
+
+// try makes a call once. Errors: Unavailable if another connection may help.
+func (a *Asker) try(ctx context.Context, r *http.Request, body []byte) (*http.Response, error) {
+	c, err := a.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	once := r.Clone(ctx)
+	once.URL.Scheme = "https"
+	if once.Body = nil; body != nil {
+		once.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	answer, err := c.http.RoundTrip(once)
+	switch {
+	case err != nil:
+		err = api.Errorf(api.CodeUnavailable, "the agent at %s does not answer: %s", c.address, err).
+			Fix("see whether it runs: kubectl -n %s get pods", api.Namespace)
+	case answer.StatusCode == http.StatusUnauthorized:
+		_ = answer.Body.Close()
+		err = api.Errorf(api.CodeUnavailable, "the agent at %s says that the session has ended", c.address).
+			Fix("repeat the command")
+	default:
+		return answer, nil
+	}
+	a.forget(c)
+	return nil, err
+}
+
+// connect returns the current connection, or makes one.
+func (a *Asker) connect(ctx context.Context) (*connection, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.current != nil {
+		return a.current, nil
+	}
+	c := &connection{asker: a}
+	err := c.begin(ctx)
+	if err != nil {
+		c.abandon()
+		return nil, err
+	}
+	a.current = c
+	return c, nil
+}
+
+// forget makes the next call make a connection.
+func (a *Asker) forget(c *connection) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.current == c {
+		a.current = nil
+		c.abandon()
+	}
+}
+
+// connection is to the agent that answered the sessions.
+type connection struct {
+	asker     *Asker
+	sessions  []*api.Session // without a namespace: a ClusterSession
+	serverKey string
+	address   string
+	dial      func(context.Context) (net.Conn, error)
+	hangUp    func()
+	http      *http.Transport
+}
+
+// begin creates the sessions, waits for the agent's answer, and finds the way to it.
+func (c *connection) begin(ctx context.Context) error {
+	namespaces := c.asker.namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	for _, namespace := range namespaces {
+		if err := c.create(ctx, namespace); err != nil {
+			return err
+		}
+	}
+	for _, s := range c.sessions {
+		if err := c.await(ctx, s); err != nil {
+			return err
+		}
+	}
+	c.http = &http.Transport{MaxIdleConnsPerHost: 4, DialTLSContext: c.dialTLS}
+	return c.route(ctx)
+}
+
+// create creates a session. Errors: Forbidden; Unavailable.
+func (c *connection) create(ctx context.Context, namespace string) error {
+	s := &api.Session{Spec: api.SessionSpec{Key: c.asker.key.Hash()}}
+	s.Namespace, s.Name = namespace, "bourse-"+strings.ToLower(rand.Text()[:16])
+	s.SetGroupVersionKind(api.GroupVersion.WithKind(kindOf(s)))
+	err := c.asker.objects.Post().NamespaceIfScoped(namespace, namespace != "").Resource(resourceOf(s)).
+		Param("fieldValidation", metav1.FieldValidationStrict).Body(objectOf(s)).Do(ctx).Error()
+	switch {
+	case apierrors.IsForbidden(err) && namespace != "":
+		return api.Errorf(api.CodeForbidden, "you may not ask for namespace %s: %s", namespace, err).
+			Fix("ask an admin of the cluster: kubectl -n %s create rolebinding bourse-YOU --clusterrole=bourse-requester "+
+				"--user=YOU", namespace)
+	case apierrors.IsForbidden(err):
+		return api.Errorf(api.CodeForbidden, "you may not ask for the whole cluster: %s", err).
+			Fix("ask for a namespace: -n NAMESPACE; or ask an admin of the cluster: kubectl create clusterrolebinding " +
+				"bourse-YOU --clusterrole=bourse-viewer --user=YOU")
+	case apierrors.IsNotFound(err):
+		return api.Errorf(api.CodeNotFound, "the cluster has no kind %s: %s", kindOf(s), err).
+			Fix("install Bourse there, or the manifests of this version: bourse init")
+	case err != nil:
+		return kubeobject.Error(err)
+	}
+	c.sessions = append(c.sessions, s)
+	return nil
+}
+
+// await waits until the agent has answered a session. Errors: Unavailable.
+func (c *connection) await(ctx context.Context, s *api.Session) error {
+	again := wait.Backoff{Duration: 10 * time.Millisecond, Factor: 1.5, Steps: 100, Cap: 500 * time.Millisecond}
+	for {
+		found, err := c.get(ctx, s)
+		switch {
+		case apierrors.IsNotFound(err):
+			return api.Errorf(api.CodeUnavailable, "the session %s has ended before the agent answered it", s.Name).
+				Fix("repeat the command")
+		case err != nil && ctx.Err() == nil:
+			return kubeobject.Error(err)
+		case err == nil && found.ServerKey != "":
+			if c.serverKey != "" && c.serverKey != found.ServerKey {
+				return api.Errorf(api.CodeUnavailable, "another agent leads since a moment").Fix("repeat the command")
+			}
+			c.serverKey, c.address = found.ServerKey, found.Address
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return api.Errorf(api.CodeUnavailable, "no agent of the cluster answers the session %s: %s", s.Name, ctx.Err()).
+				Fix("see whether it runs: kubectl -n %s get pods", api.Namespace)
+		case <-time.After(again.Step()):
+		}
+	}
+}
+
+// get reads the agent's answer to a session.
+func (c *connection) get(ctx context.Context, s *api.Session) (api.SessionStatus, error) {
+	found := objectOf(s)
+	err := c.asker.objects.Get().NamespaceIfScoped(s.Namespace, s.Namespace != "").Resource(resourceOf(s)).Name(s.Name).
+		Do(ctx).Into(found)
+	if cluster, ok := found.(*api.ClusterSession); ok {
+		return cluster.Status, err
+	}
+	return found.(*api.Session).Status, err
+}
+
+// route finds the way to the agent's address. Errors: those of OpenPod; Internal for one of an unknown
+// form.
+func (c *connection) route(ctx context.Context) error {
+	kind, rest, _ := strings.Cut(c.address, ":")
+	switch {
+	case kind == "pod":
+		name, text, _ := strings.Cut(rest, ":")
+		port, err := strconv.ParseUint(text, 10, 16)
+		if err != nil {
+			return c.unknownAddress()
+		}
+		pod, err := OpenPod(ctx, c.asker.config, api.Namespace, name)
+		if api.CodeOf(err) == api.CodeNotFound { // another one will lead
+			err = api.Errorf(api.CodeUnavailable, "%s", api.WithoutCode(err.Error()))
+		}
+		if err != nil {
+			return err
+		}
+		c.hangUp = func() { _ = pod.Close() }
+		c.dial = func(ctx context.Context) (net.Conn, error) { return pod.Dial(ctx, uint16(port)) }
+	case kind == "unix":
+		c.dial = func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", rest) }
+	default:
+		host, _, err := net.SplitHostPort(c.address)
+		if ip := net.ParseIP(host); err != nil || !ip.IsLoopback() {
+			return c.unknownAddress()
+		}
+		c.dial = func(ctx context.Context) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", c.address)
+		}
+	}
+	return nil
+}
+
+// unknownAddress is the error of an address that this version does not know.
+func (c *connection) unknownAddress() error {
+	return api.Errorf(api.CodeInternal, "the agent names the address %.80q, which this version does not know", c.address).
+		Fix("use the version of bourse that the agent has")
+}
+
+// dialTLS connects to the agent that has the server key, and to no other.
+func (c *connection) dialTLS(ctx context.Context, _, _ string) (net.Conn, error) {
+	raw, err := c.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn := tls.Client(raw, c.asker.key.ClientTLS(c.serverKey))
+	if err := conn.HandshakeContext(ctx); err != nil {
+		_ = raw.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// abandon closes a connection that broke, and deletes its sessions if the API server answers soon.
+func (c *connection) abandon() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_ = c.close(ctx) // the agent deletes them later
+}
+
+// close closes the connection and deletes its sessions. It may be called on nil. Errors: those of the API server.
+func (c *connection) close(ctx context.Context) (err error) {
+	if c == nil {
+		return nil
+	}
+	if c.http != nil {
+		c.http.CloseIdleConnections()
+	}
+	if c.hangUp != nil {
+		c.hangUp()
+	}
+	for _, s := range c.sessions {
+		failed := c.asker.objects.Delete().NamespaceIfScoped(s.Namespace, s.Namespace != "").Resource(resourceOf(s)).
+			Name(s.Name).Do(ctx).Error()
+		if failed != nil && !apierrors.IsNotFound(failed) {
+			err = errors.Join(err, kubeobject.Error(failed))
+		}
+	}
+	return err
+}
+
+func kindOf(s *api.Session) string {
+	if s.Namespace == "" {
+		return "ClusterSession"
+	}
+	return "Session"
+}
+
+func resourceOf(s *api.Session) string { return strings.ToLower(kindOf(s)) + "s" }
+
+// objectOf returns a session as the API server knows it.
+func objectOf(s *api.Session) runtime.Object {
+	if s.Namespace == "" {
+		return &api.ClusterSession{TypeMeta: s.TypeMeta, ObjectMeta: s.ObjectMeta, Spec: s.Spec}
+	}
+	return s.DeepCopy()
+}
