@@ -49,7 +49,7 @@ func (c *Cluster) AdmitProvider(ctx context.Context, name, provider string,
 			if *p = p.Admit(provider, admission.Admitted); equality.Semantic.DeepEqual(before.Spec, pool.Spec) {
 				return nil
 			}
-			if by := gitOf(pool); by != "" {
+			if by := kubeobject.GitOf(pool); by != "" {
 				text, _ := json.Marshal(p) // strings and numbers have no text that fails
 				return api.Errorf(api.CodeConflict,
 					"%s keeps VirtualNodePool %s as it is in Git, and would undo the edit", by, name).
@@ -69,7 +69,7 @@ func (c *Cluster) StopVirtualNodePool(ctx context.Context, name, volumesDie stri
 	if err := c.o.Client.Get(ctx, client.ObjectKey{Name: name}, pool); err != nil {
 		return kubeobject.Error(err)
 	}
-	if by := gitOf(pool); by != "" && pool.DeletionTimestamp == nil {
+	if by := kubeobject.GitOf(pool); by != "" && pool.DeletionTimestamp == nil {
 		return api.Errorf(api.CodeConflict,
 			"%s keeps VirtualNodePool %s as it is in Git, and would make it again", by, name).
 			Fix("delete it in Git")
@@ -80,17 +80,4 @@ func (c *Cluster) StopVirtualNodePool(ctx context.Context, name, volumesDie stri
 		return err
 	}
 	return kubeobject.Error(c.o.Client.Delete(ctx, pool, client.Preconditions{UID: &pool.UID}))
-}
-
-// gitOf returns what makes an object as Git says, empty if nothing does.
-func gitOf(o client.Object) string {
-	for _, known := range []struct{ key, by string }{
-		{"argocd.argoproj.io/tracking-id", "Argo CD"}, {"argocd.argoproj.io/instance", "Argo CD"},
-		{"kustomize.toolkit.fluxcd.io/name", "Flux"}, {"helm.toolkit.fluxcd.io/name", "Flux"},
-	} {
-		if o.GetLabels()[known.key] != "" || o.GetAnnotations()[known.key] != "" {
-			return known.by
-		}
-	}
-	return ""
 }

@@ -1,0 +1,113 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+)
+
+// Client reads and writes the objects of a cluster as its user, and asks the questions of its agent. Several
+// goroutines may use it. Close it.
+type Client struct {
+	// Client asks the agent for the namespaces, and whole for the cluster.
+	*client.Client
+	whole  *client.Client
+	askers []*Asker
+	// objects are the user's at the API server. Nil: the agent's own listener also serves objects.
+	objects    kube.Client
+	namespaces []string // empty: all
+}
+
+// New makes a client of a cluster for some namespaces or, without any, for the whole cluster. It calls nothing yet.
+func New(config *rest.Config, namespaces ...string) (*Client, error) {
+	questions, some, err := NewAsker(config, namespaces...)
+	if err != nil {
+		return nil, err
+	}
+	whole, all, err := NewAsker(config)
+	if err != nil {
+		return nil, err
+	}
+	known := runtime.NewScheme()
+	if err := api.AddToScheme(known); err != nil {
+		return nil, err
+	}
+	objects, err := kube.New(config, kube.Options{Scheme: known, Mapper: mapper(known)})
+	if err != nil {
+		return nil, err
+	}
+	return &Client{Client: questions, whole: whole, askers: []*Asker{some, all}, namespaces: namespaces,
+		objects: kube.WithFieldValidation(objects, metav1.FieldValidationStrict)}, nil
+}
+
+// AtListener makes a client of an agent's own listener, which serves questions and objects alike.
+func AtListener(c *client.Client) *Client { return &Client{Client: c, whole: c} }
+
+// Close deletes the user's sessions. Errors: those of the API server.
+func (c *Client) Close(ctx context.Context) (err error) {
+	for _, asker := range c.askers {
+		err = errors.Join(err, asker.Close(ctx))
+	}
+	return err
+}
+
+// Diagnose returns the problems of the cluster. It needs a right to ask for the whole cluster.
+func (c *Client) Diagnose(ctx context.Context) (api.Diagnosis, error) { return c.whole.Diagnose(ctx) }
+
+// Audit returns what another cluster can do here. It needs a right to ask for the whole cluster.
+func (c *Client) Audit(ctx context.Context, other string) (api.Audit, error) {
+	return c.whole.Audit(ctx, other)
+}
+
+// Brokers returns the brokers of the cluster. It needs a right to ask for the whole cluster.
+func (c *Client) Brokers(ctx context.Context) ([]api.Envelope[api.KnownBroker], error) {
+	return c.whole.Brokers(ctx)
+}
+
+// PlanVirtualNodePool returns the status that a VirtualNodePool would have. It needs a right to ask for the whole
+// cluster.
+func (c *Client) PlanVirtualNodePool(ctx context.Context, name string,
+	spec api.VirtualNodePoolSpec) (api.VirtualNodePoolStatus, error) {
+	return c.whole.PlanVirtualNodePool(ctx, name, spec)
+}
+
+// mapper knows our kinds, so that nothing is discovered.
+func mapper(known *runtime.Scheme) meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	for kind := range known.KnownTypes(api.GroupVersion) {
+		scope := meta.RESTScopeNamespace
+		switch kind {
+		case "SharingPolicy", "VirtualNodePool", "ClusterSession":
+			scope = meta.RESTScopeRoot
+		}
+		m.Add(api.GroupVersion.WithKind(kind), scope)
+	}
+	return m
+}
+
+// list lists the objects of a kind that the user's namespaces have.
+func list[T any](ctx context.Context, c *Client, empty func() kube.ObjectList, read func(kube.ObjectList) []T) ([]T, error) {
+	if len(c.namespaces) == 0 {
+		objects := empty()
+		err := c.objects.List(ctx, objects)
+		return read(objects), kubeobject.Error(err)
+	}
+	var all []T
+	for _, namespace := range c.namespaces {
+		objects := empty()
+		if err := c.objects.List(ctx, objects, kube.InNamespace(namespace)); err != nil {
+			return nil, kubeobject.Error(err)
+		}
+		all = append(all, read(objects)...)
+	}
+	return all, nil
+}

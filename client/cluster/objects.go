@@ -1,0 +1,283 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/identity"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/market"
+)
+
+// put changes an object as its user saw it, or creates it where it does not exist. change may be called twice. Errors:
+// Conflict if it changes meanwhile.
+func (c *Client) put(ctx context.Context, object kube.Object, change func()) error {
+	err := c.objects.Get(ctx, kube.ObjectKeyFromObject(object), object)
+	if apierrors.IsNotFound(err) {
+		change()
+		return kubeobject.Error(c.objects.Create(ctx, object))
+	} else if err != nil {
+		return kubeobject.Error(err)
+	}
+	return c.patch(ctx, object, change)
+}
+
+// own returns the name of an object in the agent's namespace.
+func own(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: api.Namespace, Name: name}
+}
+
+// ownList lists the objects of a kind in a namespace; empty: in all.
+func ownList[T any](ctx context.Context, c *Client, objects kube.ObjectList, namespace string, items func() []T) ([]T, error) {
+	err := c.objects.List(ctx, objects, kube.InNamespace(namespace))
+	return items(), kubeobject.Error(err)
+}
+
+// Offers returns what the cluster sells.
+func (c *Client) Offers(ctx context.Context) ([]api.Envelope[api.OwnOffer], error) {
+	if c.objects == nil {
+		return c.Client.Offers(ctx)
+	}
+	var all api.OfferList
+	return ownList(ctx, c, &all, api.Namespace, func() (out []api.Envelope[api.OwnOffer]) {
+		for _, o := range all.Items {
+			out = append(out, offerOf(&o))
+		}
+		return out
+	})
+}
+
+func offerOf(o *api.Offer) api.Envelope[api.OwnOffer] {
+	return api.Envelope[api.OwnOffer]{ID: o.Name, Revision: uint64(o.Generation),
+		Payload: api.OwnOffer{Spec: o.Spec, Status: o.Status}}
+}
+
+// PutOffer creates or changes an Offer. Errors: Invalid.
+func (c *Client) PutOffer(ctx context.Context, name string, spec api.OfferSpec) (out api.Envelope[api.OwnOffer], err error) {
+	if c.objects == nil {
+		return c.Client.PutOffer(ctx, name, spec)
+	}
+	signed := &api.SignedOffer{Protocol: api.Protocol, Seller: "self", Name: name, Version: 1, Offer: spec}
+	if err := market.CheckOffer(signed); err != nil {
+		return out, err
+	}
+	object := &api.Offer{ObjectMeta: own(name)}
+	err = c.put(ctx, object, func() { object.Spec = spec })
+	return offerOf(object), err
+}
+
+// DeleteOffer deletes an Offer. Errors: NotFound.
+func (c *Client) DeleteOffer(ctx context.Context, name string) error {
+	if c.objects == nil {
+		return c.Client.DeleteOffer(ctx, name)
+	}
+	return kubeobject.Error(c.objects.Delete(ctx, &api.Offer{ObjectMeta: own(name)}))
+}
+
+// Contracts returns the contracts that the user may list.
+func (c *Client) Contracts(ctx context.Context) ([]api.Envelope[api.Deal], error) {
+	if c.objects == nil {
+		return c.Client.Contracts(ctx)
+	}
+	return list(ctx, c, func() kube.ObjectList { return &api.ContractList{} },
+		func(l kube.ObjectList) (all []api.Envelope[api.Deal]) {
+			for _, o := range l.(*api.ContractList).Items {
+				all = append(all, api.Envelope[api.Deal]{ID: o.Namespace + "/" + o.Name, Revision: uint64(o.Generation),
+					Payload: api.Deal{Spec: o.Spec, Status: o.Status, Due: o.Status.Cost}})
+			}
+			return all
+		})
+}
+
+// Peers returns the clusters that this one has met, or whose key an admin named.
+func (c *Client) Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], error) {
+	if c.objects == nil {
+		return c.Client.Peers(ctx)
+	}
+	var all api.PeerList
+	return ownList(ctx, c, &all, api.Namespace, func() (out []api.Envelope[api.KnownPeer]) {
+		for _, o := range all.Items {
+			out = append(out, peerOf(&o))
+		}
+		return out
+	})
+}
+
+func peerOf(p *api.Peer) api.Envelope[api.KnownPeer] {
+	return api.Envelope[api.KnownPeer]{ID: p.Name, Revision: uint64(p.Generation),
+		Payload: api.KnownPeer{Spec: p.Spec, Status: p.Status}}
+}
+
+// Trust names the key of a cluster. Errors: Invalid.
+func (c *Client) Trust(ctx context.Context, peer, fingerprint string) (api.Envelope[api.KnownPeer], error) {
+	if c.objects == nil {
+		return c.Client.Trust(ctx, peer, fingerprint)
+	}
+	return c.AddPeer(ctx, peer, fingerprint, "")
+}
+
+// AddPeer names the key of a cluster, and the address of its connector. Errors: Invalid.
+func (c *Client) AddPeer(ctx context.Context, peer, fingerprint, address string) (api.Envelope[api.KnownPeer], error) {
+	if c.objects == nil {
+		return c.Client.AddPeer(ctx, peer, fingerprint, address)
+	}
+	if _, err := identity.ParseFingerprint(fingerprint); err != nil && fingerprint != "" {
+		return api.Envelope[api.KnownPeer]{}, api.Errorf(api.CodeInvalid, "%s", err).
+			Fix("copy the fingerprint that `bourse status` prints at %s", peer)
+	}
+	if err := market.ValidAddress("address", address); err != nil {
+		return api.Envelope[api.KnownPeer]{}, err
+	}
+	return c.editPeer(ctx, peer, func(s *api.PeerSpec) {
+		s.Fingerprint = fingerprint
+		if address != "" || fingerprint == "" {
+			s.Address = address
+		}
+	})
+}
+
+// Suspend lends a cluster nothing more. Errors: Invalid.
+func (c *Client) Suspend(ctx context.Context, peer, reason string) (api.Envelope[api.KnownPeer], error) {
+	if c.objects == nil {
+		return c.Client.Suspend(ctx, peer, reason)
+	}
+	return c.editPeer(ctx, peer, func(s *api.PeerSpec) { s.Suspend, s.SuspendReason = true, reason })
+}
+
+// Resume ends a suspension. Errors: Invalid.
+func (c *Client) Resume(ctx context.Context, peer string) (api.Envelope[api.KnownPeer], error) {
+	if c.objects == nil {
+		return c.Client.Resume(ctx, peer)
+	}
+	return c.editPeer(ctx, peer, func(s *api.PeerSpec) { s.Suspend, s.SuspendReason = false, "" })
+}
+
+// editPeer changes what an admin wrote into the Peer of a cluster.
+func (c *Client) editPeer(ctx context.Context, peer string, change func(*api.PeerSpec)) (api.Envelope[api.KnownPeer], error) {
+	if err := market.ValidCluster("cluster", peer); err != nil {
+		return api.Envelope[api.KnownPeer]{}, err
+	}
+	object := &api.Peer{ObjectMeta: own(peer)}
+	err := c.put(ctx, object, func() { change(&object.Spec) })
+	return peerOf(object), err
+}
+
+// VirtualNodePools returns the VirtualNodePools of the cluster.
+func (c *Client) VirtualNodePools(ctx context.Context) ([]api.Envelope[api.KnownVirtualNodePool], error) {
+	if c.objects == nil {
+		return c.Client.VirtualNodePools(ctx)
+	}
+	var all api.VirtualNodePoolList
+	return ownList(ctx, c, &all, "", func() (out []api.Envelope[api.KnownVirtualNodePool]) {
+		for _, o := range all.Items {
+			out = append(out, poolOf(&o))
+		}
+		return out
+	})
+}
+
+func poolOf(p *api.VirtualNodePool) api.Envelope[api.KnownVirtualNodePool] {
+	return api.Envelope[api.KnownVirtualNodePool]{ID: p.Name, Revision: uint64(p.Generation),
+		Payload: api.KnownVirtualNodePool{Spec: p.Spec, Status: p.Status}}
+}
+
+// AdmitProvider lets a provider serve a VirtualNodePool, or does not. Errors: NotFound, Invalid; Conflict if Git would
+// undo that.
+func (c *Client) AdmitProvider(ctx context.Context, name, provider string,
+	admission api.Admission) (out api.Envelope[api.KnownVirtualNodePool], err error) {
+	if c.objects == nil {
+		return c.Client.AdmitProvider(ctx, name, provider, admission)
+	}
+	if err := market.ValidCluster("cluster", provider); err != nil {
+		return out, err
+	}
+	pool := &api.VirtualNodePool{}
+	if err := c.objects.Get(ctx, kube.ObjectKey{Name: name}, pool); err != nil {
+		return out, kubeobject.Error(err)
+	}
+	after := pool.Spec.Providers.Admit(provider, admission.Admitted)
+	if equality.Semantic.DeepEqual(after, pool.Spec.Providers) {
+		return poolOf(pool), nil
+	}
+	if by := kubeobject.GitOf(pool); by != "" {
+		text, _ := json.Marshal(after) // strings and numbers have no text that fails
+		return out, api.Errorf(api.CodeConflict, "%s keeps VirtualNodePool %s as it is in Git, and would undo the edit",
+			by, name).Fix("write into Git: spec.providers: %s", text)
+	}
+	err = c.patch(ctx, pool, func() { pool.Spec.Providers = after })
+	return poolOf(pool), err
+}
+
+// StopVirtualNodePool deletes a VirtualNodePool: its virtual nodes are then emptied, and its reservations end. Errors:
+// NotFound; Conflict if Git would undo that; VolumesAtStake if there are volumes that volumesDie does not give up.
+func (c *Client) StopVirtualNodePool(ctx context.Context, name, volumesDie string) error {
+	if c.objects == nil {
+		return c.Client.StopVirtualNodePool(ctx, name, volumesDie)
+	}
+	pool := &api.VirtualNodePool{}
+	if err := c.objects.Get(ctx, kube.ObjectKey{Name: name}, pool); err != nil {
+		return kubeobject.Error(err)
+	}
+	if by := kubeobject.GitOf(pool); by != "" && pool.DeletionTimestamp == nil {
+		return api.Errorf(api.CodeConflict, "%s keeps VirtualNodePool %s as it is in Git, and would make it again", by, name).
+			Fix("delete it in Git")
+	}
+	err := c.giveUp(ctx, pool, pool.Status.Volumes(), volumesDie, "VirtualNodePool "+name,
+		"copy the data and delete the claims, or give the data up: bourse vnp stop "+name)
+	if err != nil {
+		return err
+	}
+	return kubeobject.Error(c.objects.Delete(ctx, pool, kube.Preconditions{UID: &pool.UID}))
+}
+
+// giveUp records in an object that the user gives up the volumes that end with it, nil for none. The controller of the
+// object compares the list again before anything ends. name and remedy are for the error: the remedy ends with a command
+// that takes the digest. Errors: VolumesAtStake if word is not the digest of the list.
+func (c *Client) giveUp(ctx context.Context, object kube.Object, volumes *api.Volumes, word, name, remedy string) error {
+	if volumes == nil || object.GetAnnotations()[api.VolumesMayDie] == volumes.Digest {
+		return nil
+	}
+	if word != volumes.Digest {
+		refusal := api.Errorf(api.CodeVolumesAtStake, "%s would be deleted with %s", volumes, name).
+			Fix("%s --volumes-die %s", remedy, volumes.Digest)
+		refusal.Volumes = volumes
+		return refusal
+	}
+	return c.annotate(ctx, object, api.VolumesMayDie, word)
+}
+
+// PutBroker creates a Broker, or changes it. Without a token, the one that the object has stays. Errors: Invalid.
+func (c *Client) PutBroker(ctx context.Context, name string,
+	spec api.BrokerSpec) (out api.Envelope[api.KnownBroker], err error) {
+	if c.objects == nil {
+		return c.Client.PutBroker(ctx, name, spec)
+	}
+	object := &api.Broker{ObjectMeta: own(name)}
+	err = c.put(ctx, object, func() {
+		token := object.Spec.Join
+		if object.Spec = spec; spec.Join == "" {
+			object.Spec.Join = token
+		}
+	})
+	object.Spec.Join = ""
+	return api.Envelope[api.KnownBroker]{ID: name, Revision: uint64(object.Generation),
+		Payload: api.KnownBroker{Spec: object.Spec, Status: object.Status}}, err
+}
+
+// DeleteBroker deletes a Broker. Errors: Invalid for the main one; NotFound.
+func (c *Client) DeleteBroker(ctx context.Context, name string) error {
+	if c.objects == nil {
+		return c.Client.DeleteBroker(ctx, name)
+	}
+	if name == api.MainBroker {
+		return api.Invalid("name", "%s is the broker that the agent was started with", name).
+			Fix("disable it: bourse brokers disable %s", name)
+	}
+	return kubeobject.Error(c.objects.Delete(ctx, &api.Broker{ObjectMeta: own(name)}))
+}

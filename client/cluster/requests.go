@@ -1,0 +1,302 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
+)
+
+// Requests returns the ResourceRequests that the user may list.
+func (c *Client) Requests(ctx context.Context) ([]client.RequestStatus, error) {
+	if c.objects == nil {
+		return c.Client.Requests(ctx)
+	}
+	return list(ctx, c, func() kube.ObjectList { return &api.ResourceRequestList{} },
+		func(l kube.ObjectList) (all []client.RequestStatus) {
+			for _, o := range l.(*api.ResourceRequestList).Items {
+				all = append(all, statusOf(&o))
+			}
+			return all
+		})
+}
+
+func statusOf(o *api.ResourceRequest) client.RequestStatus {
+	return client.RequestStatus{ID: o.Namespace + "/" + o.Name, Revision: uint64(o.Generation),
+		Payload: api.RequestStatus{Request: o.Spec.Request, Offload: o.Spec.Offload, Status: o.Status}}
+}
+
+// Request returns a ResourceRequest with the steps of its instruction. Errors: NotFound.
+func (c *Client) Request(ctx context.Context, namespace, name string) (out client.RequestStatus, err error) {
+	if c.objects == nil {
+		return c.Client.Request(ctx, namespace, name)
+	}
+	object, err := c.request(ctx, namespace, name)
+	if err != nil {
+		return out, err
+	}
+	out = statusOf(object)
+	if object.Status.Reservation != "" {
+		var i api.ReservationInstruction
+		err = c.objects.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: object.Status.Reservation}, &i)
+		out.Payload.Steps = i.Status.Conditions
+	}
+	return out, kubeobject.Error(kube.IgnoreNotFound(err))
+}
+
+func (c *Client) request(ctx context.Context, namespace, name string) (*api.ResourceRequest, error) {
+	object := &api.ResourceRequest{}
+	err := c.objects.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: name}, object)
+	return object, kubeobject.Error(err)
+}
+
+// MakeRequest creates a ResourceRequest. The agent's checks come first: it evaluates the request. Errors: Invalid;
+// Conflict if it exists.
+func (c *Client) MakeRequest(ctx context.Context, r api.RequestCreate) (out client.RequestStatus, err error) {
+	if c.objects == nil {
+		return c.Client.MakeRequest(ctx, r)
+	}
+	if _, err := c.DryRun(ctx, r); err != nil && !passes(err) {
+		return out, err
+	}
+	object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: r.Request,
+		Offload: r.Offload, Broker: r.Broker, Via: r.Via}}
+	object.Namespace = cmp.Or(r.Namespace, metav1.NamespaceDefault)
+	// The client chooses the name, so that a repeat after a lost answer makes no second request.
+	object.Name = cmp.Or(r.Name, "request-"+strings.ToLower(rand.Text()[:8]))
+	err = c.objects.Create(ctx, object)
+	if apierrors.IsAlreadyExists(err) {
+		return out, api.Errorf(api.CodeConflict, "namespace %s has a ResourceRequest %s already", object.Namespace, object.Name).
+			At("name").Fix("choose another name, or release that one: bourse release %s/%s", object.Namespace, object.Name)
+	}
+	return statusOf(object), kubeobject.Error(err)
+}
+
+// passes reports whether a request may be made although its evaluation failed: no broker answers now, or the request
+// may wait for what is missing.
+func passes(err error) bool {
+	return slices.Contains([]api.Code{api.CodeUnavailable, api.CodeNoCandidate, api.CodeTooManyRequests}, api.CodeOf(err))
+}
+
+// ConfirmRequest confirms a held request. Errors: NotFound.
+func (c *Client) ConfirmRequest(ctx context.Context, namespace, name string) (client.RequestStatus, error) {
+	if c.objects == nil {
+		return c.Client.ConfirmRequest(ctx, namespace, name)
+	}
+	object, err := c.request(ctx, namespace, name)
+	if err == nil {
+		err = c.annotate(ctx, object, api.ConfirmAnnotation, "true")
+	}
+	return statusOf(object), err
+}
+
+// annotate sets an annotation of an object that the user saw. Errors: ChangedSince if its spec changed since then.
+func (c *Client) annotate(ctx context.Context, object kube.Object, key, value string) error {
+	return c.patch(ctx, object, func() {
+		annotations := object.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[key] = value
+		object.SetAnnotations(annotations)
+	})
+}
+
+// operation is one line of a JSON patch (RFC 6902).
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// patch writes what change changes of an object's annotations and spec. It is refused if the object is another one, or
+// has another generation, than the user saw; the agent's writes of the status do not count. Errors: Conflict then.
+func (c *Client) patch(ctx context.Context, object kube.Object, change func()) error {
+	seen := object.DeepCopyObject().(kube.Object)
+	change()
+	lines := []operation{{"test", "/metadata/uid", seen.GetUID()}, {"test", "/metadata/generation", seen.GetGeneration()}}
+	if len(seen.GetAnnotations()) == 0 && len(object.GetAnnotations()) > 0 {
+		lines = append(lines, operation{"add", "/metadata/annotations", object.GetAnnotations()})
+	} else {
+		for key, value := range object.GetAnnotations() {
+			if seen.GetAnnotations()[key] != value {
+				lines = append(lines, operation{"add", "/metadata/annotations/" + pointer.Replace(key), value})
+			}
+		}
+	}
+	spec, err := fieldOf(object, "spec")
+	if err != nil {
+		return err
+	}
+	before, err := fieldOf(seen, "spec")
+	if err != nil {
+		return err
+	}
+	if string(spec) != string(before) {
+		lines = append(lines, operation{"replace", "/spec", spec})
+	}
+	data, err := json.Marshal(lines)
+	if err != nil {
+		return err
+	}
+	err = c.objects.Patch(ctx, object, kube.RawPatch(types.JSONPatchType, data))
+	if !apierrors.IsInvalid(err) && !apierrors.IsConflict(err) {
+		return kubeobject.Error(err)
+	}
+	// A failed test, a policy and a schema all answer Invalid: the object says which it was.
+	now := seen.DeepCopyObject().(kube.Object)
+	if again := c.objects.Get(ctx, kube.ObjectKeyFromObject(seen), now); again != nil {
+		return kubeobject.Error(again)
+	}
+	if now.GetUID() != seen.GetUID() || now.GetGeneration() != seen.GetGeneration() {
+		return api.Errorf(api.CodeConflict, "%s/%s has changed since you saw it (ChangedSince); nothing was written",
+			seen.GetNamespace(), seen.GetName()).Fix("look at it again, and repeat the command")
+	}
+	return kubeobject.Error(err)
+}
+
+// pointer escapes a key for a JSON pointer (RFC 6901).
+var pointer = strings.NewReplacer("~", "~0", "/", "~1")
+
+// fieldOf returns a field of an object as JSON.
+func fieldOf(object kube.Object, name string) (json.RawMessage, error) {
+	data, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	fields := map[string]json.RawMessage{}
+	err = json.Unmarshal(data, &fields)
+	return fields[name], err
+}
+
+// ofReservation returns the ResourceRequest that made a reservation. Errors: NotFound; Conflict if a VirtualNodePool
+// made it.
+func (c *Client) ofReservation(ctx context.Context, id string) (*api.ResourceRequest, api.Reservation, error) {
+	found, err := c.Reservation(ctx, id)
+	if err != nil {
+		return nil, found.Payload, err
+	}
+	namespace, name, made := strings.Cut(found.Payload.Object, "/")
+	if !made {
+		return nil, found.Payload, api.Errorf(api.CodeNotFound, "no request of this cluster made reservation %.80q", id).
+			Fix("see: bourse reservations")
+	}
+	object, err := c.request(ctx, namespace, name)
+	if err != nil {
+		return nil, found.Payload, err
+	}
+	if pool := object.Labels[api.VirtualNodePoolLabel]; pool != "" {
+		return nil, found.Payload, api.Errorf(api.CodeConflict,
+			"reservation %s belongs to VirtualNodePool %s, which decides its size and end", id, pool).
+			Fix("edit the pool: kubectl edit vnp %[1]s, or end all of it: kubectl delete vnp %[1]s", pool)
+	}
+	if object.Status.Reservation != id && !slices.Contains(found.Payload.Group, object.Status.Reservation) {
+		return nil, found.Payload, api.Errorf(api.CodeConflict,
+			"reservation %s ends: request %s/%s has another reservation", id, namespace, name).Fix("see: bourse reservations")
+	}
+	return object, found.Payload, nil
+}
+
+// ReleaseLocally deletes the ResourceRequest behind a reservation. Errors: NotFound; VolumesAtStake if that would
+// delete volumes that the user has not given up.
+func (c *Client) ReleaseLocally(ctx context.Context, id string, r api.Release) error {
+	if c.objects == nil {
+		return c.Client.ReleaseLocally(ctx, id, r)
+	}
+	object, _, err := c.ofReservation(ctx, id)
+	if err != nil {
+		return err
+	}
+	impact, err := c.Impact(ctx, object.Namespace, object.Name)
+	if err != nil {
+		return err
+	}
+	if err := c.giveUp(ctx, object, impact.Volumes, r.VolumesDie, "reservation "+id,
+		"copy the data first (docs/borrow.md#keep-data), or give it up: bourse release "+id); err != nil {
+		return err
+	}
+	uid := object.GetUID()
+	return kubeobject.Error(kube.IgnoreNotFound(c.objects.Delete(ctx, object, kube.Preconditions{UID: &uid})))
+}
+
+// ChangeLocally edits the request behind a reservation. Its condition UpToDate reports the outcome. Errors: Invalid,
+// NotFound, Conflict.
+func (c *Client) ChangeLocally(ctx context.Context, id string, change api.ReservationChange) (out client.RequestStatus, err error) {
+	if c.objects == nil {
+		return c.Client.ChangeLocally(ctx, id, change)
+	}
+	object, r, err := c.ofReservation(ctx, id)
+	if err != nil {
+		return out, err
+	}
+	if err := c.checkChange(object, id, r, change); err != nil {
+		return out, err
+	}
+	if err := c.patch(ctx, object, func() { c.resize(object, change) }); err != nil {
+		return out, err
+	}
+	return statusOf(object), nil
+}
+
+// checkChange returns why a reservation cannot change so.
+func (c *Client) checkChange(o *api.ResourceRequest, id string, r api.Reservation, change api.ReservationChange) error {
+	again := fmt.Sprintf("release it, and make a new reservation: bourse release %s", id)
+	switch bought := o.Spec.Purchase != nil; {
+	case o.Status.Began == nil:
+		if r.State == api.Held {
+			again = "confirm it first, or wait until it is Reserved: bourse confirm " + id
+		}
+		return api.Errorf(api.CodeConflict, "reservation %s is %s: only a bound reservation can change", id, r.State).Fix("%s", again)
+	case len(r.Group) > 0:
+		return api.Errorf(api.CodeConflict, "reservation %s is a part of a split request, which cannot change", id).
+			Fix("make another reservation for more, or release it and make a new one")
+	case change.For != nil && change.For.Duration <= 0:
+		return api.Invalid("for", "%s is not in the future", change.For.Duration).
+			Fix("release it instead: bourse release %s", id)
+	case bought && len(change.Resources) > 0:
+		return api.Invalid("resources", "reservation %s was made from a plan", id).
+			Fix("give the number of units: bourse resize %s --units N", id)
+	case !bought && change.Units > 0:
+		return api.Invalid("units", "reservation %s was not made from a plan", id).Fix("name amounts, such as --cpu 8")
+	}
+	return nil
+}
+
+// resize writes a change into a ResourceRequest, which is bound. The time is the agent's.
+func (c *Client) resize(o *api.ResourceRequest, change api.ReservationChange) {
+	began := o.Status.Began.Time
+	if change.Withdraw {
+		o.Spec.Duration = &metav1.Duration{Duration: o.Status.Until.Sub(began).Round(time.Second)}
+		if o.Spec.Purchase != nil {
+			o.Spec.Purchase.Units = cmp.Or(o.Status.Units, o.Spec.Purchase.Units)
+		} else {
+			o.Spec.Resources = o.Status.Resources
+		}
+		return
+	}
+	if change.Units > 0 {
+		o.Spec.Purchase.Units = change.Units
+	}
+	for name, amount := range change.Resources {
+		if o.Spec.Resources[name] = amount; amount.IsZero() {
+			delete(o.Spec.Resources, name)
+		}
+	}
+	if change.For != nil {
+		now := time.Now().Add(c.Skew())
+		o.Spec.Duration = &metav1.Duration{Duration: (now.Sub(began) + change.For.Duration).Round(time.Second)}
+	}
+}
