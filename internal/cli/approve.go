@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 )
 
 type waiting = api.Envelope[api.Approval]
@@ -20,7 +20,7 @@ func (sh *shell) approvalsCommand() *cobra.Command {
 		Short: "List the requests of other clusters that wait for your approval", Args: cobra.NoArgs,
 		Long: "An offer or the SharingPolicy can require approval by an admin (approveWithin). A request for it is held\n" +
 			"and waits here.",
-		RunE: sh.asUser(listed((*client.Client).Approvals, sh.showApprovals)),
+		RunE: sh.asUser(listed((*cluster.Client).Approvals, sh.showApprovals)),
 	})
 }
 
@@ -52,12 +52,12 @@ func approvalText(within *metav1.Duration) string {
 	return duration.HumanDuration(within.Duration)
 }
 
-var waitingNames = idsOf((*client.Client).Approvals)
+var waitingNames = idsOf((*cluster.Client).Approvals)
 
 func (sh *shell) approveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "approve RESERVATION...", GroupID: "use", Short: "Approve waiting requests: your cluster accepts them",
-		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, waitingNames),
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: complete(sh.agentClient, waitingNames),
 		RunE: sh.answer(&api.Answer{Approve: true}, "is approved"),
 	}
 }
@@ -67,7 +67,7 @@ func (sh *shell) refuseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "refuse RESERVATION...", GroupID: "use",
 		Short: "Refuse waiting requests: each moves on to another provider, or fails",
-		Args:  cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, waitingNames),
+		Args:  cobra.MinimumNArgs(1), ValidArgsFunction: complete(sh.agentClient, waitingNames),
 		RunE: sh.answer(word, "is refused"),
 	}
 	cmd.Flags().StringVar(&word.Reason, "reason", "", "reason that the consumer reads")
@@ -77,7 +77,7 @@ func (sh *shell) refuseCommand() *cobra.Command {
 // answer returns what a command runs that sends an admin's answer for each waiting request. Repeating
 // an answer is harmless.
 func (sh *shell) answer(word *api.Answer, done string) func(*cobra.Command, []string) error {
-	return sh.asUser(func(ctx context.Context, c *client.Client, reservations []string) error {
+	return sh.asUser(func(ctx context.Context, c *cluster.Client, reservations []string) error {
 		for _, id := range reservations {
 			if err := c.Answer(ctx, id, *word); err != nil {
 				return err

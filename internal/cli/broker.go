@@ -106,7 +106,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 func (sh *shell) stepCommand(step, short, question string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: step + " CLUSTER", Short: short, Args: cobra.ExactArgs(1),
-		ValidArgsFunction: sh.complete(sh.operator, memberNames),
+		ValidArgsFunction: complete(sh.operator, memberNames),
 		RunE: sh.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			if question != "" {
 				if err := sh.ask(ctx, fmt.Sprintf(question, args[0])); err != nil {
@@ -214,7 +214,7 @@ func (sh *shell) tokenCommand() *cobra.Command {
 	}
 	drop := &cobra.Command{
 		Use: "delete TOKEN...", Short: "Make join tokens void that no cluster has used",
-		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.operator, tokenNames),
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: complete(sh.operator, tokenNames),
 		Long: "Delete takes the ID of a token, which bourse broker token list shows, or the token itself.",
 		RunE: sh.asOperator(func(ctx context.Context, c *client.Client, args []string) error {
 			for _, id := range args {

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 )
 
 type knownBroker = api.Envelope[api.KnownBroker]
@@ -24,7 +24,7 @@ func (sh *shell) brokersCommand() *cobra.Command {
 			"the first broker that answers, or to --broker NAME. The cluster counts what it lends once, across all\n" +
 			"brokers. The cluster keeps a broker that does not answer. As an object: kind Broker.",
 		Example: "  bourse brokers\n  bourse brokers add north --join TOKEN\n  bourse brokers disable main",
-		RunE:    sh.asUser(listed((*client.Client).Brokers, sh.showBrokers)),
+		RunE:    sh.asUser(listed((*cluster.Client).Brokers, sh.showBrokers)),
 	}
 	cmd.AddCommand(sh.addBrokerCommand(), sh.switchBrokerCommand("enable", "Use a disabled broker again", false),
 		sh.switchBrokerCommand("disable", "Stop using a broker until it is enabled; existing reservations stay",
@@ -32,11 +32,11 @@ func (sh *shell) brokersCommand() *cobra.Command {
 	return sh.watchable(cmd)
 }
 
-var brokerNames = idsOf((*client.Client).Brokers)
+var brokerNames = idsOf((*cluster.Client).Brokers)
 
 // knownBrokerOf returns the broker of that name. Errors: NotFound.
-func knownBrokerOf(ctx context.Context, c *client.Client, name string) (knownBroker, error) {
-	return find(ctx, c, (*client.Client).Brokers, name,
+func knownBrokerOf(ctx context.Context, c *cluster.Client, name string) (knownBroker, error) {
+	return find(ctx, c, (*cluster.Client).Brokers, name,
 		api.Errorf(api.CodeNotFound, "this cluster has no broker %.63q", name).Fix("see: bourse brokers"))
 }
 
@@ -70,7 +70,7 @@ func (sh *shell) addBrokerCommand() *cobra.Command {
 			"for example after a move.",
 		Example: "  bourse brokers add north --join TOKEN\n" +
 			"  bourse brokers add north --url https://bourse.north.example:7443",
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			known, err := knownBrokerOf(ctx, c, args[0])
 			if err != nil && api.CodeOf(err) != api.CodeNotFound {
 				return err
@@ -90,7 +90,7 @@ func (sh *shell) addBrokerCommand() *cobra.Command {
 }
 
 // awaitBroker waits for the connection to a broker, with a time limit, and shows the broker.
-func (sh *shell) awaitBroker(ctx context.Context, c *client.Client, b knownBroker) error {
+func (sh *shell) awaitBroker(ctx context.Context, c *cluster.Client, b knownBroker) error {
 	var condition *metav1.Condition
 	b, err := await(ctx, b, c.Brokers, func(now knownBroker) bool {
 		condition = observed(now.Payload.Status.Conditions, api.ConditionConnected, b.Revision)
@@ -110,8 +110,8 @@ func (sh *shell) awaitBroker(ctx context.Context, c *client.Client, b knownBroke
 func (sh *shell) switchBrokerCommand(verb, short string, disabled bool) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " NAME", Short: short, Args: cobra.ExactArgs(1),
-		ValidArgsFunction: sh.complete(sh.agentClient, brokerNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		ValidArgsFunction: complete(sh.agentClient, brokerNames),
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			b, err := knownBrokerOf(ctx, c, args[0])
 			if err != nil {
 				return err
@@ -129,8 +129,8 @@ func (sh *shell) removeBrokerCommand() *cobra.Command {
 	return sh.asksFirst(&cobra.Command{
 		Use:   "remove NAME",
 		Short: "Leave a broker and forget this cluster's identity there; existing reservations stay to their end",
-		Args:  cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, brokerNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		Args:  cobra.ExactArgs(1), ValidArgsFunction: complete(sh.agentClient, brokerNames),
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			err := sh.ask(ctx, "Leave broker "+args[0]+"? To join it again, you need a new token.")
 			if err != nil {
 				return err

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
@@ -21,7 +21,7 @@ func (sh *shell) buyCommand() *cobra.Command {
 			"offer. If the seller changes the offer before both clusters have signed, you buy nothing. What both\n" +
 			"signed is a Contract: bourse contracts.",
 		Example: "  bourse buy milan/web/small --for 24h\n  bourse buy milan/gpu/a100 --units 2 --for 8h --dry-run",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, planNames),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: complete(sh.agentClient, planNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("units") && units < 1 {
 				return api.Invalid("--units", "%d is not a number of units", units).
@@ -55,7 +55,7 @@ var vias = map[string]api.Via{"auto": api.ViaAuto, "direct": api.ViaDirect, "bro
 
 // offered returns the current version of an offer and one of its plans, named SELLER/OFFER/PLAN.
 // Errors: Invalid, NotFound.
-func offered(ctx context.Context, c *client.Client, id string) (listing, *api.Plan, error) {
+func offered(ctx context.Context, c *cluster.Client, id string) (listing, *api.Plan, error) {
 	parts := strings.Split(id, "/")
 	if len(parts) != 3 {
 		return listing{}, nil, api.Invalid("PLAN", "%q does not name a plan", id).
@@ -75,7 +75,7 @@ func offered(ctx context.Context, c *client.Client, id string) (listing, *api.Pl
 
 // purchase makes a request buy a plan of the current version of its offer.
 func (sh *shell) purchase(
-	ctx context.Context, c *client.Client, id string, units int64, r *api.Request,
+	ctx context.Context, c *cluster.Client, id string, units int64, r *api.Request,
 ) error {
 	l, plan, err := offered(ctx, c, id)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
@@ -30,8 +30,8 @@ func (sh *shell) catalogCommand() *cobra.Command {
 			"--for, the cost for that time takes the place of the price; -o wide has both, and the sellers' regions.",
 		Example: "  bourse catalog\n  bourse catalog --gpu a100 --for 8h --sort price\n" +
 			"  bourse catalog --region eu --uptime 0.999\n  bourse catalog milan/web",
-		Args: cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, offerNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: complete(sh.agentClient, offerNames),
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			switch order := api.CatalogOrder(sort); order {
 			case "name", api.ByName:
 			case api.ByPrice, api.ByRegion, api.ByUptime:
@@ -81,12 +81,12 @@ func (sh *shell) catalogCommand() *cobra.Command {
 	return sh.watchable(cmd)
 }
 
-func offerNames(ctx context.Context, c *client.Client) ([]string, error) {
+func offerNames(ctx context.Context, c *cluster.Client) ([]string, error) {
 	found, err := c.Catalog(ctx, api.CatalogQuery{})
 	return ids(found), err
 }
 
-func planNames(ctx context.Context, c *client.Client) ([]string, error) {
+func planNames(ctx context.Context, c *cluster.Client) ([]string, error) {
 	found, err := c.Catalog(ctx, api.CatalogQuery{Available: true})
 	var names []string
 	for _, l := range found {

@@ -23,7 +23,7 @@ func (sh *shell) resizeCommand() *cobra.Command {
 			"instead. Pods that do not fit a smaller reservation are evicted: those of low priority and the youngest\n" +
 			"first.",
 		Example: "  bourse resize r-4f2a --cpu 8 --memory 16Gi\n  bourse resize r-7c1d --units 3",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, reservationNames),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: complete(sh.agentClient, reservationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			change := api.ReservationChange{Resources: w.Request.Resources, Units: units}
 			if cmd.Flags().Changed("units") && units < 1 {
@@ -54,7 +54,7 @@ func (sh *shell) extendCommand() *cobra.Command {
 			"needs --shorten.",
 		Example: "  bourse extend web --by 1h\n  bourse extend r-4f2a --for 2d\n" +
 			"  bourse extend web --until 2026-12-24T18:00:00Z",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, reservationNames),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: complete(sh.agentClient, reservationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (by != 0) == (last != 0) && end == "" || end != "" && by+last != 0 {
 				return api.Invalid("--by", "the new end is missing, or given twice").

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -35,8 +35,8 @@ func (sh *shell) clustersCommand() *cobra.Command {
 			"it lists how much of an amount the best clusters can serve now, at most eight, and the sum of all that\n" +
 			"qualify. It reserves nothing.",
 		Example: "  bourse clusters --fit cpu=200,memory=800Gi --where 'region == \"eu\"' --pods cpu=8,memory=32Gi",
-		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, clusterNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: complete(sh.agentClient, clusterNames),
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			if len(w.Request.Resources) > 0 {
 				return sh.showFits(ctx, c, w, pods)
 			}
@@ -47,7 +47,7 @@ func (sh *shell) clustersCommand() *cobra.Command {
 				}
 				return sh.showClusters([]api.Envelope[api.Cluster]{cluster})
 			}
-			return listed((*client.Client).Clusters, sh.showClusters)(ctx, c, args)
+			return listed((*cluster.Client).Clusters, sh.showClusters)(ctx, c, args)
 		}),
 	}
 	f, r := cmd.Flags(), &w.Request
@@ -63,7 +63,7 @@ func (sh *shell) clustersCommand() *cobra.Command {
 }
 
 // showFits shows how much of an amount fits where.
-func (sh *shell) showFits(ctx context.Context, c *client.Client, w *wish, pods []string) error {
+func (sh *shell) showFits(ctx context.Context, c *cluster.Client, w *wish, pods []string) error {
 	ask := api.EvaluationCreate{Request: w.Request, Fitting: api.Fitting{Fits: 8}}
 	for _, shape := range pods {
 		var pod api.Resources
@@ -199,7 +199,7 @@ func notePassedOver(out io.Writer, items []clusterItem) {
 const besideWithin = 5 * time.Second
 
 // warnOfPassedOver names, above what a command shows, the clusters that this one passes over for each new request.
-func (sh *shell) warnOfPassedOver(ctx context.Context, c *client.Client) {
+func (sh *shell) warnOfPassedOver(ctx context.Context, c *cluster.Client) {
 	ctx, cancel := context.WithTimeout(ctx, besideWithin)
 	defer cancel()
 	all, err := c.Clusters(ctx)
@@ -265,7 +265,7 @@ func stateOf(c api.Cluster) string {
 }
 
 // ownStatus returns the status of this cluster's agent, and a client of it.
-func (sh *shell) ownStatus(ctx context.Context) (*client.Client, api.AgentStatus, error) {
+func (sh *shell) ownStatus(ctx context.Context) (*cluster.Client, api.AgentStatus, error) {
 	c, err := sh.agentClient()
 	if err != nil {
 		return nil, api.AgentStatus{}, err

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -9,20 +10,64 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 )
 
-// agentClient returns a client of this cluster's agent. BOURSE_TOKEN holds the token for an agent's
-// loopback listener.
-func (sh *shell) agentClient() (*client.Client, error) {
+// agentClient returns a client of this cluster: with --context or --kubeconfig, as the user of the kubeconfig, else at
+// the agent's own listener. BOURSE_TOKEN holds the token for a listener on loopback.
+func (sh *shell) agentClient() (*cluster.Client, error) {
+	if sh.cluster != nil {
+		return sh.cluster, nil
+	}
+	if sh.context != "" || sh.kubeconfig != "" {
+		c, err := sh.clusterClient()
+		sh.cluster = c
+		return c, err
+	}
 	server, err := sh.find("agent", agentSocket(), "start one: bourse agent (to try it out: bourse demo)")
 	if err != nil {
 		return nil, err
 	}
-	return client.New(server, nil).WithToken(os.Getenv("BOURSE_TOKEN")), nil
+	return cluster.AtListener(client.New(server, nil).WithToken(os.Getenv("BOURSE_TOKEN"))), nil
+}
+
+// clusterClient returns a client as the user of a kubeconfig, for the namespace that -n or the context names.
+func (sh *shell) clusterClient() (*cluster.Client, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = sh.kubeconfig
+	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: sh.context})
+	config, err := loaded.ClientConfig()
+	if err != nil {
+		return nil, api.Invalid("--context", "%s", err).Fix("see: kubectl config get-contexts; or name a file: --kubeconfig FILE")
+	}
+	if sh.allNamespaces {
+		return cluster.New(config)
+	}
+	if sh.namespace == "" {
+		if sh.namespace, _, err = loaded.Namespace(); err != nil {
+			return nil, api.Invalid("--kubeconfig", "%s", err).Fix("name a kubeconfig: --kubeconfig FILE")
+		}
+	}
+	return cluster.New(config, sh.namespace)
+}
+
+// close ends the sessions of a command. The agent ends those that stay.
+func (sh *shell) close(ctx context.Context) {
+	if sh.cluster == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := sh.cluster.Close(ctx); err != nil {
+		fmt.Fprintf(sh.progress, "warning: a session stays until it expires: %s\n", err)
+	}
+	sh.cluster = nil
 }
 
 // operator returns a client of the broker, through its socket or with an operator's certificate.
@@ -49,22 +94,24 @@ func (sh *shell) operator() (*client.Client, error) {
 	return client.New(server, &http.Client{Transport: &http.Transport{TLSClientConfig: certificate.Config()}}), nil
 }
 
-// action is what a command does with a client.
-type action = func(ctx context.Context, c *client.Client, args []string) error
+// action is what a command does with a client, of a cluster or of a broker.
+type action[C any] = func(ctx context.Context, c C, args []string) error
 
-// asUser runs a command with a client of this cluster's agent.
-func (sh *shell) asUser(run action) func(*cobra.Command, []string) error {
-	return with(sh.agentClient, run)
+// asUser runs a command with a client of this cluster.
+func (sh *shell) asUser(run action[*cluster.Client]) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := sh.agentClient()
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), c, args)
+	}
 }
 
 // asOperator runs a command with a client of the broker.
-func (sh *shell) asOperator(run action) func(*cobra.Command, []string) error {
-	return with(sh.operator, run)
-}
-
-func with(connect func() (*client.Client, error), run action) func(*cobra.Command, []string) error {
+func (sh *shell) asOperator(run action[*client.Client]) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		c, err := connect()
+		c, err := sh.operator()
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/contract"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/money"
@@ -97,7 +97,7 @@ func breach(reason api.Reason) string { return string(reason) + " (a breach)" }
 func planOf(t api.ContractTerms) string { return t.Seller + "/" + t.Offer + "/" + t.Plan }
 
 // listContracts returns the contracts of the agent's cluster, and the cluster's ID.
-func (sh *shell) listContracts(cmd *cobra.Command) (c *client.Client, items []deal, self string, err error) {
+func (sh *shell) listContracts(cmd *cobra.Command) (c *cluster.Client, items []deal, self string, err error) {
 	c, s, err := sh.ownStatus(cmd.Context())
 	if err != nil {
 		return nil, nil, "", err

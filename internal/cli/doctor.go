@@ -14,7 +14,7 @@ import (
 
 func (sh *shell) doctorCommand() *cobra.Command {
 	var preflight bool
-	var kubeconfig, liqoNamespace string
+	var liqoNamespace string
 	cmd := &cobra.Command{
 		Use: "doctor", GroupID: "use", Short: "Find the problems of this cluster, with a fix for each", Args: cobra.NoArgs,
 		Long: "The doctor checks Liqo, the admission policies that protect a provider, the keys of other clusters, the\n" +
@@ -26,15 +26,12 @@ func (sh *shell) doctorCommand() *cobra.Command {
 			diagnose := sh.diagnose
 			if preflight {
 				diagnose = func(ctx context.Context) (api.Diagnosis, error) {
-					config, err := kubernetes(kubeconfig)
+					config, err := kubernetes(sh.kubeconfig)
 					if err != nil {
 						return api.Diagnosis{}, err
 					}
 					return doctor.Preflight(ctx, config, liqoNamespace)
 				}
-			} else if cmd.Flags().Changed("kubeconfig") {
-				return api.Invalid("--kubeconfig", "needs --preflight").
-					Fix("add --preflight, or use --server for the agent's listener")
 			}
 			d, err := diagnose(cmd.Context())
 			if err != nil {
@@ -45,8 +42,6 @@ func (sh *shell) doctorCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&preflight, "preflight", false,
 		"check a cluster through a kubeconfig, before anything is installed")
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "",
-		"kubeconfig for --preflight (default: KUBECONFIG, else ~/.kube/config)")
 	cmd.Flags().StringVar(&liqoNamespace, "liqo-namespace", "liqo", "namespace of Liqo, for --preflight")
 	return cmd
 }

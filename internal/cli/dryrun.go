@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/agent/operations/install"
 	"github.com/bourse-dev/bourse/internal/liqo/plan"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
 // dryRun explains what reserve would do, and prints the objects.
-func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, e api.Evaluation) error {
+func (sh *shell) dryRun(ctx context.Context, c *cluster.Client, w *wish, e api.Evaluation) error {
 	var none error
 	if e.Decision.Chosen == "" {
 		none = noCandidate(e.Decision, w.Request.Resources, " now")
@@ -70,7 +70,7 @@ func (sh *shell) dryRun(ctx context.Context, c *client.Client, w *wish, e api.Ev
 }
 
 // boughtSize returns the resources that a request would buy. It is nil if the request buys nothing.
-func boughtSize(ctx context.Context, c *client.Client, r api.Request, chosen api.Scored) (api.Resources, error) {
+func boughtSize(ctx context.Context, c *cluster.Client, r api.Request, chosen api.Scored) (api.Resources, error) {
 	path, units := "", int64(0)
 	switch p := r.Purchase; {
 	case p != nil:

@@ -13,15 +13,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 )
 
 func (sh *shell) auditCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "audit CLUSTER", GroupID: "use",
 		Short: "List everything that another cluster can do in yours, and what it runs there",
-		Args:  cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, clusterNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		Args:  cobra.ExactArgs(1), ValidArgsFunction: complete(sh.agentClient, clusterNames),
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			a, err := sh.audit(ctx, c, args[0])
 			if err != nil {
 				return err
@@ -41,8 +41,8 @@ func (sh *shell) evictCommand() *cobra.Command {
 		Long: "Evict lists what will end, asks, and ends it. The other cluster is notified and has some time to move\n" +
 			"its pods; the rest is deleted. It works without the broker. To keep the cluster out, run bourse suspend\n" +
 			"or change the SharingPolicy as well.",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, clusterNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		Args: cobra.ExactArgs(1), ValidArgsFunction: complete(sh.agentClient, clusterNames),
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			a, err := sh.audit(ctx, c, args[0])
 			if err != nil {
 				return err
@@ -67,7 +67,7 @@ func (sh *shell) evictCommand() *cobra.Command {
 }
 
 // audit returns what a cluster can do here. Errors: NotFound for a name that no cluster has, and that has nothing here.
-func (sh *shell) audit(ctx context.Context, c *client.Client, cluster string) (api.Audit, error) {
+func (sh *shell) audit(ctx context.Context, c *cluster.Client, cluster string) (api.Audit, error) {
 	a, err := c.Audit(ctx, cluster)
 	if err == nil && a.Fingerprint == "" && len(a.Reservations)+len(a.Bindings)+len(a.Namespaces) == 0 {
 		err = sh.checkClusters(ctx, c, "", "see: bourse trust", cluster)

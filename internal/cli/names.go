@@ -13,11 +13,12 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 )
 
 // findRequest returns the ResourceRequest that a user means: by NAME, NAMESPACE/NAME or the ID of
 // its reservation. Errors: NotFound; Conflict if several namespaces have a request of that name.
-func findRequest(ctx context.Context, c *client.Client, name string) (client.RequestStatus, error) {
+func findRequest(ctx context.Context, c *cluster.Client, name string) (client.RequestStatus, error) {
 	all, err := c.Requests(ctx)
 	if err != nil {
 		return client.RequestStatus{}, err
@@ -46,7 +47,7 @@ func findRequest(ctx context.Context, c *client.Client, name string) (client.Req
 
 // reservationID returns the ID of the reservation that a user means: by ID, or by the name of its request, also after
 // that is deleted.
-func reservationID(ctx context.Context, c *client.Client, name string) (string, error) {
+func reservationID(ctx context.Context, c *cluster.Client, name string) (string, error) {
 	r, err := findRequest(ctx, c, name)
 	switch {
 	case api.CodeOf(err) == api.CodeNotFound && err != nil:
@@ -66,7 +67,7 @@ func reservationID(ctx context.Context, c *client.Client, name string) (string, 
 // NAMESPACE/NAME. Where there is none it returns the name: it is the ID of a reservation that no request here made,
 // of a consumer or lost. The call that gets it says if the agent cannot answer. Errors: Conflict if requests of several
 // namespaces had that name.
-func madeByDeleted(ctx context.Context, c *client.Client, name string) (string, error) {
+func madeByDeleted(ctx context.Context, c *cluster.Client, name string) (string, error) {
 	all, _ := c.Reservations(ctx)
 	var newest client.Reservation
 	objects := map[string]bool{}
@@ -92,7 +93,7 @@ func madeByDeleted(ctx context.Context, c *client.Client, name string) (string, 
 }
 
 // reservationNames returns what commands accept for the reservations of requests that are not over.
-func reservationNames(ctx context.Context, c *client.Client) ([]string, error) {
+func reservationNames(ctx context.Context, c *cluster.Client) ([]string, error) {
 	reservations, err := c.Reservations(ctx)
 	reservations = slices.DeleteFunc(reservations, func(r client.Reservation) bool { return r.Payload.State.Over() })
 	names := ids(reservations)
@@ -107,7 +108,7 @@ func reservationNames(ctx context.Context, c *client.Client) ([]string, error) {
 
 // checkClusters warns of names that no cluster known here has. With a fix it refuses them. Errors:
 // NotFound with flag and fix; Invalid for what no cluster can be named.
-func (sh *shell) checkClusters(ctx context.Context, c *client.Client, flag, fix string, names ...string) error {
+func (sh *shell) checkClusters(ctx context.Context, c *cluster.Client, flag, fix string, names ...string) error {
 	clusters, err := c.Clusters(ctx)
 	peers, otherErr := c.Peers(ctx)
 	if err != nil || otherErr != nil || len(names) == 0 {
@@ -137,7 +138,7 @@ func (sh *shell) checkClusters(ctx context.Context, c *client.Client, flag, fix 
 }
 
 // checkResources warns of resources that no visible cluster shares.
-func (sh *shell) checkResources(ctx context.Context, c *client.Client, flag string, resources api.Resources) {
+func (sh *shell) checkResources(ctx context.Context, c *cluster.Client, flag string, resources api.Resources) {
 	clusters, err := c.Clusters(ctx)
 	var known []string
 	for _, cluster := range clusters {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 )
 
 // A name that a user gives means one reservation: no empty name means one, and a name of two namespaces is refused.
@@ -37,11 +38,11 @@ func TestWhatANameMeans(t *testing.T) {
 	for name, want := range map[string]string{
 		"": "", "web": "r-new", "team/shop": "r-same", "r-part-2": "r-part-1", "r-nobody": "r-nobody",
 	} {
-		if id, err := reservationID(t.Context(), client.New(s.URL, nil), name); err != nil || id != want {
+		if id, err := reservationID(t.Context(), cluster.AtListener(client.New(s.URL, nil)), name); err != nil || id != want {
 			t.Errorf("%q means %q, %v; want %q", name, id, err, want)
 		}
 	}
-	_, err := reservationID(t.Context(), client.New(s.URL, nil), "shop")
+	_, err := reservationID(t.Context(), cluster.AtListener(client.New(s.URL, nil)), "shop")
 	if api.CodeOf(err) != api.CodeConflict || !strings.Contains(err.Error(), "other/shop and team/shop") {
 		t.Errorf("shop: %v", err)
 	}

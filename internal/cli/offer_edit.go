@@ -18,7 +18,7 @@ func (sh *shell) offerEditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "edit NAME",
 		Short: "Change an offer, in your editor ($EDITOR) or from a file; existing contracts keep their terms",
-		Args:  cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, ownOfferNames),
+		Args:  cobra.ExactArgs(1), ValidArgsFunction: complete(sh.agentClient, ownOfferNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return sh.changeOffer(cmd.Context(), args[0], func(spec *api.OfferSpec) (err error) {
 				if file != "" {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/payload"
 )
 
@@ -35,7 +35,7 @@ func (sh *shell) offerCommand() *cobra.Command {
 func (sh *shell) offerListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the offers of your cluster", Args: cobra.NoArgs,
-		RunE: sh.asUser(listed((*client.Client).Offers, sh.showOwnOffers)),
+		RunE: sh.asUser(listed((*cluster.Client).Offers, sh.showOwnOffers)),
 	}
 }
 
@@ -141,7 +141,7 @@ func (sh *shell) offerCreateCommand() *cobra.Command {
 }
 
 // putOffer writes an offer, and waits for the agent's answer, with a time limit.
-func (sh *shell) putOffer(ctx context.Context, c *client.Client, name string, spec api.OfferSpec) error {
+func (sh *shell) putOffer(ctx context.Context, c *cluster.Client, name string, spec api.OfferSpec) error {
 	made, err := c.PutOffer(ctx, name, spec)
 	if err != nil {
 		return err
@@ -162,17 +162,17 @@ func (sh *shell) putOffer(ctx context.Context, c *client.Client, name string, sp
 	return sh.showOwnOffers([]ownOffer{now})
 }
 
-func ownOfferOf(ctx context.Context, c *client.Client, name string) (ownOffer, error) {
-	return find(ctx, c, (*client.Client).Offers, name,
+func ownOfferOf(ctx context.Context, c *cluster.Client, name string) (ownOffer, error) {
+	return find(ctx, c, (*cluster.Client).Offers, name,
 		api.Errorf(api.CodeNotFound, "your cluster has no offer %q", name).Fix("see: bourse offer list"))
 }
 
-var ownOfferNames = idsOf((*client.Client).Offers)
+var ownOfferNames = idsOf((*cluster.Client).Offers)
 
 func (sh *shell) offerDraftCommand(use, short string, draft bool) *cobra.Command {
 	return &cobra.Command{
 		Use: use + " NAME", Short: short, Args: cobra.ExactArgs(1),
-		ValidArgsFunction: sh.complete(sh.agentClient, ownOfferNames),
+		ValidArgsFunction: complete(sh.agentClient, ownOfferNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return sh.changeOffer(cmd.Context(), args[0], func(spec *api.OfferSpec) error {
 				spec.Draft = draft
@@ -185,8 +185,8 @@ func (sh *shell) offerDraftCommand(use, short string, draft bool) *cobra.Command
 func (sh *shell) offerDeleteCommand() *cobra.Command {
 	return sh.asksFirst(&cobra.Command{
 		Use: "delete NAME...", Short: "Delete offers; existing contracts stay",
-		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, ownOfferNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: complete(sh.agentClient, ownOfferNames),
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			err := sh.ask(ctx, "Delete "+strings.Join(args, ", ")+
 				"? To take an offer off sale and keep it: bourse offer unpublish.")
 			if err != nil {

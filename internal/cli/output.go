@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/client"
 )
 
 // column is one column of a table; a wide one shows only with -o wide. With ordinary names the others fit into 80
@@ -128,11 +127,11 @@ func count(n int, thing string) string {
 }
 
 // lister is a call of the client that returns all items of a kind.
-type lister[T any] = func(*client.Client, context.Context) ([]api.Envelope[T], error)
+type lister[C, T any] = func(C, context.Context) ([]api.Envelope[T], error)
 
 // listed returns what a command runs that shows all items of a kind.
-func listed[T any](list lister[T], show func([]api.Envelope[T]) error) action {
-	return func(ctx context.Context, c *client.Client, _ []string) error {
+func listed[C, T any](list lister[C, T], show func([]api.Envelope[T]) error) action[C] {
+	return func(ctx context.Context, c C, _ []string) error {
 		items, err := list(c, ctx)
 		if err != nil {
 			return err
@@ -142,7 +141,7 @@ func listed[T any](list lister[T], show func([]api.Envelope[T]) error) action {
 }
 
 // find returns the item with an ID. Errors: those of list; missing if there is none.
-func find[T any](ctx context.Context, c *client.Client, list lister[T], id string,
+func find[C, T any](ctx context.Context, c C, list lister[C, T], id string,
 	missing *api.Error) (found api.Envelope[T], err error) {
 	items, err := list(c, ctx)
 	if err != nil {
@@ -155,8 +154,8 @@ func find[T any](ctx context.Context, c *client.Client, list lister[T], id strin
 }
 
 // idsOf returns a function that returns the IDs of all items of a kind, for completion.
-func idsOf[T any](list lister[T]) func(context.Context, *client.Client) ([]string, error) {
-	return func(ctx context.Context, c *client.Client) ([]string, error) {
+func idsOf[C, T any](list lister[C, T]) func(context.Context, C) ([]string, error) {
+	return func(ctx context.Context, c C) ([]string, error) {
 		items, err := list(c, ctx)
 		return ids(items), err
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 )
 
 type proposal = api.Envelope[api.KnownProposal]
@@ -30,8 +30,8 @@ func (sh *shell) proposeCommand() *cobra.Command {
 			"binds nobody. The seller accepts or counters it: then an offer is on sale that only your cluster sees.\n" +
 			"See bourse proposals.",
 		Example: "  bourse propose milan/web/small --price 0.08EUR/hour --units 2 --for 720h",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, planNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: complete(sh.agentClient, planNames),
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			parts := strings.Split(args[0], "/")
 			if len(parts) != 3 {
 				return api.Invalid("PLAN", "%q does not name a plan", args[0]).
@@ -64,7 +64,7 @@ func (sh *shell) proposalsCommand() *cobra.Command {
 		Long: "Proposals lists those that your cluster made and received. An accepted or countered one is on sale to its\n" +
 			"buyer: bourse buy SELLER/PROPOSAL/PLAN. -o wide also shows the proposed terms, the reason of a refusal,\n" +
 			"and the name under which the answer is on sale.",
-		RunE: sh.asUser(listed((*client.Client).Proposals, sh.showProposals)),
+		RunE: sh.asUser(listed((*cluster.Client).Proposals, sh.showProposals)),
 	})
 }
 
@@ -110,7 +110,7 @@ func answerText(p proposal) string {
 	return "accepted"
 }
 
-var proposalNames = idsOf((*client.Client).Proposals)
+var proposalNames = idsOf((*cluster.Client).Proposals)
 
 func (sh *shell) acceptCommand() *cobra.Command {
 	return sh.answerCommand(&cobra.Command{
@@ -152,11 +152,11 @@ func (sh *shell) counterCommand() *cobra.Command {
 // answerCommand makes cmd answer a proposal, and show it.
 func (sh *shell) answerCommand(cmd *cobra.Command, read func(id string) (api.ProposalAnswer, error)) *cobra.Command {
 	cmd.GroupID, cmd.Args = "use", cobra.ExactArgs(1)
-	cmd.ValidArgsFunction = sh.complete(sh.agentClient, proposalNames)
+	cmd.ValidArgsFunction = complete(sh.agentClient, proposalNames)
 	var digest string
 	cmd.Flags().StringVar(&digest, "digest", "",
 		"digest of the proposal that you saw; another one under this ID is refused")
-	cmd.RunE = sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 		answer, err := read(args[0])
 		if err != nil {
 			return err

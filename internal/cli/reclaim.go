@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 )
 
 func (sh *shell) reclaimCommand() *cobra.Command {
@@ -17,8 +17,8 @@ func (sh *shell) reclaimCommand() *cobra.Command {
 		Long: "If a plan has a notice (spot), its seller can take a contract back before its end. The buyer is notified\n" +
 			"at once. The contract ends after the notice, on both sides. This cannot be undone. Without a notice,\n" +
 			"ending a contract early is a breach (bourse evict).",
-		Args: cobra.MinimumNArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, dealNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: complete(sh.agentClient, dealNames),
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			err := sh.ask(ctx, "Take back "+strings.Join(args, ", ")+"? The buyer is notified at once.")
 			if err != nil {
 				return err
@@ -35,7 +35,7 @@ func (sh *shell) reclaimCommand() *cobra.Command {
 	})
 }
 
-func dealNames(ctx context.Context, c *client.Client) (names []string, err error) {
+func dealNames(ctx context.Context, c *cluster.Client) (names []string, err error) {
 	items, err := c.Contracts(ctx)
 	for _, d := range items {
 		if !d.Payload.Status.State.Over() {

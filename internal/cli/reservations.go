@@ -17,6 +17,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
@@ -29,8 +30,8 @@ func (sh *shell) reservationsCommand() *cobra.Command {
 			"ResourceRequest. STATE Pending means that it waits for capacity, Held that it is not bound yet, Reserved\n" +
 			"that both clusters are bound. CLUSTER is the provider, or `to` and the consumer if your cluster lends.\n" +
 			"-o wide also shows the names of ResourceRequests.",
-		Args: cobra.ArbitraryArgs, ValidArgsFunction: sh.complete(sh.agentClient, reservationNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		Args: cobra.ArbitraryArgs, ValidArgsFunction: complete(sh.agentClient, reservationNames),
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			items, err := c.Reservations(ctx)
 			if err != nil {
 				return err
@@ -66,7 +67,7 @@ func (sh *shell) reservationsCommand() *cobra.Command {
 }
 
 // warnOfUnready names, above a list, the bound reservations that new pods cannot use.
-func (sh *shell) warnOfUnready(ctx context.Context, c *client.Client) {
+func (sh *shell) warnOfUnready(ctx context.Context, c *cluster.Client) {
 	ctx, cancel := context.WithTimeout(ctx, besideWithin)
 	defer cancel()
 	items, err := c.Requests(ctx)
@@ -172,7 +173,7 @@ func (sh *shell) releaseCommand() *cobra.Command {
 			"terminal, asks. Elsewhere it ends nothing that has volumes, unless --volumes-die has the digest of\n" +
 			"their list.",
 		Example: "  bourse release web\n  bourse release --all",
-		Args:    cobra.ArbitraryArgs, ValidArgsFunction: sh.complete(sh.agentClient, reservationNames),
+		Args:    cobra.ArbitraryArgs, ValidArgsFunction: complete(sh.agentClient, reservationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if all != (len(args) == 0) {
 				return api.Errorf(api.CodeInvalid, "give either reservations or --all").Fix("usage: %s", cmd.UseLine())
@@ -204,7 +205,7 @@ func (sh *shell) releaseCommand() *cobra.Command {
 }
 
 // releaseNamed releases what a user names. It does nothing if that has ended and its ResourceRequest is gone.
-func (sh *shell) releaseNamed(ctx context.Context, c *client.Client, name string, given []string) error {
+func (sh *shell) releaseNamed(ctx context.Context, c *cluster.Client, name string, given []string) error {
 	id, err := reservationID(ctx, c, name)
 	if err != nil {
 		return err
@@ -227,7 +228,7 @@ func (sh *shell) releaseNamed(ctx context.Context, c *client.Client, name string
 }
 
 // ownReservations returns the IDs of the reservations that this cluster made and that have not ended.
-func ownReservations(ctx context.Context, c *client.Client, self string) (own []string, err error) {
+func ownReservations(ctx context.Context, c *cluster.Client, self string) (own []string, err error) {
 	items, err := c.Reservations(ctx)
 	for _, r := range items {
 		if r.Payload.Consumer == self && !r.Payload.State.Over() && r.Payload.State != api.Releasing {
@@ -239,7 +240,7 @@ func ownReservations(ctx context.Context, c *client.Client, self string) (own []
 
 // release releases a reservation. It gives up the volumes whose digest the user gave, or those that
 // the user agrees to.
-func (sh *shell) release(ctx context.Context, c *client.Client, id string, given []string) error {
+func (sh *shell) release(ctx context.Context, c *cluster.Client, id string, given []string) error {
 	return sh.giveUp(ctx, given, func(word string) error {
 		return c.ReleaseLocally(ctx, id, api.Release{VolumesDie: word})
 	})
@@ -267,8 +268,8 @@ func (sh *shell) confirmCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "confirm RESERVATION", GroupID: "use", Short: "Confirm a held reservation that was made with --confirm",
 		Long: "Confirm takes the ID of the reservation, or the name of its ResourceRequest.",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, reservationNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		Args: cobra.ExactArgs(1), ValidArgsFunction: complete(sh.agentClient, reservationNames),
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			r, err := findRequest(ctx, c, args[0])
 			if err != nil {
 				return err

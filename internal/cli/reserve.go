@@ -17,6 +17,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 )
 
 func (sh *shell) reserveCommand() *cobra.Command {
@@ -73,7 +74,8 @@ func (sh *shell) reserveCommand() *cobra.Command {
 }
 
 // place creates a ResourceRequest, and follows it.
-func (sh *shell) place(ctx context.Context, c *client.Client, w *wish) (err error) {
+func (sh *shell) place(ctx context.Context, c *cluster.Client, w *wish) (err error) {
+	w.Namespace = cmp.Or(sh.namespace, metav1.NamespaceDefault)
 	r := w.Request
 	if w.Name != "" && len(validation.IsDNS1123Subdomain(w.Name)) > 0 {
 		return api.Invalid("--name", "%.80q is not a name", w.Name).
@@ -158,7 +160,7 @@ func (w *wish) done(r client.RequestStatus) bool {
 }
 
 // follow prints each step of a request until done. Of a request that is bound already it prints only what changes.
-func (sh *shell) follow(ctx context.Context, c *client.Client,
+func (sh *shell) follow(ctx context.Context, c *cluster.Client,
 	made client.RequestStatus, done func(client.RequestStatus) bool) (client.RequestStatus, error) {
 	namespace, name, _ := strings.Cut(made.ID, "/")
 	told := map[string]string{}
@@ -241,7 +243,7 @@ func (sh *shell) showRequest(r client.RequestStatus) error {
 }
 
 // rejected returns the error for a request that no cluster can serve, with the explanation.
-func (sh *shell) rejected(ctx context.Context, c *client.Client, id string, whole api.Resources) error {
+func (sh *shell) rejected(ctx context.Context, c *cluster.Client, id string, whole api.Resources) error {
 	var decision *api.Decision
 	if r, err := c.Reservation(ctx, id); err == nil {
 		decision = r.Payload.Decision

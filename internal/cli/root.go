@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/journal"
 )
 
@@ -88,6 +88,11 @@ var capital = regexp.MustCompile("[A-Z]")
 type shell struct {
 	out, progress io.Writer
 	server        string
+	context       string // of the kubeconfig
+	kubeconfig    string
+	namespace     string
+	allNamespaces bool
+	cluster       *cluster.Client // as the user of the kubeconfig, once it is used
 	operatorCert  string
 	output        string
 	fields        []field // of -o jsonpath and custom-columns
@@ -113,6 +118,14 @@ func Root(out, progress io.Writer) *cobra.Command {
 	root.PersistentFlags().StringVar(&sh.server, "server", os.Getenv("BOURSE_SERVER"),
 		"agent or broker to talk to: https://HOST:PORT or unix:///SOCKET (also BOURSE_SERVER); or an agent's --listen, "+
 			"http://HOST:PORT, with its token in BOURSE_TOKEN")
+	root.PersistentFlags().StringVar(&sh.context, "context", "", "context of the kubeconfig by which to reach the cluster, "+
+		"with your own rights")
+	root.PersistentFlags().StringVar(&sh.kubeconfig, "kubeconfig", "",
+		"kubeconfig by which to reach the cluster (with --context, the default is KUBECONFIG or ~/.kube/config)")
+	root.PersistentFlags().StringVarP(&sh.namespace, "namespace", "n", "",
+		"namespace of what the command reads and writes (default: that of the context, else \"default\")")
+	root.PersistentFlags().BoolVar(&sh.allNamespaces, "all-namespaces", false,
+		"with --context or --kubeconfig, ask for the whole cluster, if you may")
 	root.PersistentFlags().StringVarP(&sh.output, "output", "o", "table",
 		"output format: table, wide, json, yaml, name, jsonpath=PATH or custom-columns=TITLE:PATH,...")
 	root.PersistentFlags().BoolVar(&sh.documents, "show-documents", false,
@@ -172,12 +185,15 @@ func brokerSocket() string { return filepath.Join(RuntimeDir(), "broker.sock") }
 
 // complete completes the first argument with the names that list returns, and each further argument
 // of a command that takes several.
-func (sh *shell) complete(connect func() (*client.Client, error),
-	list func(context.Context, *client.Client) ([]string, error)) cobra.CompletionFunc {
+func complete[C any](connect func() (C, error),
+	list func(context.Context, C) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		c, err := connect()
 		if err != nil || len(args) > 0 && !strings.Contains(cmd.Use, "...") {
 			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		if c, ok := any(c).(*cluster.Client); ok {
+			defer func() { _ = c.Close(context.WithoutCancel(cmd.Context())) }() // the agent ends a session that stays
 		}
 		names, _ := list(cmd.Context(), c)
 		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) })
@@ -185,4 +201,4 @@ func (sh *shell) complete(connect func() (*client.Client, error),
 	}
 }
 
-var clusterNames = idsOf((*client.Client).Clusters)
+var clusterNames = idsOf((*cluster.Client).Clusters)

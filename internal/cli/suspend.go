@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 )
 
 func (sh *shell) suspendCommand() *cobra.Command {
@@ -18,8 +18,8 @@ func (sh *shell) suspendCommand() *cobra.Command {
 			"so you can also set it with GitOps. It works without the broker. To end the reservations: bourse evict\n" +
 			"CLUSTER. A name that no cluster has is refused, unless you add --unknown.",
 		Example: "  bourse suspend rome --reason 'the bill of May is open'\n  bourse resume rome",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, clusterNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: complete(sh.agentClient, clusterNames),
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			fix := "to suspend a cluster that may appear later, add --unknown"
 			if unknown {
 				fix = ""
@@ -42,8 +42,8 @@ func (sh *shell) suspendCommand() *cobra.Command {
 func (sh *shell) resumeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "resume CLUSTER", GroupID: "use", Short: "End the suspension of another cluster",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, clusterNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		Args: cobra.ExactArgs(1), ValidArgsFunction: complete(sh.agentClient, clusterNames),
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			if err := sh.checkClusters(ctx, c, "", "see: bourse trust", args...); err != nil {
 				return err
 			}

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 )
 
 func (sh *shell) trustCommand() *cobra.Command {
@@ -22,11 +22,11 @@ func (sh *shell) trustCommand() *cobra.Command {
 			"With `trust: pinned` in the SharingPolicy, only confirmed keys are trusted.",
 		Example:           "  bourse trust\n  bourse trust milan SHA256:...\n  bourse trust milan --forget",
 		Args:              cobra.MaximumNArgs(2),
-		ValidArgsFunction: sh.complete(sh.agentClient, idsOf((*client.Client).Peers)),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		ValidArgsFunction: complete(sh.agentClient, idsOf((*cluster.Client).Peers)),
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			switch {
 			case len(args) == 0:
-				return listed((*client.Client).Peers, sh.showPeers)(ctx, c, args)
+				return listed((*cluster.Client).Peers, sh.showPeers)(ctx, c, args)
 			case len(args) == 1 && !forget, len(args) == 2 && forget:
 				return api.Errorf(api.CodeInvalid, "the command needs a cluster, and either its fingerprint or --forget").
 					Fix("usage: bourse trust CLUSTER FINGERPRINT, or bourse trust CLUSTER --forget")
@@ -86,8 +86,8 @@ func (sh *shell) peersCommand() *cobra.Command {
 			"bourse catalog, and bourse buy goes there directly. Stored in the Peer of that name.",
 		Example: "  bourse peers add milan --fingerprint SHA256:... --address bourse.milan.example:7444\n" +
 			"  bourse peers add rome --fingerprint SHA256:...",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, idsOf((*client.Client).Peers)),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		Args: cobra.ExactArgs(1), ValidArgsFunction: complete(sh.agentClient, idsOf((*cluster.Client).Peers)),
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			if fingerprint == "" {
 				return api.Invalid("--fingerprint", "is missing").Fix("ask the other admin for it: bourse status")
 			}
@@ -103,7 +103,7 @@ func (sh *shell) peersCommand() *cobra.Command {
 		"address of the cluster's connector, HOST:PORT (default: the one that is known)")
 	cmd := &cobra.Command{
 		Use: "peers", GroupID: "use", Short: "List the clusters that this one knows, or add one", Args: cobra.NoArgs,
-		RunE: sh.asUser(listed((*client.Client).Peers, sh.showPeers)),
+		RunE: sh.asUser(listed((*cluster.Client).Peers, sh.showPeers)),
 	}
 	cmd.AddCommand(add)
 	return sh.watchable(cmd)
@@ -111,7 +111,7 @@ func (sh *shell) peersCommand() *cobra.Command {
 
 // awaitPeer waits until the agent has read the change of a Peer and, if it calls, has met the cluster, with a
 // time limit. It shows the Peer. Errors: Unavailable, and why the cluster could not be called.
-func (sh *shell) awaitPeer(ctx context.Context, c *client.Client,
+func (sh *shell) awaitPeer(ctx context.Context, c *cluster.Client,
 	peer api.Envelope[api.KnownPeer], calls bool) error {
 	var trusted *metav1.Condition
 	now, err := await(ctx, peer, c.Peers, func(now api.Envelope[api.KnownPeer]) bool {

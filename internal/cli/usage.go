@@ -25,6 +25,11 @@ func (sh *shell) strict(cmd *cobra.Command) {
 		cmd.DisableFlagsInUseLine = true
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		defer sh.close(cmd.Context())
+		return run(cmd, args)
+	}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if f.Value.Type() == "stringToString" {
 			f.DefValue = "" // else help shows "(default [])"
@@ -71,7 +76,7 @@ var choices = map[string][]string{
 func (sh *shell) completeFlag(name string) cobra.CompletionFunc {
 	switch name {
 	case "target", "exclude", "prefer", "seller":
-		clusters := sh.complete(sh.agentClient, clusterNames)
+		clusters := complete(sh.agentClient, clusterNames)
 		return func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 			return clusters(cmd, nil, begun)
 		}

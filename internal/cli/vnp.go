@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 )
 
 type virtualNodePool = api.Envelope[api.KnownVirtualNodePool]
@@ -22,7 +22,7 @@ func (sh *shell) vnpCommand() *cobra.Command {
 		Long: "A VirtualNodePool is a set of virtual nodes that this cluster keeps as large as demand needs. An admin\n" +
 			"writes it as an object: kind VirtualNodePool. CPU and MEMORY are used, reserved and max.",
 		Example: "  bourse vnp plan -f burst.yaml\n  bourse vnp\n  bourse vnp why burst",
-		RunE:    sh.asUser(listed((*client.Client).VirtualNodePools, sh.showVNPs)),
+		RunE:    sh.asUser(listed((*cluster.Client).VirtualNodePools, sh.showVNPs)),
 	}
 	cmd.AddCommand(sh.vnpPlanCommand(), sh.vnpWhyCommand(), sh.vnpStopCommand(),
 		sh.vnpAdmitCommand("enable", "Let a provider serve a VirtualNodePool", true,
@@ -55,11 +55,11 @@ func (sh *shell) showVNPs(all []virtualNodePool) error {
 		})
 }
 
-var vnpNames = idsOf((*client.Client).VirtualNodePools)
+var vnpNames = idsOf((*cluster.Client).VirtualNodePools)
 
 // findVNP returns the VirtualNodePool of that name. Errors: NotFound.
-func findVNP(ctx context.Context, c *client.Client, name string) (virtualNodePool, error) {
-	return find(ctx, c, (*client.Client).VirtualNodePools, name,
+func findVNP(ctx context.Context, c *cluster.Client, name string) (virtualNodePool, error) {
+	return find(ctx, c, (*cluster.Client).VirtualNodePools, name,
 		api.Errorf(api.CodeNotFound, "this cluster has no VirtualNodePool %.63q", name).Fix("see: bourse vnp"))
 }
 
@@ -67,8 +67,8 @@ func (sh *shell) vnpWhyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "why NAME", Short: "Explain why a VirtualNodePool has its size, and which pods do not count",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: sh.complete(sh.agentClient, vnpNames), Example: "  bourse vnp why burst",
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		ValidArgsFunction: complete(sh.agentClient, vnpNames), Example: "  bourse vnp why burst",
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			p, err := findVNP(ctx, c, args[0])
 			if err != nil {
 				return err

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/payload"
 )
 
@@ -27,7 +27,7 @@ func (sh *shell) vnpPlanCommand() *cobra.Command {
 			"name, the pods count as if they were made after it. The exit code is 5 if the pool would not meet its\n" +
 			"demand.",
 		Example: "  bourse vnp plan -f burst.yaml",
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, _ []string) error {
 			pool, err := readVNP(file)
 			if err != nil {
 				return err
@@ -82,13 +82,13 @@ func (sh *shell) vnpAdmitCommand(verb, short string, admitted bool, long string)
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 			switch len(args) {
 			case 0:
-				return sh.complete(sh.agentClient, vnpNames)(cmd, nil, begun)
+				return complete(sh.agentClient, vnpNames)(cmd, nil, begun)
 			case 1:
-				return sh.complete(sh.agentClient, clusterNames)(cmd, nil, begun)
+				return complete(sh.agentClient, clusterNames)(cmd, nil, begun)
 			}
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			fix := "to name a cluster that may appear later, add --unknown"
 			if unknown {
 				fix = ""
@@ -141,8 +141,8 @@ func (sh *shell) vnpStopCommand() *cobra.Command {
 			"Meanwhile, the object is there and is being deleted. Volumes at the providers are deleted, too. Stop\n" +
 			"names them and, at a terminal, asks. Elsewhere it stops nothing that has volumes, unless --volumes-die\n" +
 			"has the digest of their list.",
-		Example: "  bourse vnp stop burst", ValidArgsFunction: sh.complete(sh.agentClient, vnpNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		Example: "  bourse vnp stop burst", ValidArgsFunction: complete(sh.agentClient, vnpNames),
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			p, err := findVNP(ctx, c, args[0])
 			if err != nil {
 				return err

@@ -13,14 +13,15 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/amounts"
 )
 
 func (sh *shell) whyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "why RESERVATION", GroupID: "use", Short: "Explain why a reservation got its provider, or none",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, reservationNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		Args: cobra.ExactArgs(1), ValidArgsFunction: complete(sh.agentClient, reservationNames),
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			id, err := reservationID(ctx, c, args[0])
 			if err != nil {
 				return err
@@ -191,8 +192,8 @@ func (sh *shell) describeCommand() *cobra.Command {
 		Long: "Describe takes the ID of a reservation, or the name of its ResourceRequest. Why it got its provider:\n" +
 			"bourse why.",
 		Example: "  bourse describe web",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: sh.complete(sh.agentClient, reservationNames),
-		RunE: sh.asUser(func(ctx context.Context, c *client.Client, args []string) error {
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: complete(sh.agentClient, reservationNames),
+		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			r, err := findRequest(ctx, c, args[0])
 			if err != nil {
 				return err

@@ -38,7 +38,6 @@ func (w *wish) useFlags(cmd *cobra.Command) {
 		"how long to wait if no cluster can serve the request now, such as 2h (default: the request is Rejected at once)")
 	f.Int32Var(&r.Priority, "priority", 0,
 		"priority among waiting requests, -100 to 100; the highest is served first")
-	f.StringVarP(&w.Namespace, "namespace", "n", "default", "namespace of the ResourceRequest")
 	f.StringVar(&w.Name, "name", "", "name of the ResourceRequest (default: generated)")
 	f.StringVar(&w.Broker, "broker", "",
 		"broker to ask, one of bourse brokers (default: the first that is enabled and answers)")

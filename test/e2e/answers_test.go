@@ -26,6 +26,9 @@ type answer struct {
 	User     struct {
 		Username string `json:"username"`
 	} `json:"user"`
+	As struct { // the user that an admin impersonates
+		Username string `json:"username"`
+	} `json:"impersonatedUser"`
 	Object struct {
 		Group       string `json:"apiGroup"`
 		Resource    string `json:"resource"`
@@ -54,6 +57,12 @@ func (a answer) String() string {
 // again when it ends.
 func answers(t *testing.T, m *federation.Member) []answer {
 	t.Helper()
+	return answersOf(t, m, func(a answer) bool { return a.User.Username == agentUser })
+}
+
+// answersOf are those of which is true.
+func answersOf(t *testing.T, m *federation.Member, is func(answer) bool) []answer {
+	t.Helper()
 	log, err := os.Open(filepath.Join(m.Cluster.Dir(), answersLog))
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +78,7 @@ func answers(t *testing.T, m *federation.Member) []answer {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a.User.Username == agentUser {
+		if is(a) {
 			all = append(all, a)
 		}
 	}

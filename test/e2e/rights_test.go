@@ -131,6 +131,7 @@ func useAllRights(t *testing.T, w *world) {
 		}
 	}
 	usePools(t, w.rome)
+	useSessions(t, w.rome)
 	eventually(t, "it is released", func(ctx context.Context) error {
 		state, err := brokered(ctx, w.rome, id)
 		if err == nil && state != api.Released {
