@@ -12,8 +12,8 @@
 //
 // What is the same as on a real server is what kubeapitest.Run checks: it
 // passes on both, and only that may be relied on. In short: optimistic
-// concurrency, generation, no-op writes, status kept apart from spec, merge
-// and strategic patches, server-side apply with field ownership and
+// concurrency, generation, no-op writes, status kept apart from spec, JSON,
+// merge and strategic patches, server-side apply with field ownership and
 // conflicts (the library that the real server uses), finalizers,
 // preconditions, selectors, ordered watches that resume, bookmarks, streamed
 // lists (WatchList), 410 for what is no longer remembered, and Status errors.
@@ -36,8 +36,10 @@
 //   - Lists are never split and always of now: limit and what a list says of
 //     resourceVersion are ignored.
 //   - Events of the core and of the events.k8s.io API are two sets.
-//   - There are no JSON patches, no deletion of a collection, and no answers of
-//     metadata alone.
+//   - There is no deletion of a collection, and there are no answers of metadata
+//     alone.
+//   - fieldValidation is ignored: a field that nobody knows or that stands twice
+//     is no error. Without schemas nobody knows the fields of the types given.
 //   - Each group has one version. There are no tables: kubectl prints names and
 //     ages, and applies with --validate=false.
 //   - Nobody is authenticated and everything is allowed.

@@ -101,6 +101,9 @@ func (a *API) replace(q *request, old *object, was, fresh *unstructured.Unstruct
 		return nil, err
 	}
 	if uid := fresh.GetUID(); uid != "" && uid != old.uid {
+		if q.verb == "patch" {
+			return nil, q.invalid(field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable"))
+		}
 		return nil, q.conflict(fmt.Sprintf("the object named has uid %s, the one sent %s", old.uid, uid))
 	}
 	switch revision := fresh.GetResourceVersion(); {

@@ -58,6 +58,8 @@ func Run(t *testing.T, cfg *rest.Config) {
 		{"dry run", testDryRun},
 		{"built-in types", testBuiltIn},
 		{"bad requests", testBadRequests},
+		{"JSON patch", testJSONPatch},
+		{"JSON patch fails", testJSONPatchFails},
 		{"merge patch", testMergePatch},
 		{"strategic patch", testStrategicPatch},
 		{"apply", testApply},

@@ -2,6 +2,8 @@ package kubeapitest
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,6 +12,107 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	applycore "k8s.io/client-go/applyconfigurations/core/v1"
 )
+
+// operation is one of a JSON patch.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	From  string `json:"from,omitempty"`
+	Value any    `json:"value"`
+}
+
+func testJSONPatch(s *suite) {
+	made := s.create(widget("a", object{"size": int64(1), "list": []any{"x", "y"}, "drop": "d"}))
+	made.Object["status"] = object{"phase": "Ready"}
+	made = s.update(made, "status")
+	patch := func(operations ...operation) *unstructured.Unstructured {
+		s.Helper()
+		got, err := s.patch("a", types.JSONPatchType, operations)
+		s.ok(err)
+		return got
+	}
+	same := func(generation int64) []operation {
+		return []operation{{Op: "test", Path: "/metadata/uid", Value: made.GetUID()},
+			{Op: "test", Path: "/metadata/generation", Value: generation},
+			{Op: "test", Path: "/status/phase", Value: "Ready"}}
+	}
+	got := patch(append(same(1), operation{Op: "replace", Path: "/spec/size", Value: 2},
+		operation{Op: "remove", Path: "/spec/drop"}, operation{Op: "add", Path: "/spec/list/1", Value: "m"},
+		operation{Op: "copy", Path: "/spec/copy", From: "/spec/size"},
+		operation{Op: "move", Path: "/spec/moved", From: "/spec/list/0"})...)
+	s.equal(got.Object["spec"], object{"size": 2, "list": []any{"m", "y"}, "copy": 2, "moved": "x"}, "spec")
+	s.equal(got.GetGeneration(), 2, "generation")
+	s.equal(patch(same(2)...).GetResourceVersion(), got.GetResourceVersion(), "resourceVersion after tests alone")
+
+	got = patch(append(same(2), operation{Op: "test", Path: "/metadata/annotations", Value: nil},
+		operation{Op: "add", Path: "/metadata/annotations", Value: object{}},
+		operation{Op: "add", Path: "/metadata/annotations/bourse.dev~1act", Value: "1"})...)
+	s.equal(got.GetAnnotations(), object{"bourse.dev/act": "1"}, "annotations where there were none")
+	s.equal(got.GetGeneration(), 2, "generation after an annotation")
+
+	got = patch(operation{Op: "add", Path: "/status/phase", Value: "Gone"})
+	s.equal(got.Object["status"], object{"phase": "Ready"}, "status after a patch of the object")
+	got, err := s.patch("a", types.JSONPatchType, []operation{{Op: "add", Path: "/status/phase", Value: "Gone"},
+		{Op: "add", Path: "/spec/size", Value: 9}}, "status")
+	s.ok(err)
+	s.equal([]any{got.Object["status"], got.Object["spec"].(object)["size"]}, []any{object{"phase": "Gone"}, 2},
+		"what /status writes")
+
+	s.create(widget("b", object{"made": "1"}))
+	s.apply("one", widget("b", object{"field": "1"}))
+	_, err = s.patch("b", types.JSONPatchType, []operation{{Op: "replace", Path: "/spec/field", Value: "2"}})
+	s.ok(err)
+	s.apply("one", widget("b", nil))
+	s.equal(s.get("b").Object["spec"], object{"made": "1", "field": "2"}, "spec: field was taken over by the patch")
+}
+
+// testJSONPatchFails checks that a patch does nothing if one of its operations fails, and that the answer does not say
+// which one.
+func testJSONPatchFails(s *suite) {
+	made := s.create(widget("a", object{"size": int64(1), "big": strings.Repeat("x", 300_000)}))
+	before := s.get("a").GetResourceVersion()
+	copies := make([]operation, 11) // which come to more than 3 MiB
+	for i := range copies {
+		copies[i] = operation{Op: "copy", From: "/spec/big", Path: "/spec/size"}
+	}
+	for name, operations := range map[string][]operation{
+		"another UID":        {{Op: "test", Path: "/metadata/uid", Value: "other"}},
+		"another generation": {{Op: "test", Path: "/metadata/generation", Value: 2}},
+		"a test of nothing":  {{Op: "test", Path: "/status/phase", Value: "Ready"}},
+		"a bad operation":    {{Op: "tset", Path: "/spec/size", Value: 1}},
+		"remove of nothing":  {{Op: "remove", Path: "/spec/none"}},
+		"replace of nothing": {{Op: "replace", Path: "/spec/none/none", Value: 1}},
+		"add below nothing":  {{Op: "add", Path: "/metadata/annotations/a", Value: "1"}},
+		"a late failure": {{Op: "add", Path: "/spec/size", Value: 2},
+			{Op: "test", Path: "/spec/size", Value: 1}},
+		"copies without end": copies,
+	} {
+		_, err := s.patch("a", types.JSONPatchType, operations)
+		s.refused(err, apierrors.IsInvalid, name)
+		s.equal(fmt.Sprint(err), "the server rejected our request due to an error in our request", "what it says of "+name)
+	}
+	_, err := s.patch("a", types.JSONPatchType, make([]operation, 10_001))
+	s.refused(err, apierrors.IsRequestEntityTooLargeError, "a patch of 10,001 operations")
+	_, err = s.patch("none", types.JSONPatchType, []operation{{Op: "tset"}})
+	s.refused(err, apierrors.IsNotFound, "patch of nothing")
+	other := func(field, value string) []operation {
+		return []operation{{Op: "replace", Path: "/metadata/" + field, Value: value}}
+	}
+	_, err = s.patch("a", types.JSONPatchType, other("uid", "other"))
+	s.refused(err, apierrors.IsInvalid, "patch to another UID")
+	_, err = s.patch("a", types.MergePatchType, object{"metadata": object{"uid": "other"}})
+	s.refused(err, apierrors.IsInvalid, "merge patch to another UID")
+	_, err = s.patch("a", types.JSONPatchType, other("name", "b"))
+	s.refused(err, apierrors.IsBadRequest, "patch to another name")
+	s.equal(s.get("a").GetResourceVersion(), before, "resourceVersion after all that")
+	got, err := s.patch("a", types.JSONPatchType, []operation{{Op: "add", Path: "/metadata/generation", Value: 7}})
+	s.ok(err)
+	s.equal(got.GetResourceVersion(), before, "resourceVersion after a patch of the generation")
+	_, err = s.patch("a", types.JSONPatchType, []operation{{Op: "add", Path: "/spec/size", Value: 2}})
+	s.ok(err)
+	_, err = s.patch("a", types.JSONPatchType, other("resourceVersion", made.GetResourceVersion()))
+	s.refused(err, apierrors.IsConflict, "patch that names an old revision")
+}
 
 func testMergePatch(s *suite) {
 	made := s.create(widget("a", object{"size": int64(1), "keep": "k", "drop": "d", "list": []any{"x"}}))

@@ -18,6 +18,7 @@ func testBadRequests(s *suite) {
 		maps    = "/api/v1/namespaces/NS/configmaps"
 		widgets = "/apis/kubeapitest.bourse.dev/v1/namespaces/NS/widgets"
 		json    = "application/json"
+		patch   = "application/json-patch+json"
 		merge   = "application/merge-patch+json"
 		apply   = "application/apply-patch+yaml"
 	)
@@ -43,7 +44,16 @@ func testBadRequests(s *suite) {
 		{"POST", widgets, json, `{"kind":"Widget","apiVersion":"kubeapitest.bourse.dev/v1","metadata":{"name":7}}`, 400},
 		{"POST", maps, json, `{"metadata":{"name":"a"}}`, 201},
 		{"PATCH", maps + "/a", "text/plain", "{}", 415},
+		{"PATCH", maps + "/a", patch, "{}", 400},
+		{"PATCH", maps + "/a", patch, "[", 400},
+		{"PATCH", maps + "/a", patch, "[7]", 400},
+		{"PATCH", maps + "/a", patch, `[{"op":"add","path":7,"value":"v"}]`, 400},
+		{"PATCH", maps + "/a", patch, `[{"op":"add","path":"/data","value":7}]`, 422},
+		{"PATCH", maps + "/a", patch, `[{"op":"replace","path":"","value":[]}]`, 422},
+		{"PATCH", maps + "/a?force=true", patch, "[]", 422},
+		{"PATCH", maps + "/a", patch, "[]", 200},
 		{"PATCH", maps + "/a", merge, "{", 400},
+		{"PATCH", maps + "/a", merge, "[]", 400},
 		{"PATCH", maps + "/a", merge, "7", 400},
 		{"PATCH", maps + "/a", merge, `{"data":7}`, 422},
 		{"PATCH", maps + "/a?force=maybe", merge, "{}", 422},
