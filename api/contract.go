@@ -57,6 +57,7 @@ type ContractTerms struct {
 // +kubebuilder:printcolumn:name="Offer",type=string,JSONPath=`.status.terms.offer`
 // +kubebuilder:printcolumn:name="Plan",type=string,JSONPath=`.status.terms.plan`
 // +kubebuilder:printcolumn:name="Units",type=integer,JSONPath=`.status.terms.units`
+// +kubebuilder:printcolumn:name="Due",type=string,JSONPath=`.status.due.amount`
 // +kubebuilder:printcolumn:name="Cost",type=string,JSONPath=`.status.cost`
 // +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.status.until`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`
@@ -89,6 +90,8 @@ type ContractStatus struct {
 	// Cost is the cost from the beginning to the end, or to Ended, with all resizes ("12.50 EUR").
 	// Empty: it is free.
 	Cost string `json:"cost,omitempty"`
+	// Due is what of the cost is due already. The agent writes it at most hourly, and at the end. Absent: it is free.
+	Due *Due `json:"due,omitempty"`
 	// Digest stands for this object and the generation of its reservation. The annotation bourse.dev/reclaim names it,
 	// so that it takes back nothing else. Absent: this cluster cannot take it back, or has.
 	Digest string `json:"digest,omitempty"`
@@ -96,6 +99,14 @@ type ContractStatus struct {
 	// reclaim. The agent acts on no value twice.
 	// +kubebuilder:validation:MaxProperties=8
 	Answered map[string]string `json:"answered,omitempty"`
+}
+
+// Due is what a contract costs from its beginning to a time.
+type Due struct {
+	// Amount is that cost, with all resizes ("3.20 EUR").
+	Amount string `json:"amount"`
+	// At is the time: that of the agent when it wrote this, or the end of the contract.
+	At metav1.Time `json:"at"`
 }
 
 // Deal is a contract as an agent's listener shows it; its ID is "namespace/name".

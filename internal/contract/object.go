@@ -37,16 +37,17 @@ func ReclaimDigest(o client.Object, r *market.Reservation) string {
 	return act.Digest(string(o.GetUID()), strconv.FormatInt(r.Generation, 10))
 }
 
-// Show creates or updates the Contract object of a record. A record that is not a contract has none.
-func (o *Objects) Show(ctx context.Context, namespace string, r *market.Reservation) error {
+// Show creates or updates the Contract object of a record. A record that is not a contract has none. It returns when to
+// show the contract again, because more of it is due then: 0 for never.
+func (o *Objects) Show(ctx context.Context, namespace string, r *market.Reservation) (again time.Duration, err error) {
 	if !Is(r) {
-		return nil
+		return 0, nil
 	}
 	spec := Spec(r)
 	spec.SellerKey, spec.BuyerKey = o.signer(ctx, r.Provider, api.DocumentAcceptance,
 		r.Acceptance), o.signer(ctx, r.Consumer, api.DocumentAssignment, r.Assignment)
 	object := &api.Contract{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: r.ID}}
-	_, err := controllerutil.CreateOrPatch(ctx, o.Client, object, func() error {
+	_, err = controllerutil.CreateOrPatch(ctx, o.Client, object, func() error {
 		object.Spec = spec
 		return nil
 	})
@@ -54,14 +55,15 @@ func (o *Objects) Show(ctx context.Context, namespace string, r *market.Reservat
 	// records along.
 	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) ||
 		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return nil
+		return 0, nil
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return kubeobject.Edit(ctx, func() error {
+	err = kubeobject.Edit(ctx, func() error {
 		next := object.Status.DeepCopy()
 		SetStatus(next, r, object.Generation)
+		again = SetDue(next, r, o.Market.Now().Go())
 		if next.Digest = ""; r.Provider == o.Cluster && r.Bound() && r.Notice() > 0 && r.Reclaim == "" {
 			next.Digest = ReclaimDigest(object, r)
 		}
@@ -71,6 +73,30 @@ func (o *Objects) Show(ctx context.Context, namespace string, r *market.Reservat
 		}
 		return err
 	})
+	return again, err
+}
+
+// dueEvery is how often what is due is written: each contract costs the API server a write.
+const dueEvery = time.Hour
+
+// SetDue sets what is due at a time, if the status does not have that of the hour before. It returns when that is to be
+// set again: 0 for never, because the contract is free or over.
+func SetDue(s *api.ContractStatus, r *market.Reservation, now time.Time) (again time.Duration) {
+	old, end := s.Due, r.LastsUntil().Go()
+	if s.Due = nil; CostText(r, end) == "" {
+		return 0
+	}
+	at := now.Truncate(time.Second) // as it is stored: else it differs each time
+	if !end.After(now) {
+		at = end
+	} else if old != nil {
+		if passed := now.Sub(old.At.Time); passed >= 0 && passed < dueEvery {
+			s.Due = old
+			return min(dueEvery-passed, end.Sub(now))
+		}
+	}
+	s.Due = &api.Due{Amount: CostText(r, at), At: metav1.NewTime(at)}
+	return max(0, min(dueEvery, end.Sub(now)))
 }
 
 // signer returns the key, current or former, with which a cluster signed a document; empty if none.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -77,7 +78,9 @@ type (
 	noRequests   struct{}
 )
 
-func (contracts) Show(context.Context, string, *market.Reservation) error { return nil }
+func (contracts) Show(context.Context, string, *market.Reservation) (time.Duration, error) {
+	return 0, nil
+}
 
 func (instructions) Show(context.Context, *market.Reservation) error { return nil }
 

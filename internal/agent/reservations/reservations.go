@@ -44,9 +44,10 @@ type Options struct {
 	Sessions *session.Sessions
 	Provider Provider
 	Consumer Consumer
-	// Contracts shows the contract of a reservation in a namespace, if it has one.
+	// Contracts shows the contract of a reservation in a namespace, if it has one. It returns when to show it again,
+	// 0 for never.
 	Contracts interface {
-		Show(ctx context.Context, namespace string, record *market.Reservation) error
+		Show(ctx context.Context, namespace string, record *market.Reservation) (again time.Duration, err error)
 	}
 	// Peer makes the Peering that a reservation needs. Nil, without Liqo: nothing does.
 	Peer  func(ctx context.Context, record *market.Reservation) error

@@ -58,8 +58,12 @@ func (r *Reservations) show(ctx context.Context, ours *market.Reservation) error
 	if ours.Object != nil { // the request that bought
 		namespace = ours.Object.Namespace
 	}
-	if err := r.options.Contracts.Show(ctx, namespace, ours); err != nil {
+	again, err := r.options.Contracts.Show(ctx, namespace, ours)
+	if err != nil {
 		return err
+	}
+	if again > 0 {
+		r.queue.AddAfter(ours.ID, again)
 	}
 	if ours.Provider != r.options.Cluster {
 		return nil

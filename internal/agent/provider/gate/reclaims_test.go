@@ -36,7 +36,7 @@ func TestReclaimedByAnnotation(t *testing.T) {
 	}
 	show := func(namespace, id string) *api.Contract {
 		t.Helper()
-		if err := contracts.Show(t.Context(), namespace, g.ours(id)); err != nil {
+		if _, err := contracts.Show(t.Context(), namespace, g.ours(id)); err != nil {
 			t.Fatal(err)
 		}
 		return read(namespace, id)
@@ -91,7 +91,7 @@ func TestReclaimedByAnnotation(t *testing.T) {
 		}
 	}}
 	behind := &contract.Objects{Client: lagging, Cluster: "milan", Key: g.milan.Key, Market: g.Market}
-	if err := behind.Show(soon, api.Namespace, g.ours("spot")); api.CodeOf(err) != api.CodeConflict {
+	if _, err := behind.Show(soon, api.Namespace, g.ours("spot")); api.CodeOf(err) != api.CodeConflict {
 		t.Errorf("an old copy is written: %v", err)
 	}
 	after := show(api.Namespace, "spot")
