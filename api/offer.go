@@ -249,9 +249,15 @@ type Offer struct {
 	Status            OfferStatus `json:"status,omitempty"`
 }
 
+// ConditionPublishedAgain of an Offer: what the agent did about the last annotation bourse.dev/publish-again. Reasons:
+// PublishedAgain; if nothing was changed: Invalid (it is no time), Forbidden (the offer is a draft). Absent: there was no
+// such annotation.
+const ConditionPublishedAgain = "PublishedAgain"
+
 // OfferStatus says what of an offer is on sale.
 type OfferStatus struct {
-	// Conditions: Ready says whether the offer of the spec is on sale, and why not.
+	// Conditions: Ready says whether the offer of the spec is on sale, and why not, PublishedAgain how the agent answered
+	// an annotation.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -260,4 +266,8 @@ type OfferStatus struct {
 	Digest  string `json:"digest,omitempty"`
 	// Sold is how many units of each plan are sold now.
 	Sold map[string]int64 `json:"sold,omitempty"`
+	// Answered are the values of annotations that were answered, by the name of the annotation after "bourse.dev/":
+	// publish-again. The agent acts on no value twice.
+	// +kubebuilder:validation:MaxProperties=8
+	Answered map[string]string `json:"answered,omitempty"`
 }

@@ -18,6 +18,7 @@ var (
 	approve = act.Act{Name: "approve", Done: "Approved", Kind: "providerinstruction", Shows: ".status.approval"}
 	refuse  = act.Act{Name: "refuse", Done: "Refused", Kind: "providerinstruction", Shows: ".status.approval",
 		TakesText: true}
+	again = act.Act{Name: "publish-again", Done: "PublishedAgain", Kind: "offer", TakesTime: true}
 )
 
 func TestDecide(t *testing.T) {
@@ -55,7 +56,16 @@ func TestDecide(t *testing.T) {
 		"huge":                   {approve, huge, now, "", order(act.Invalid, `"`+huge[:64]+`"`, "")},
 		"a huge one, answered":   {approve, huge, now, `"` + huge[:64] + `"`, order(act.Nothing, `"`+huge[:64]+`"`, "")},
 		"a huge text":            {refuse, now + " " + huge, now, "", order(act.CarryOut, now, huge)},
-		"a digest at its head":   {refuse, now + huge, now, "", order(act.Invalid, `"`+now+huge[:48]+`"`, "")},
+		"a time":                 {again, "2026-11-29T22:00:00Z", "", "", order(act.CarryOut, "2026-11-29T22:00:00Z", "")},
+		"a time, answered": {again, "2026-11-29T22:00:00Z", "", "2026-11-29T22:00:00Z",
+			order(act.Nothing, "2026-11-29T22:00:00Z", "")},
+		"a later time": {again, "2026-11-29T22:00:00.5+01:00", "", "2026-11-29T22:00:00Z",
+			order(act.CarryOut, "2026-11-29T22:00:00.5+01:00", "")},
+		"a time of many digits": {again, "2026-11-29T22:00:00." + strings.Repeat("0", 99) + "Z", "", "",
+			order(act.Invalid, `"2026-11-29T22:00:00.`+strings.Repeat("0", 44)+`"`, "")},
+		"no time":              {again, now, now, "", order(act.Invalid, `"`+now+`"`, "")},
+		"a time for a digest":  {approve, "2026-11-29T22:00:00Z", now, "", order(act.Invalid, `"2026-11-29T22:00:00Z"`, "")},
+		"a digest at its head": {refuse, now + huge, now, "", order(act.Invalid, `"`+now+huge[:48]+`"`, "")},
 	} {
 		if got := c.act.Decide(c.value, c.now, c.answered); got != c.want {
 			t.Errorf("%s: step %d of %q, %.80q, want %d of %q, %.80q",
@@ -114,5 +124,26 @@ func TestDigest(t *testing.T) {
 			t.Errorf("%q has the digest %s", parts, d)
 		}
 		seen[d] = true
+	}
+}
+
+// The answer to an act that takes a time says what time to name.
+func TestAnswerToATime(t *testing.T) {
+	object := &api.Offer{ObjectMeta: metav1.ObjectMeta{Namespace: "bourse", Name: "web"}}
+	acts := `kubectl -n bourse annotate --overwrite offer web "bourse.dev/publish-again=$(date -u +%FT%TZ)"`
+	for _, c := range []struct {
+		value          string
+		failed         error
+		reason, before string
+	}{
+		{"2026-11-29T22:00:00Z", nil, "PublishedAgain", "it is carried out"},
+		{"true", nil, "Invalid", "it must be a time"},
+		{"2026-11-29T22:00:00Z", api.Errorf(api.CodeForbidden, "it is a draft"), "Forbidden", "it is a draft; nothing was changed"},
+	} {
+		got, err := again.Answer(object, again.Decide(c.value, "", ""), c.failed)
+		if err != nil || got.Reason != c.reason || !strings.Contains(got.Message, c.before) ||
+			strings.HasSuffix(got.Message, acts) == (c.reason == "PublishedAgain") {
+			t.Errorf("%s: %+v, %v", c.value, got, err)
+		}
 	}
 }

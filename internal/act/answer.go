@@ -22,19 +22,25 @@ const (
 func (a Act) Answer(object client.Object, o Order, failed error) (metav1.Condition, error) {
 	answer := metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonChangedSince}
 	begin := fmt.Sprintf("%s has the value %s", a.Annotation(), o.Value)
+	form := "a digest, 16 of 0-9 and a-f, which may be followed by a dot and 1 to 32 of a-z and 0-9"
 	again := fmt.Sprintf("nothing was changed; look at it again (%s), then name the digest that it shows: %s",
 		a.show(object), a.Command(object, "DIGEST"))
+	if a.TakesTime {
+		form = "a time such as 2027-01-31T09:00:00Z"
+		again = "nothing was changed; to try again, name the time of then: " + a.Command(object, Now)
+	}
 	switch code := api.CodeOf(failed); {
 	case o.Step == Invalid:
 		answer.Reason = ReasonInvalid
-		answer.Message = fmt.Sprintf("%s: it must be a digest, 16 of 0-9 and a-f, "+
-			"which may be followed by a dot and 1 to 32 of a-z and 0-9; %s", begin, again)
+		answer.Message = fmt.Sprintf("%s: it must be %s; %s", begin, form, again)
 	case o.Step == ChangedSince:
 		answer.Message = fmt.Sprintf("%s: that is not the digest of what is here now; %s", begin, again)
 	case failed == nil:
 		answer.Status, answer.Reason, answer.Message = metav1.ConditionTrue, a.Done, begin+": it is carried out"
 	case code == api.CodeConflict, code == api.CodeNotFound:
 		answer.Message = fmt.Sprintf("%s: %s; %s", begin, api.WithoutCode(failed.Error()), again)
+	case a.TakesTime && code == api.CodeForbidden:
+		answer.Reason, answer.Message = string(code), fmt.Sprintf("%s: %s; %s", begin, api.WithoutCode(failed.Error()), again)
 	case code == api.CodeSuspended, code == api.CodeForbidden, code == api.CodeInvalid:
 		answer.Reason = string(code)
 		answer.Message = fmt.Sprintf("%s: %s; nothing was changed; to try again, add a dot and another word to the "+
@@ -63,10 +69,17 @@ func Tell(recorder events.EventRecorder, object client.Object, answer metav1.Con
 	}
 }
 
+// Now is the value of a command for an act that takes a time: a shell replaces it by the present.
+const Now = `$(date -u +%FT%TZ)`
+
 // Command returns the kubectl command by which an admin carries out the act with a value.
 func (a Act) Command(object client.Object, value string) string {
-	return fmt.Sprintf("kubectl -n %s annotate --overwrite %s %s '%s=%s'",
-		object.GetNamespace(), a.Kind, object.GetName(), a.Annotation(), value)
+	quote := "'"
+	if value == Now {
+		quote = `"`
+	}
+	return fmt.Sprintf("kubectl -n %s annotate --overwrite %s %s %s%s=%s%[4]s",
+		object.GetNamespace(), a.Kind, object.GetName(), quote, a.Annotation(), value)
 }
 
 // show returns the kubectl command that prints what the digest stands for.

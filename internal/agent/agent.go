@@ -249,7 +249,7 @@ func (w *wiring) makeSessions(ctx context.Context) error {
 	w.catalog.Load(ctx)
 	w.offers = gate.NewOffers(gate.OffersOptions{
 		Client: w.client, Cluster: w.cluster, Namespace: w.Namespace, Key: w.key, Market: w.market, Engine: w.engine,
-		Broker: outlets, Shown: outlets.Shown, Changed: &w.offersChanged,
+		Broker: outlets, Shown: outlets.Shown, Changed: &w.offersChanged, Events: w.events,
 	})
 	advertiseAgain := func() { w.policy.AdvertiseAgain(); w.offers.LookAgain() }
 	w.brokers = brokers.New(brokers.Options{

@@ -8,11 +8,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/act"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
@@ -47,6 +49,8 @@ type OffersOptions struct {
 	Shown func(context.Context, api.CatalogQuery) ([]api.Envelope[api.Listing], error)
 	// Changed receives the names of offers to look at again. The empty name stands for all of them.
 	Changed *kubeobject.Trigger
+	// Events receives each answer to an annotation. May be nil.
+	Events events.EventRecorder
 }
 
 // NewOffers returns the controller of Offers.
@@ -107,6 +111,9 @@ func (o *Offers) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 	if expired || failed != nil {
 		return ctrl.Result{}, failed
 	}
+	if isOld, err := o.answer(ctx, &object); isOld || err != nil {
+		return ctrl.Result{}, err
+	}
 	result, err := o.publish(ctx, request.Name, &object, apierrors.IsNotFound(err))
 	if result.RequeueAfter == 0 {
 		result.RequeueAfter = again
@@ -137,7 +144,7 @@ func (o *Offers) publish(ctx context.Context, name string, object *api.Offer, go
 	if isOffSale {
 		return ctrl.Result{}, o.show(ctx, object, offer, api.ReasonOffSaleAtBroker,
 			"on sale here, but a program of this cluster took it off sale at the broker: to put it on sale there again, run: "+
-				"bourse offer publish "+name)
+				"bourse offer publish "+name+"; or: "+PublishAgain.Command(object, act.Now))
 	}
 	if err == nil {
 		err = o.Broker.Publish(ctx, name, offer.Document)
