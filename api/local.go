@@ -130,7 +130,7 @@ type ProposalCreate struct {
 //
 // +kubebuilder:object:generate=false
 type KnownProposal struct {
-	Proposal Proposal `json:"proposal"`
+	Proposal SignedProposal `json:"proposal"`
 	// Document is the proposal as its buyer signed it, and Digest is that of the document.
 	Document string `json:"document"`
 	Digest   string `json:"digest,omitempty"`

@@ -23,6 +23,7 @@ func AddToScheme(s *runtime.Scheme) error {
 	add[Peer](s)
 	add[Offer](s)
 	add[Contract](s)
+	add[Proposal](s)
 	add[Broker](s)
 	add[VirtualNodePool](s)
 	add[Session](s)
@@ -51,6 +52,7 @@ type (
 	PeerList                   = KindList[Peer, *Peer]
 	OfferList                  = KindList[Offer, *Offer]
 	ContractList               = KindList[Contract, *Contract]
+	ProposalList               = KindList[Proposal, *Proposal]
 	BrokerList                 = KindList[Broker, *Broker]
 	VirtualNodePoolList        = KindList[VirtualNodePool, *VirtualNodePool]
 	SessionList                = KindList[Session, *Session]

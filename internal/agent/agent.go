@@ -38,6 +38,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/operations/install"
 	"github.com/bourse-dev/bourse/internal/agent/operations/localapi"
 	"github.com/bourse-dev/bourse/internal/agent/operations/monitoring"
+	"github.com/bourse-dev/bourse/internal/agent/operations/proposals"
 	"github.com/bourse-dev/bourse/internal/agent/operations/questions"
 	"github.com/bourse-dev/bourse/internal/agent/peering"
 	"github.com/bourse-dev/bourse/internal/agent/peering/liqowatch"
@@ -136,6 +137,7 @@ type wiring struct {
 	key     *clusterkey.Key
 
 	peersChanged, lentChanged, peeringsChanged, offersChanged, brokersChanged, requestsChanged kubeobject.Trigger
+	proposalsChanged                                                                           kubeobject.Trigger
 
 	member     *enrollment.Membership
 	market     *exchange.Exchange // of the Ledger
@@ -158,6 +160,7 @@ type wiring struct {
 	gate       *gate.Gate
 	borrower   *requests.Borrower
 	requests   *requests.Controller
+	proposals  *proposals.Proposals
 }
 
 // realClock is the clock of all rooms but the markets (Simulated.Clock). Tests of a room give it their own.
@@ -231,6 +234,7 @@ func (w *wiring) makeSessions(ctx context.Context) error {
 	if w.Listen.Connector != "" {
 		own, err := direct.NewConnector(ctx, direct.ConnectorOptions{
 			Cluster: w.cluster, Key: w.key, Ledger: w.market, Listen: w.Listen.Connector, URL: w.Listen.ConnectorURL,
+			Proposed:    func(id string) { w.proposalsChanged.Add(w.Namespace, id) },
 			Journal:     kube.New(w.client, client.ObjectKey{Namespace: w.Namespace, Name: direct.ObjectName}, kube.Parts),
 			MarketClock: w.Simulated.Clock, Log: w.Log,
 		})
@@ -311,6 +315,10 @@ func (w *wiring) makeLoans(ctx context.Context) error {
 		Offloading: w.liqo.Offloading, Changed: &w.requestsChanged, Passing: debounce.Passing, Borrower: w.borrower,
 		Places: w.sellers,
 	})
+	w.proposals = proposals.New(proposals.Options{
+		Client: w.client, Cluster: w.cluster, Namespace: w.Namespace, Key: w.key, Ledger: w.market, Sellers: w.sellers,
+		Offers: w.gateWithOffers(), Changed: &w.proposalsChanged,
+	})
 	follows := reservations.New(ctx, reservations.Options{
 		Cluster: w.cluster, Namespace: w.Namespace, Ledger: w.market, Sessions: w.sessions, Peer: w.liqo.Follow,
 		Clock: realClock, Log: w.Log,
@@ -330,12 +338,20 @@ func (w *wiring) makeLoans(ctx context.Context) error {
 	w.stages.Controllers = append([]controller{
 		w.policy, w.peers, w.offers, &gate.Approvals{Client: w.client, Gate: w.gate, Events: w.events}, w.brokers, w.requests,
 		&gate.Evictions{Client: w.client, Gate: w.gate, Trigger: &w.lentChanged, Events: w.events},
-		&gate.Reclaims{Client: w.client, Gate: w.gate, Namespace: w.Namespace, Events: w.events},
+		&gate.Reclaims{Client: w.client, Gate: w.gate, Namespace: w.Namespace, Events: w.events}, w.proposals,
 	}, w.liqo.Controllers...)
 	w.stages.Load = []func(context.Context) error{w.policy.Load, w.peers.ReadAll, w.advertiser.Begin}
 	w.stages.Then = []room{w.advertiser, follows, watcher, w.catalog}
 	return nil
 }
+
+// gateAndOffers accepts what was sold, and sells.
+type gateAndOffers struct {
+	*gate.Gate
+	*gate.Offers
+}
+
+func (w *wiring) gateWithOffers() gateAndOffers { return gateAndOffers{w.gate, w.offers} }
 
 // makeViews makes what users see.
 func (w *wiring) makeViews(context.Context) (err error) {
@@ -360,17 +376,14 @@ func (w *wiring) makeViews(context.Context) (err error) {
 		Cluster: localapi.NewCluster(localapi.ClusterOptions{
 			Client: w.client, Cluster: w.cluster, Namespace: w.Namespace, Ledger: w.market, Member: w.member,
 			Sharing: w.policy.Sharing,
-			Gate: struct {
-				*gate.Gate
-				*gate.Offers
-			}{w.gate, w.offers},
+			Gate:    w.gateWithOffers(),
 			Requests: struct {
 				*requests.Borrower
 				*requests.Controller
 				*direct.Sellers
 				*virtualnodepools.Forecast
 			}{w.borrower, w.requests, w.sellers, w.liqo.Pools},
-			Brokers: w.brokers, Doctor: finds,
+			Proposals: w.proposals, Brokers: w.brokers, Doctor: finds,
 		}),
 		Brokers: localapi.Brokers{Relay: w.relay, Connectors: w.sellers, Copy: w.catalog, Clock: realClock},
 		Socket:  w.Listen.Socket, Listen: w.Listen.Loopback, TokenFile: w.Listen.TokenFile, Log: w.Log,

@@ -54,6 +54,9 @@ func (s *Server) propose(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, wrap(err)
 	}
+	if s.Proposed != nil {
+		s.Proposed(kept.ID)
+	}
 	known := ProposalOf(out.Member.Proposal(kept.ID))
 	return &body[api.Envelope[api.KnownProposal]]{known}, nil
 }

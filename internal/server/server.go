@@ -51,7 +51,9 @@ type Options struct {
 	InForce func(ctx context.Context, cluster, reservation, document string) bool
 	// Ledger is that of the agent whose connector this is. It keeps proposals. Nil: nobody proposes here.
 	Ledger *exchange.Exchange
-	Log    *slog.Logger
+	// Proposed is called with the ID of a proposal that the Ledger keeps. May be nil.
+	Proposed func(id string)
+	Log      *slog.Logger
 }
 
 // Server serves a market.

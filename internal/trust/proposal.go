@@ -17,8 +17,8 @@ const maxMessage, maxUnits = 256, 1_000_000
 
 // Proposal reads a buyer's signed proposal. Errors: BadSignature if none of the keys signed it; Invalid with
 // the field.
-func Proposal(document string, keys ...clusterkey.PublicKey) (*api.Proposal, error) {
-	var p api.Proposal
+func Proposal(document string, keys ...clusterkey.PublicKey) (*api.SignedProposal, error) {
+	var p api.SignedProposal
 	if _, err := Verified(document, api.DocumentProposal, &p, keys...); err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func Proposal(document string, keys ...clusterkey.PublicKey) (*api.Proposal, err
 }
 
 // CheckProposal reports what is wrong with the fields of a proposal. Errors: Invalid with the field.
-func CheckProposal(p *api.Proposal) error {
+func CheckProposal(p *api.SignedProposal) error {
 	return cmp.Or(market.ValidCluster("buyer", p.Buyer), market.ValidCluster("seller", p.Seller),
 		market.ValidCluster("offer", p.Offer), market.ValidCluster("plan", p.Plan), CheckTerms(&p.ProposalTerms))
 }

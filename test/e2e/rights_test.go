@@ -152,6 +152,7 @@ func useAllRights(t *testing.T, w *world) {
 	}
 	joinsAndLeaves(t, w)
 	trades(t, w)
+	proposes(t, w)
 	callsItself(t, w.rome)
 	namesItself(t, w.rome)
 	editInstructions(t, w)
@@ -204,6 +205,43 @@ func joinsAndLeaves(t *testing.T, w *world) {
 		})
 	}
 	if err := people.DeleteBroker(t.Context(), "again"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// proposes has rome propose to paris, and paris forget what it did not receive.
+func proposes(t *testing.T, w *world) {
+	t.Helper()
+	spec := api.OfferSpec{Plans: []api.Plan{{Name: "small", Resources: cpu("1")}}}
+	if _, err := w.paris.People(0).PutOffer(t.Context(), "talks", spec); err != nil {
+		t.Fatal(err)
+	}
+	asked := &api.Proposal{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "talks"},
+		Spec: api.ProposalSpec{Seller: "paris", Offer: "talks", Plan: "small"}}
+	if err := w.rome.Objects.Create(t.Context(), asked); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "paris shows what rome proposes", func(ctx context.Context) error {
+		var all api.ProposalList
+		if err := w.paris.Objects.List(ctx, &all, kube.InNamespace(api.Namespace)); err != nil || len(all.Items) == 1 {
+			return err
+		}
+		err := w.rome.Objects.Get(ctx, kube.ObjectKeyFromObject(asked), asked)
+		return errors.Join(err, fmt.Errorf("paris shows %d; rome says %+v", len(all.Items), asked.Status))
+	})
+	ghost := &api.Proposal{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "ghost"}, Spec: asked.Spec}
+	ghost.Spec.Buyer = "rome"
+	if err := w.paris.Objects.Create(t.Context(), ghost); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "paris deletes what it did not receive", func(ctx context.Context) error {
+		err := w.paris.Objects.Get(ctx, kube.ObjectKeyFromObject(ghost), ghost)
+		if err == nil {
+			return errors.New("it is there")
+		}
+		return kube.IgnoreNotFound(err)
+	})
+	if err := w.paris.People(0).DeleteOffer(t.Context(), "talks"); err != nil {
 		t.Fatal(err)
 	}
 }

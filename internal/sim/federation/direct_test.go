@@ -324,29 +324,29 @@ func TestHostileProposals(t *testing.T) {
 	t.Cleanup(carrier.CloseIdleConnections)
 	connector := client.New("https://"+f.milan.Address, &http.Client{Transport: carrier})
 	now := time.Now().UTC().Truncate(time.Second)
-	signs := func(key *clusterkey.Key, change func(*api.Proposal)) string {
-		p := api.Proposal{Protocol: api.Protocol, Buyer: "rome", Seller: "milan", Offer: "web", Plan: "small",
+	signs := func(key *clusterkey.Key, change func(*api.SignedProposal)) string {
+		p := api.SignedProposal{Protocol: api.Protocol, Buyer: "rome", Seller: "milan", Offer: "web", Plan: "small",
 			Issued: metav1.NewTime(now), Expires: metav1.NewTime(now.Add(time.Hour))}
 		change(&p)
 		return must(key.Sign(api.DocumentProposal, p))(t)
 	}
-	good := signs(key, func(*api.Proposal) {})
+	good := signs(key, func(*api.SignedProposal) {})
 	for name, c := range map[string]struct {
 		document string
 		code     api.Code
 	}{
 		"no document":                 {"x", api.CodeBadSignature},
-		"signed by the seller":        {signs(milan, func(*api.Proposal) {}), api.CodeBadSignature},
-		"of another buyer":            {signs(key, func(p *api.Proposal) { p.Buyer = "oslo" }), api.CodeBadSignature},
-		"for another seller":          {signs(key, func(p *api.Proposal) { p.Seller = "oslo" }), api.CodeNotFound},
-		"of a later protocol":         {signs(key, func(p *api.Proposal) { p.Protocol = 99 }), api.CodeBadSignature},
-		"of an offer with a path":     {signs(key, func(p *api.Proposal) { p.Offer = "../web" }), api.CodeInvalid},
-		"that has expired":            {signs(key, func(p *api.Proposal) { p.Expires = p.Issued }), api.CodeInvalid},
-		"that never expires":          {signs(key, func(p *api.Proposal) { p.Expires = metav1.NewTime(now.AddDate(1, 0, 0)) }), api.CodeInvalid},
-		"with a hidden message":       {signs(key, func(p *api.Proposal) { p.Message = "\x1b[2J" }), api.CodeInvalid},
-		"with a message that is long": {signs(key, func(p *api.Proposal) { p.Message = strings.Repeat("a", 257) }), api.CodeInvalid},
-		"of fewer than no units":      {signs(key, func(p *api.Proposal) { p.Units = -1 }), api.CodeInvalid},
-		"for no time":                 {signs(key, func(p *api.Proposal) { p.Duration = &metav1.Duration{Duration: -time.Hour} }), api.CodeInvalid},
+		"signed by the seller":        {signs(milan, func(*api.SignedProposal) {}), api.CodeBadSignature},
+		"of another buyer":            {signs(key, func(p *api.SignedProposal) { p.Buyer = "oslo" }), api.CodeBadSignature},
+		"for another seller":          {signs(key, func(p *api.SignedProposal) { p.Seller = "oslo" }), api.CodeNotFound},
+		"of a later protocol":         {signs(key, func(p *api.SignedProposal) { p.Protocol = 99 }), api.CodeBadSignature},
+		"of an offer with a path":     {signs(key, func(p *api.SignedProposal) { p.Offer = "../web" }), api.CodeInvalid},
+		"that has expired":            {signs(key, func(p *api.SignedProposal) { p.Expires = p.Issued }), api.CodeInvalid},
+		"that never expires":          {signs(key, func(p *api.SignedProposal) { p.Expires = metav1.NewTime(now.AddDate(1, 0, 0)) }), api.CodeInvalid},
+		"with a hidden message":       {signs(key, func(p *api.SignedProposal) { p.Message = "\x1b[2J" }), api.CodeInvalid},
+		"with a message that is long": {signs(key, func(p *api.SignedProposal) { p.Message = strings.Repeat("a", 257) }), api.CodeInvalid},
+		"of fewer than no units":      {signs(key, func(p *api.SignedProposal) { p.Units = -1 }), api.CodeInvalid},
+		"for no time":                 {signs(key, func(p *api.SignedProposal) { p.Duration = &metav1.Duration{Duration: -time.Hour} }), api.CodeInvalid},
 	} {
 		if _, err := connector.SendProposal(ctx, c.document); api.CodeOf(err) != c.code {
 			t.Errorf("a proposal %s: %v", name, err)

@@ -105,6 +105,7 @@ func Kinds() []kubeapi.Type {
 		kind("Peering", "peerings", true, true),
 		kind("Offer", "offers", true, true),
 		kind("Contract", "contracts", true, true),
+		kind("Proposal", "proposals", true, true),
 		kind("Peer", "peers", true, true),
 		kind("Broker", "brokers", true, true),
 		kind("VirtualNodePool", "virtualnodepools", false, true),

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -99,5 +100,47 @@ func TestAnswersGo(t *testing.T) {
 	f.until("the time of the other has ended", func() bool { return !f.offers(unsold) })
 	if !f.offers("web") {
 		t.Error("an offer is gone that an admin made")
+	}
+}
+
+// A user proposes by an object, and the seller's admin answers by another one. The command line shows both.
+func TestProposalsAsObjects(t *testing.T) {
+	f := strangers(t)
+	f.meet()
+	ctx := t.Context()
+	asked := &api.Proposal{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cheaper"},
+		Spec: api.ProposalSpec{Seller: "milan", Offer: "web", Plan: "small", ProposalTerms: api.ProposalTerms{
+			Price: &api.Price{Amount: "0.05", Currency: "EUR", Period: api.PeriodHour}, Message: "for a school"}}}
+	if err := f.rome.Objects.Create(ctx, asked); err != nil {
+		t.Fatal(err)
+	}
+	received := &api.Proposal{}
+	f.until("milan has it", func() bool {
+		var all api.ProposalList
+		if f.milan.Objects.List(ctx, &all, kube.InNamespace(api.Namespace)) == nil && len(all.Items) == 1 {
+			received = &all.Items[0]
+		}
+		return received.Status.Digest != ""
+	})
+	if received.Spec.Buyer != "rome" || received.Spec.Message != "for a school" {
+		t.Errorf("milan has %+v", received.Spec)
+	}
+	answer := []byte(`[{"op":"test","path":"/metadata/uid","value":"` + string(received.UID) + `"},{"op":"add",` +
+		`"path":"/spec/answer","value":{"decision":"Counter","price":{"amount":"0.09","currency":"EUR","period":"hour"}}}]`)
+	if err := f.milan.Objects.Patch(ctx, received, kube.RawPatch(types.JSONPatchType, answer)); err != nil {
+		t.Fatal(err)
+	}
+	f.until("rome reads the answer", func() bool {
+		err := f.rome.Objects.Get(ctx, kube.ObjectKeyFromObject(asked), asked)
+		return err == nil && asked.Status.Offer == received.Name
+	})
+	f.until("rome sees the answer on sale", func() bool {
+		listed, err := f.rome.People.Offer(ctx, "milan", asked.Status.Offer)
+		return err == nil && listed.Payload.Offer.Plans[0].Price.Amount == "0.09"
+	})
+	for _, m := range f.Members {
+		if all := must(m.People.Proposals(ctx))(t); len(all) != 1 || all[0].ID != received.Name || !all[0].Payload.Countered {
+			t.Errorf("%s shows %+v", m.Name, all)
+		}
 	}
 }

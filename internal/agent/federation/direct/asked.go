@@ -29,10 +29,10 @@ func (s *Sellers) Catalog(ctx context.Context, q api.CatalogQuery, added bool) [
 		})
 }
 
-// Proposals returns what the sellers that answer in time say that this cluster proposed. The Seller of each is
-// the one that says it.
-func (s *Sellers) Proposals(ctx context.Context) []api.Envelope[api.KnownProposal] {
-	return askAll(ctx, s, func(*market.Member) bool { return true },
+// Proposals returns what those sellers that are asked, and answer in time, say that this cluster proposed. The Seller of
+// each is the one that says it.
+func (s *Sellers) Proposals(ctx context.Context, asked func(seller string) bool) []api.Envelope[api.KnownProposal] {
+	return askAll(ctx, s, func(m *market.Member) bool { return asked(m.Cluster) },
 		func(ctx context.Context, name string, seller *transport.HTTP) ([]api.Envelope[api.KnownProposal], error) {
 			found, err := seller.Proposals(ctx)
 			for i := range found {

@@ -45,6 +45,8 @@ type ConnectorOptions struct {
 	Key     *clusterkey.Key
 	// Ledger has the keys of the clusters that this one knows.
 	Ledger *exchange.Exchange
+	// Proposed is called with the ID of a proposal that the Ledger keeps. May be nil.
+	Proposed func(id string)
 	// Journal keeps the connector's market.
 	Journal journal.Journal
 	// Listen is the address at which it listens, HOST:PORT. URL is where others reach that.
@@ -100,7 +102,7 @@ func NewConnector(ctx context.Context, o ConnectorOptions) (*Connector, error) {
 	}
 	c := &Connector{ConnectorOptions: o, market: books, listener: listener, inside: newMemoryListener()}
 	c.server = server.New(server.Options{Exchange: books, Engine: match.New(),
-		URL: o.URL, BodyMemory: bodyMemory, InForce: c.inForce, Ledger: o.Ledger, Log: o.Log})
+		URL: o.URL, BodyMemory: bodyMemory, InForce: c.inForce, Ledger: o.Ledger, Proposed: o.Proposed, Log: o.Log})
 	return c, nil
 }
 

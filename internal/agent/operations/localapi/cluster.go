@@ -27,8 +27,10 @@ type ClusterOptions struct {
 	Sharing  func() *api.Sharing
 	Gate     Gate
 	Requests Requests
-	Brokers  BrokerList
-	Doctor   Doctor
+	// Proposals negotiates with sellers and buyers.
+	Proposals Proposals
+	Brokers   BrokerList
+	Doctor    Doctor
 }
 
 // Member is this cluster as a member of the main broker.
@@ -51,7 +53,7 @@ type Gate interface {
 	Revoke(ctx context.Context, consumer string) (ended []string, err error)
 }
 
-// Requests makes reservations of ResourceRequests and VirtualNodePools, and proposes to sellers.
+// Requests makes reservations of ResourceRequests and VirtualNodePools.
 type Requests interface {
 	// CheckRequest returns why this cluster cannot make a request.
 	CheckRequest(r api.Request) error
@@ -76,10 +78,6 @@ type Requests interface {
 	FindVolumes(ctx context.Context, object *api.ResourceRequest) (*api.Volumes, error)
 	// EndUnknown ends a reservation that no ResourceRequest made.
 	EndUnknown(ctx context.Context, id string) error
-	// Propose sends a signed proposal to a seller's connector.
-	Propose(ctx context.Context, seller, document string) (api.Envelope[api.KnownProposal], error)
-	// Proposals returns what sellers say that this cluster proposed.
-	Proposals(ctx context.Context) []api.Envelope[api.KnownProposal]
 	// PlanPool returns the status that a VirtualNodePool would have. It writes nothing. Errors: Invalid.
 	PlanPool(ctx context.Context, pool *api.VirtualNodePool) (api.VirtualNodePoolStatus, error)
 }

@@ -31,14 +31,7 @@ type agent struct {
 	key      *clusterkey.Key
 	disowned []string
 	volumes  *api.Volumes // at stake
-	proposed []api.Envelope[api.KnownProposal]
 }
-
-func (a *agent) Propose(context.Context, string, string) (none api.Envelope[api.KnownProposal], err error) {
-	return none, nil
-}
-
-func (a *agent) Proposals(context.Context) []api.Envelope[api.KnownProposal] { return a.proposed }
 
 func (a *agent) Key() *clusterkey.Key                                          { return a.key }
 func (a *agent) URL() string                                                   { return "https://broker" }
@@ -267,31 +260,5 @@ func TestTheCatalogWithoutABroker(t *testing.T) {
 	}
 	if _, err := b.Offer(t.Context(), "milan", "other"); err == nil {
 		t.Error("an offer that is not there is found")
-	}
-}
-
-// A seller that lies about proposals shows nothing that this cluster did not sign for it.
-func TestProposalsOfALyingSeller(t *testing.T) {
-	c, a := newCluster(t)
-	says := func(key *clusterkey.Key, buyer, seller, by, answer string) {
-		document, err := key.Sign(api.DocumentProposal, api.Proposal{
-			Protocol: api.Protocol, Buyer: buyer, Seller: seller, Offer: "web", Plan: "small",
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		said := api.KnownProposal{Document: document, Answer: answer, Proposal: api.Proposal{Seller: by, Offer: "other"}}
-		a.proposed = append(a.proposed, api.Envelope[api.KnownProposal]{ID: "p-1", Payload: said})
-	}
-	says(a.key, "rome", "milan", "milan", "p-2")
-	says(transporttest.NewParty(t, "milan").Key, "rome", "milan", "milan", "")
-	says(a.key, "oslo", "milan", "milan", "")
-	says(a.key, "rome", "oslo", "milan", "")
-	says(a.key, "rome", "milan", "milan", "web/../\x1b[2J")
-	a.proposed = append(a.proposed, api.Envelope[api.KnownProposal]{ID: "p-3"})
-	all, err := c.Proposals(t.Context())
-	if err != nil || len(all) != 1 || all[0].ID == "p-1" || all[0].Payload.Proposal.Offer != "web" ||
-		all[0].Payload.Answer != "p-2" {
-		t.Errorf("it shows %+v, %v", all, err)
 	}
 }

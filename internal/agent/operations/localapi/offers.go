@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,13 +28,8 @@ func offerEnvelope(o *api.Offer) api.Envelope[api.OwnOffer] {
 
 // PutOffer creates an Offer, or changes it. It publishes one again that a broker took off sale.
 // Errors: Invalid.
-func (c *Cluster) PutOffer(ctx context.Context, name string, spec api.OfferSpec) (api.Envelope[api.OwnOffer], error) {
-	return c.putOffer(ctx, name, spec, "")
-}
-
-// putOffer is PutOffer of an offer that answers a proposal; the empty ID is that of none.
-func (c *Cluster) putOffer(ctx context.Context, name string, spec api.OfferSpec,
-	proposal string) (out api.Envelope[api.OwnOffer], err error) {
+func (c *Cluster) PutOffer(ctx context.Context, name string,
+	spec api.OfferSpec) (out api.Envelope[api.OwnOffer], err error) {
 	if err := market.ValidCluster("name", name); err != nil {
 		return out, err
 	}
@@ -45,12 +39,6 @@ func (c *Cluster) putOffer(ctx context.Context, name string, spec api.OfferSpec,
 	object := &api.Offer{ObjectMeta: metav1.ObjectMeta{Namespace: c.o.Namespace, Name: name}}
 	err = kubeobject.Put(ctx, c.o.Client, object, func() {
 		delete(object.Labels, api.AnswersLabel) // what an admin changes by hand stays
-		if proposal != "" {
-			metav1.SetMetaDataLabel(&object.ObjectMeta, api.AnswersLabel, proposal)
-			if repeats(object.Spec, spec) && object.Spec.ValidUntil.After(c.o.Ledger.Now().Go()) {
-				return // with a later end it would be another offer, and the buyer could not take what it saw
-			}
-		}
 		object.Spec = spec
 	})
 	if err != nil {
@@ -58,12 +46,6 @@ func (c *Cluster) putOffer(ctx context.Context, name string, spec api.OfferSpec,
 	}
 	c.o.Gate.PublishAgain(name)
 	return offerEnvelope(object), nil
-}
-
-// repeats reports whether two offers differ at most in their ends.
-func repeats(old, spec api.OfferSpec) bool {
-	spec.ValidUntil = old.ValidUntil
-	return equality.Semantic.DeepEqual(old, spec)
 }
 
 // checkOffer reports what is wrong with an offer before it is written, so that the caller need not look for
