@@ -32,6 +32,7 @@ type desk struct {
 	refusal   error      // its answer to them
 	said      []proposal // what it says of them
 	published []string
+	clock     *transporttest.Clock
 }
 
 // shop is the part of a desk that sells.
@@ -67,8 +68,8 @@ func newDesk(t *testing.T) *desk {
 		t.Fatal(err)
 	}
 	rome := transporttest.NewParty(t, "rome")
-	d := &desk{t: t, milan: transporttest.NewParty(t, "milan")}
-	ledger := exchangetest.Open(t, nil, exchange.Options{Self: "rome"})
+	d := &desk{t: t, milan: transporttest.NewParty(t, "milan"), clock: transporttest.NewClock()}
+	ledger := exchangetest.Open(t, nil, exchange.Options{Self: "rome", Clock: d.clock})
 	d.Proposals = New(Options{Client: c, Cluster: "rome", Namespace: "bourse", Key: rome.Key, Ledger: ledger,
 		Sellers: connectors{d}, Offers: shop{d}, Changed: &kubeobject.Trigger{}})
 	if _, _, err := (trust.Demand{}).Meet(t.Context(), ledger, d.milan.Card(api.Properties{}), "milan"); err != nil {
@@ -172,6 +173,7 @@ func TestSent(t *testing.T) {
 	d.refusal = api.Errorf(api.CodeUnavailable, "no connector of milan is known")
 	d.is(d.looks("team-a", "cheaper", 1), api.ConditionSent, metav1.ConditionFalse, "Unavailable", "no connector")
 	d.refusal = nil
+	d.clock.Move(2*time.Second, func() time.Time { return d.Ledger.Now().Go() })
 	o = d.looks("team-a", "cheaper", 3)
 	d.is(o, api.ConditionSent, metav1.ConditionTrue, "Sent", "milan has it")
 	d.is(o, api.ConditionAnswered, metav1.ConditionFalse, "Waits", "")
