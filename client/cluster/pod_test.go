@@ -141,7 +141,8 @@ func TestHowConnectionsEnd(t *testing.T) {
 	s := startServer(t)
 	pod := open(t, s)
 	_, err := dial(t, pod, refused).Read(make([]byte, 1))
-	if api.CodeOf(err) != api.CodeUnavailable || !strings.Contains(err.Error(), "port 2 of pod bourse/agent: connection refused") {
+	want := "port 2 of pod bourse/agent: connection refused"
+	if api.CodeOf(err) != api.CodeUnavailable || !strings.Contains(err.Error(), want) {
 		t.Errorf("nobody listens: %v", err)
 	}
 	closed := dial(t, pod, echoes)
