@@ -238,7 +238,7 @@ func TestHonestMetadata(t *testing.T) {
 		if i > 0 {
 			o.SetAnnotations(map[string]string{fmt.Sprint("tool", i): "x"})
 		}
-		//nolint:staticcheck // an apply patch of an unstructured object
+		//lint:ignore SA1019 the other Apply takes no unstructured object
 		err := by.Patch(t.Context(), o, kube.Apply, kube.ForceOwnership, kube.FieldOwner(fmt.Sprint("tool", i)))
 		if err != nil {
 			t.Errorf("tool %d applies the request: %v", i, err)
