@@ -41,7 +41,7 @@ func New(config *rest.Config, namespaces ...string) (*Client, error) {
 	if err := api.AddToScheme(known); err != nil {
 		return nil, err
 	}
-	objects, err := kube.New(config, kube.Options{Scheme: known, Mapper: mapper(known)})
+	objects, err := kube.New(unlimited(config), kube.Options{Scheme: known, Mapper: mapper(known)})
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -101,85 +99,6 @@ func (c *Client) ConfirmRequest(ctx context.Context, namespace, name string) (cl
 		err = c.annotate(ctx, object, api.ConfirmAnnotation, "true")
 	}
 	return statusOf(object), err
-}
-
-// annotate sets an annotation of an object that the user saw. Errors: ChangedSince if its spec changed since then.
-func (c *Client) annotate(ctx context.Context, object kube.Object, key, value string) error {
-	return c.patch(ctx, object, func() {
-		annotations := object.GetAnnotations()
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[key] = value
-		object.SetAnnotations(annotations)
-	})
-}
-
-// operation is one line of a JSON patch (RFC 6902).
-type operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value,omitempty"`
-}
-
-// patch writes what change changes of an object's annotations and spec. It is refused if the object is another one, or
-// has another generation, than the user saw; the agent's writes of the status do not count. Errors: Conflict then.
-func (c *Client) patch(ctx context.Context, object kube.Object, change func()) error {
-	seen := object.DeepCopyObject().(kube.Object)
-	change()
-	lines := []operation{{"test", "/metadata/uid", seen.GetUID()}, {"test", "/metadata/generation", seen.GetGeneration()}}
-	if len(seen.GetAnnotations()) == 0 && len(object.GetAnnotations()) > 0 {
-		lines = append(lines, operation{"add", "/metadata/annotations", object.GetAnnotations()})
-	} else {
-		for key, value := range object.GetAnnotations() {
-			if seen.GetAnnotations()[key] != value {
-				lines = append(lines, operation{"add", "/metadata/annotations/" + pointer.Replace(key), value})
-			}
-		}
-	}
-	spec, err := fieldOf(object, "spec")
-	if err != nil {
-		return err
-	}
-	before, err := fieldOf(seen, "spec")
-	if err != nil {
-		return err
-	}
-	if string(spec) != string(before) {
-		lines = append(lines, operation{"replace", "/spec", spec})
-	}
-	data, err := json.Marshal(lines)
-	if err != nil {
-		return err
-	}
-	err = c.objects.Patch(ctx, object, kube.RawPatch(types.JSONPatchType, data))
-	if !apierrors.IsInvalid(err) && !apierrors.IsConflict(err) {
-		return kubeobject.Error(err)
-	}
-	// A failed test, a policy and a schema all answer Invalid: the object says which it was.
-	now := seen.DeepCopyObject().(kube.Object)
-	if again := c.objects.Get(ctx, kube.ObjectKeyFromObject(seen), now); again != nil {
-		return kubeobject.Error(again)
-	}
-	if now.GetUID() != seen.GetUID() || now.GetGeneration() != seen.GetGeneration() {
-		return api.Errorf(api.CodeConflict, "%s/%s has changed since you saw it (ChangedSince); nothing was written",
-			seen.GetNamespace(), seen.GetName()).Fix("look at it again, and repeat the command")
-	}
-	return kubeobject.Error(err)
-}
-
-// pointer escapes a key for a JSON pointer (RFC 6901).
-var pointer = strings.NewReplacer("~", "~0", "/", "~1")
-
-// fieldOf returns a field of an object as JSON.
-func fieldOf(object kube.Object, name string) (json.RawMessage, error) {
-	data, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
-	fields := map[string]json.RawMessage{}
-	err = json.Unmarshal(data, &fields)
-	return fields[name], err
 }
 
 // ofReservation returns the ResourceRequest that made a reservation. Errors: NotFound; Conflict if a VirtualNodePool
@@ -278,6 +197,9 @@ func (c *Client) checkChange(o *api.ResourceRequest, id string, r api.Reservatio
 // resize writes a change into a ResourceRequest, which is bound. The time is the agent's.
 func (c *Client) resize(o *api.ResourceRequest, change api.ReservationChange) {
 	began := o.Status.Began.Time
+	if change.Withdraw && o.Status.Until == nil {
+		return
+	}
 	if change.Withdraw {
 		o.Spec.Duration = &metav1.Duration{Duration: o.Status.Until.Sub(began).Round(time.Second)}
 		if o.Spec.Purchase != nil {
@@ -289,6 +211,9 @@ func (c *Client) resize(o *api.ResourceRequest, change api.ReservationChange) {
 	}
 	if change.Units > 0 {
 		o.Spec.Purchase.Units = change.Units
+	}
+	if o.Spec.Resources == nil {
+		o.Spec.Resources = api.Resources{}
 	}
 	for name, amount := range change.Resources {
 		if o.Spec.Resources[name] = amount; amount.IsZero() {

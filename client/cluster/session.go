@@ -52,7 +52,7 @@ func NewAsker(config *rest.Config, namespaces ...string) (*client.Client, *Asker
 	if err := api.AddToScheme(known); err != nil {
 		return nil, nil, err
 	}
-	of := rest.CopyConfig(config)
+	of := unlimited(config)
 	of.APIPath, of.GroupVersion = "/apis", &api.GroupVersion
 	of.NegotiatedSerializer = serializer.NewCodecFactory(known).WithoutConversion()
 	objects, err := rest.RESTClientFor(of)
@@ -62,6 +62,13 @@ func NewAsker(config *rest.Config, namespaces ...string) (*client.Client, *Asker
 	key, err := pinned.NewKey()
 	a := &Asker{config: config, objects: objects, namespaces: namespaces, key: key}
 	return client.New("http://agent", &http.Client{Transport: a}), a, err
+}
+
+// unlimited returns a config without a rate of the client's own: the API server has its own fair limits.
+func unlimited(config *rest.Config) *rest.Config {
+	of := rest.CopyConfig(config)
+	of.QPS = -1
+	return of
 }
 
 // Close deletes the sessions. Errors: those of the API server.
