@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/bourse-dev/bourse/api"
@@ -38,6 +39,19 @@ func (sh *shell) agentClient() (*cluster.Client, error) {
 
 // clusterClient returns a client as the user of a kubeconfig, for the namespace that -n or the context names.
 func (sh *shell) clusterClient() (*cluster.Client, error) {
+	config, err := sh.userConfig()
+	switch {
+	case err != nil:
+		return nil, err
+	case sh.allNamespaces:
+		return cluster.New(config)
+	}
+	return cluster.New(config, sh.namespace)
+}
+
+// userConfig returns how the user of the kubeconfig reaches the cluster. Without -n it takes the namespace of the
+// context. Errors: Invalid.
+func (sh *shell) userConfig() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = sh.kubeconfig
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
@@ -46,15 +60,12 @@ func (sh *shell) clusterClient() (*cluster.Client, error) {
 	if err != nil {
 		return nil, api.Invalid("--context", "%s", err).Fix("see: kubectl config get-contexts; or name a file: --kubeconfig FILE")
 	}
-	if sh.allNamespaces {
-		return cluster.New(config)
-	}
 	if sh.namespace == "" {
 		if sh.namespace, _, err = loaded.Namespace(); err != nil {
 			return nil, api.Invalid("--kubeconfig", "%s", err).Fix("name a kubeconfig: --kubeconfig FILE")
 		}
 	}
-	return cluster.New(config, sh.namespace)
+	return config, nil
 }
 
 // close ends the sessions of a command. The agent ends those that stay.

@@ -144,7 +144,7 @@ func Root(out, progress io.Writer) *cobra.Command {
 		sh.extendCommand(), sh.offerCommand(), sh.peersCommand(), sh.proposalsCommand(), sh.proposeCommand(),
 		sh.reclaimCommand(), sh.refuseCommand(), sh.reservationsCommand(), sh.resizeCommand(), sh.resumeCommand(),
 		sh.statusCommand(), sh.suspendCommand(), sh.trustCommand(), sh.usageCommand(), sh.vnpCommand(),
-		sh.agentCommand(), sh.brokerCommand(), sh.initCommand(), sh.rootCommand(), sh.uninstallCommand(),
+		sh.agentCommand(), sh.authCommand(), sh.brokerCommand(), sh.initCommand(), sh.rootCommand(), sh.uninstallCommand(),
 		sh.versionCommand(),
 	)
 	sh.strict(root)

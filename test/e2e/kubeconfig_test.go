@@ -55,7 +55,13 @@ func TestBourseByKubeconfig(t *testing.T) {
 	for _, namespace := range []string{"hers", "theirs"} {
 		makeNamespace(t, w.rome, namespace)
 	}
-	bind(t, w.rome, "gaia", "bourse-requester", "hers")
+	granted, err := bourse(t.Context(), "auth", "grant", "gaia", "-n", "hers")
+	if err == nil {
+		err = w.rome.Cluster.Apply(t.Context(), []byte(granted))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	others := ask(t, w.rome, "theirs", "secret", api.Request{Resources: cpu("1"), Target: "milan"})
 	becomes(t, w.rome, others, api.Reserved)
 	if err := w.rome.Cluster.Apply(t.Context(), []byte(neverPolicy)); err != nil {
@@ -76,6 +82,10 @@ func TestBourseByKubeconfig(t *testing.T) {
 		args, says string
 		fails      api.Code
 	}{
+		{"auth whoami", "user       gaia", ""},
+		{"auth whoami", "ask for the namespace      yes", ""},
+		{"auth whoami", "ask for the whole cluster  no", ""},
+		{"auth whoami", "reach an agent in a pod    yes", ""},
 		{"clusters", "milan", ""},
 		{"reserve --name mine --cpu 1 --target milan --dry-run", "<- this one", ""},
 		{"reserve --name mine --cpu 1 --target milan --for 1h", "milan is bound until", ""},
