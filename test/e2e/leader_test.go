@@ -4,19 +4,29 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/bourse-dev/bourse/api"
 )
 
 // Of two agents of milan one leads. When it is killed the other takes over, with the same keys and
-// the same books.
+// the same books. A user who asked the first by a session is answered by the other within 30 s, and does nothing for it.
 func TestSecondReplicaTakesOver(t *testing.T) {
 	w := start(t)
 	before := ask(t, w.rome, "default", "before-leader-died", api.Request{Resources: cpu("2"), Target: "milan"})
 	becomes(t, w.rome, before, api.Reserved)
 	n := w.now(t, w.milan, "cpu")
 	leader := leads(t, w)
+	makeNamespace(t, w.milan, "follows")
+	bind(t, w.milan, "leo", "bourse-requester", "follows")
+	user := asks(t, w.milan, "leo", "follows")
+	eventually(t, "the role is known", func(ctx context.Context) error { _, err := user.Status(ctx); return err })
 	w.milan.Agent(leader).Kill()
+	begin := time.Now()
+	if s, err := user.Status(t.Context()); err != nil || s.Cluster != "milan" {
+		t.Errorf("after its agent died the user is answered %+v, %v", s, err)
+	}
+	t.Logf("the next agent answered after %s", time.Since(begin).Round(time.Millisecond))
 	after := ask(t, w.rome, "default", "after-leader-died", api.Request{Resources: cpu("2"), Target: "milan"})
 	becomes(t, w.rome, after, api.Reserved)
 	if next := leads(t, w); next == leader {
