@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -68,7 +69,12 @@ func (c *Client) PutOffer(ctx context.Context, name string, spec api.OfferSpec) 
 		return out, err
 	}
 	object := &api.Offer{ObjectMeta: own(name)}
-	err = c.put(ctx, object, func() { object.Spec = spec })
+	err = c.put(ctx, object, func() {
+		object.Spec = spec
+		// One that a broker took off sale is published again.
+		metav1.SetMetaDataAnnotation(&object.ObjectMeta, api.Group+"/publish-again",
+			time.Now().Add(c.Skew()).UTC().Format(time.RFC3339))
+	})
 	return offerOf(object), err
 }
 

@@ -26,7 +26,7 @@ func (sh *shell) doctorCommand() *cobra.Command {
 			diagnose := sh.diagnose
 			if preflight {
 				diagnose = func(ctx context.Context) (api.Diagnosis, error) {
-					config, err := kubernetes(sh.kubeconfig)
+					config, err := sh.userConfig()
 					if err != nil {
 						return api.Diagnosis{}, err
 					}

@@ -118,14 +118,6 @@ func Root(out, progress io.Writer) *cobra.Command {
 	root.PersistentFlags().StringVar(&sh.server, "server", os.Getenv("BOURSE_SERVER"),
 		"agent or broker to talk to: https://HOST:PORT or unix:///SOCKET (also BOURSE_SERVER); or an agent's --listen, "+
 			"http://HOST:PORT, with its token in BOURSE_TOKEN")
-	root.PersistentFlags().StringVar(&sh.context, "context", "", "context of the kubeconfig by which to reach the cluster, "+
-		"with your own rights")
-	root.PersistentFlags().StringVar(&sh.kubeconfig, "kubeconfig", "",
-		"kubeconfig by which to reach the cluster (with --context, the default is KUBECONFIG or ~/.kube/config)")
-	root.PersistentFlags().StringVarP(&sh.namespace, "namespace", "n", "",
-		"namespace of what the command reads and writes (default: that of the context, else \"default\")")
-	root.PersistentFlags().BoolVar(&sh.allNamespaces, "all-namespaces", false,
-		"with --context or --kubeconfig, ask for the whole cluster, if you may")
 	root.PersistentFlags().StringVarP(&sh.output, "output", "o", "table",
 		"output format: table, wide, json, yaml, name, jsonpath=PATH or custom-columns=TITLE:PATH,...")
 	root.PersistentFlags().BoolVar(&sh.documents, "show-documents", false,
@@ -147,6 +139,11 @@ func Root(out, progress io.Writer) *cobra.Command {
 		sh.agentCommand(), sh.authCommand(), sh.brokerCommand(), sh.initCommand(), sh.rootCommand(), sh.uninstallCommand(),
 		sh.versionCommand(),
 	)
+	for _, c := range root.Commands() {
+		if (c.GroupID == "start" || c.GroupID == "use" || c.Name() == "auth") && c.Name() != "demo" {
+			sh.addAccess(c.PersistentFlags())
+		}
+	}
 	sh.strict(root)
 	wrapHelp(root)
 	return root

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -47,7 +48,7 @@ func (sh *shell) strict(cmd *cobra.Command) {
 			return noSuchCommand(cmd, given[0], given[1:]...)
 		}
 		if args == nil || args(cmd, given) == nil {
-			return checkGiven(cmd)
+			return cmp.Or(checkAccess(cmd), checkGiven(cmd))
 		}
 		wrong := "an argument is missing"
 		if len(given) > 0 {

@@ -21,7 +21,7 @@ import (
 // For([LocalUser]). A caller with one may ask the questions that its Right answers, and nothing else.
 func Local(broker transport.Broker, cluster ClusterAPI, rate float64, log *slog.Logger) *Server {
 	mux := http.NewServeMux()
-	l := &local{broker, cluster, semaphore.NewWeighted(wholeLists)}
+	l := &local{broker, cluster, semaphore.NewWeighted(largeQuestions)}
 	a := newAPI(mux)
 	a.UseMiddleware(func(call huma.Context, next func(huma.Context)) {
 		ctx, cancel := context.WithTimeout(call.Context(), answersWithin)
@@ -46,22 +46,52 @@ func LocalUser(*http.Request) (Caller, error) {
 	return Caller{Role: tlsid.RoleCluster, Name: "local"}, nil
 }
 
-// wholeLists is the number of concurrent calls of all users of an agent that read a whole list of a broker. Each
-// takes up to 96 MiB of the agent's memory. A namespace has one of them at most.
-const wholeLists = 4
+const (
+	// wholeLists is the number of concurrent calls of the users of an agent's own listener that read a whole list of a
+	// broker. Each takes up to 96 MiB of the agent's memory.
+	wholeLists = 4
+	// largeQuestions is the number of concurrent questions of all sessions that read a whole list, evaluate or look at
+	// the whole cluster. A namespace, and all who ask for the cluster, have one of them at most.
+	largeQuestions = 2
+)
 
-// readWhole returns read for a whole list of a broker. Only wholeLists calls read at a time. Errors:
-// TooManyRequests; those of read.
+// large counts a call that takes much memory or work. Call end when its answer is made. Errors: TooManyRequests.
+func (l *local) large(ctx context.Context) (end func(), err error) {
+	if err := CountLarge(ctx); err != nil {
+		return nil, err
+	}
+	if CallerOf(ctx).Scope == nil {
+		return func() {}, nil
+	}
+	if err := acquire(ctx, l.asked, patience); err != nil {
+		return nil, api.Errorf(api.CodeTooManyRequests, "the agent answers %d large questions already", largeQuestions).
+			Fix("repeat the command")
+	}
+	return func() { l.asked.Release(1) }, nil
+}
+
+// largely makes an answer that takes much memory or work, if the caller asks by a session. Errors: also
+// TooManyRequests.
+func largely[T any](ctx context.Context, l *local, answer func() (T, error)) (none T, err error) {
+	if CallerOf(ctx).Scope == nil {
+		return answer()
+	}
+	end, err := l.large(ctx)
+	if err != nil {
+		return none, err
+	}
+	defer end()
+	return answer()
+}
+
+// readWhole returns read for a whole list of a broker. Errors: TooManyRequests; those of read.
 func readWhole[T any](l *local, read lister[transport.Broker, T]) lister[transport.Broker, T] {
 	return func(broker transport.Broker, ctx context.Context) ([]api.Envelope[T], error) {
-		if err := CountLarge(ctx); err != nil {
+		end, err := l.large(ctx)
+		if err != nil {
 			return nil, err
 		}
-		if err := acquire(ctx, l.lists, patience); err != nil {
-			return nil, api.Errorf(api.CodeTooManyRequests, "the users of this cluster read %d whole lists already", wholeLists).
-				Fix("repeat the command")
-		}
-		defer l.lists.Release(1)
+		defer end()
 		return read(broker, ctx)
 	}
 }
@@ -93,7 +123,7 @@ type lister[Of, T any] = func(of Of, ctx context.Context) ([]api.Envelope[T], er
 type local struct {
 	broker  transport.Broker
 	cluster ClusterAPI
-	lists   *semaphore.Weighted // of wholeLists
+	asked   *semaphore.Weighted // of large questions
 }
 
 // evaluate decides without a reservation. A namespace has one evaluation at a time. Errors: NotFound for a namespace
@@ -112,12 +142,7 @@ func (l *local) evaluate(ctx context.Context, q api.DryRun) (api.Evaluation, err
 			return api.Evaluation{}, noNamespace(name)
 		}
 	}
-	if !scope.Cluster {
-		if err := CountLarge(ctx); err != nil {
-			return api.Evaluation{}, err
-		}
-	}
-	return l.cluster.Preview(ctx, l.broker, q)
+	return largely(ctx, l, func() (api.Evaluation, error) { return l.cluster.Preview(ctx, l.broker, q) })
 }
 
 // reservation returns a reservation that the caller may see. Errors: NotFound; those of the broker.
@@ -223,7 +248,9 @@ func (l *local) routes(a huma.API) {
 		})
 	huma.Register(a, operation("get-offer", http.MethodGet, "/catalog/{cluster}/{name}", "Read an offer", asks(OfNamespace)),
 		func(ctx context.Context, in *OfferPath) (*body[api.Envelope[api.Listing]], error) {
-			return answered(l.broker.Offer(ctx, in.Cluster, in.Name))
+			return answered(largely(ctx, l, func() (api.Envelope[api.Listing], error) {
+				return l.broker.Offer(ctx, in.Cluster, in.Name)
+			}))
 		})
 	paged(a, l.cluster, "list-offers", "/offers", "List the offers of this cluster", ClusterAPI.Offers)
 	huma.Register(a, operation("put-offer", http.MethodPut, "/offers/{name}", "Create or change an Offer"),
@@ -316,12 +343,12 @@ func (l *local) routes(a huma.API) {
 		})
 	huma.Register(a, operation("diagnose", http.MethodGet, "/diagnosis", "List the problems, worst first", asks(OfCluster)),
 		func(ctx context.Context, _ *struct{}) (*body[api.Diagnosis], error) {
-			return answered(l.cluster.Diagnose(ctx), nil)
+			return answered(largely(ctx, l, func() (api.Diagnosis, error) { return l.cluster.Diagnose(ctx), nil }))
 		})
 	huma.Register(a, operation("audit", http.MethodGet, "/peers/{cluster}/audit",
 		"List what another cluster can do in this one", asks(OfCluster)),
 		func(ctx context.Context, in *ClusterPath) (*body[*api.Audit], error) {
-			return answered(l.cluster.Audit(ctx, in.Cluster))
+			return answered(largely(ctx, l, func() (*api.Audit, error) { return l.cluster.Audit(ctx, in.Cluster) }))
 		})
 	huma.Register(a, operation("evict", http.MethodPost, "/peers/{cluster}/evict",
 		"End all reservations of another cluster here"),
@@ -354,7 +381,9 @@ func (l *local) routes(a huma.API) {
 		PoolPath
 		Body api.VirtualNodePoolSpec
 	}) (*body[api.VirtualNodePoolStatus], error) {
-		return answered(l.cluster.PlanVirtualNodePool(ctx, in.Name, in.Body))
+		return answered(largely(ctx, l, func() (api.VirtualNodePoolStatus, error) {
+			return l.cluster.PlanVirtualNodePool(ctx, in.Name, in.Body)
+		}))
 	})
 	huma.Register(a, operation("admit-provider", http.MethodPut, "/virtual-node-pools/{name}/providers/{cluster}",
 		"Let a provider serve a VirtualNodePool, or not"), func(ctx context.Context, in *struct {

@@ -35,6 +35,9 @@ import (
 // Lasts is how long a session is served after the agent answered it.
 const Lasts = 15 * time.Minute
 
+// bounds are those of a few users: all of them come from loopback.
+var bounds = server.Bounds{Connections: 1024, Unidentified: 256, Waiting: 256, PerCaller: 16}
+
 // Options say what is asked, and where.
 type Options struct {
 	client.Client
@@ -81,7 +84,7 @@ func (q *Questions) Run(ctx context.Context) error {
 	}
 	close(q.listens)
 	known := func(hash string) bool { return q.book.use(hash, q.Clock.Now()).found() }
-	return server.ServeTLS(ctx, l, q.key.ServerTLS(known), q.Server.For(q.caller), server.Bounds{})
+	return server.ServeTLS(ctx, l, q.key.ServerTLS(known), q.Server.For(q.caller), bounds)
 }
 
 // caller returns who asks. Errors: Unauthenticated.

@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"cmp"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// addAccess adds the flags by which users reach a cluster as themselves. Only commands that use them have them: what
+// another command ignored could act on the wrong cluster.
+func (sh *shell) addAccess(f *pflag.FlagSet) {
+	f.StringVar(&sh.context, "context", "",
+		"context of the kubeconfig by which to reach the cluster, with your own rights")
+	f.StringVar(&sh.kubeconfig, "kubeconfig", "",
+		"kubeconfig by which to reach the cluster (with --context, the default is KUBECONFIG or ~/.kube/config)")
+	f.StringVarP(&sh.namespace, "namespace", "n", "",
+		"namespace of what the command reads and writes (default: that of the context, else \"default\")")
+	f.BoolVar(&sh.allNamespaces, "all-namespaces", false,
+		"with --context or --kubeconfig, ask for the whole cluster, if you may")
+}
+
+// namesNamespace are the commands that use --namespace without --context and --kubeconfig, too.
+var namesNamespace = map[string]bool{"reserve": true, "buy": true, "grant": true, "whoami": true}
+
+// checkAccess reports flags that would name another cluster or namespace than the user means. Errors: Invalid.
+func checkAccess(cmd *cobra.Command) (failed error) {
+	given := func(name string) bool { f := cmd.Flag(name); return f != nil && f.Changed }
+	asUser := given("context") || given("kubeconfig")
+	for _, name := range []string{"context", "kubeconfig", "namespace"} {
+		if given(name) && cmd.Flag(name).Value.String() == "" {
+			failed = cmp.Or(failed, error(api.Invalid("--"+name, "an empty text is not a value").
+				Fix("give a value, or leave it out: a variable of your shell may be unset")))
+		}
+	}
+	switch {
+	case failed != nil || cmd.Flag("all-namespaces") == nil: // the command has no such flags
+		return failed
+	case asUser && given("server"):
+		return api.Invalid("--server", "does not go with --context and --kubeconfig").Fix("leave one of them out")
+	case given("namespace") && given("all-namespaces"):
+		return api.Invalid("--all-namespaces", "does not go with --namespace").Fix("leave one of them out")
+	case !asUser && given("all-namespaces"), !asUser && given("namespace") && !namesNamespace[cmd.Name()]:
+		return api.Invalid("--context", "is missing: without it the command is for the whole cluster of the agent").
+			Fix("name the cluster, too: --context NAME; or leave out --namespace and --all-namespaces")
+	}
+	return nil
+}
