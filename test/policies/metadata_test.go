@@ -124,11 +124,12 @@ func TestBoundsOfMetadata(t *testing.T) {
 		}
 		return by.Create(t.Context(), clusterSession("probe"), kube.DryRunAll)
 	})
-	request := example(t)
+	request, proposal := example(t), exampleOf(t, "proposal")
 	for what, make := range map[string]func() kube.Object{
 		"a session":        func() kube.Object { return session(own, "filled") },
 		"a clustersession": func() kube.Object { return clusterSession("filled") },
 		"a request":        func() kube.Object { return request.DeepCopy() },
+		"a proposal":       func() kube.Object { return proposal.DeepCopy() },
 	} {
 		_, isRequest := make().(*unstructured.Unstructured)
 		for how, bad := range hostile(!isRequest) {
@@ -164,9 +165,12 @@ func TestBoundsOfMetadata(t *testing.T) {
 }
 
 // example returns the request of docs/objects, which has each field, in a namespace here.
-func example(t *testing.T) *unstructured.Unstructured {
+func example(t *testing.T) *unstructured.Unstructured { return exampleOf(t, "resourcerequest") }
+
+// exampleOf is example for another kind.
+func exampleOf(t *testing.T, kind string) *unstructured.Unstructured {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "objects", "resourcerequest.yaml"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "objects", kind+".yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
