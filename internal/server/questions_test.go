@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -199,4 +201,51 @@ func TestWhatANamespaceSees(t *testing.T) {
 			t.Errorf("%s: %q, want %q; asked %q", body, code, want, h.asked)
 		}
 	}
+}
+
+// slow is a house whose evaluations last until they are let go.
+type slow struct {
+	house
+	begun, end chan struct{}
+}
+
+func (s *slow) Preview(context.Context, transport.Broker, api.DryRun) (api.Evaluation, error) {
+	s.begun <- struct{}{}
+	<-s.end
+	return api.Evaluation{}, nil
+}
+
+// All sessions together have two large questions at a time, and a namespace one.
+func TestLargeQuestionsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{begun: make(chan struct{}, 9), end: make(chan struct{})}
+		questions := server.Local(s, s, 1000, servertest.Silent()).Questions()
+		answers := make(chan int, 9)
+		evaluate := func(namespace string) {
+			who := asNamespace(namespace)
+			body := strings.NewReader(`{"namespace":"` + namespace + `","request":{"resources":{"cpu":"1"}}}`)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, api.Prefix+"/evaluations", body)
+			r.Header.Set("Content-Type", "application/json")
+			w := httptest.NewRecorder()
+			questions.For(func(*http.Request) (server.Caller, error) { return who, nil }).ServeHTTP(w, r)
+			answers <- w.Code
+		}
+		go evaluate("team")
+		<-s.begun
+		for _, waits := range []string{"team", "other", "third"} {
+			go evaluate(waits)
+		}
+		<-s.begun // of one of the two other namespaces
+		for range 2 {
+			if code := <-answers; code != http.StatusTooManyRequests {
+				t.Errorf("beside two large questions another is answered %d", code)
+			}
+		}
+		close(s.end)
+		for range 2 {
+			if code := <-answers; code != http.StatusOK {
+				t.Errorf("a large question is answered %d", code)
+			}
+		}
+	})
 }
