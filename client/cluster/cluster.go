@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,6 +59,15 @@ func (c *Client) Close(ctx context.Context) (err error) {
 		err = errors.Join(err, asker.Close(ctx))
 	}
 	return err
+}
+
+// Now returns the agent's time, as its last answer told it: this machine's clock may be wrong.
+func (c *Client) Now() time.Time {
+	skew := c.Skew()
+	if skew.Abs() < 2*time.Second { // the time of an answer has whole seconds
+		skew = 0
+	}
+	return time.Now().Add(skew)
 }
 
 // Diagnose returns the problems of the cluster. It needs a right to ask for the whole cluster.

@@ -73,7 +73,7 @@ func (c *Client) PutOffer(ctx context.Context, name string, spec api.OfferSpec) 
 		object.Spec = spec
 		// One that a broker took off sale is published again.
 		metav1.SetMetaDataAnnotation(&object.ObjectMeta, api.Group+"/publish-again",
-			time.Now().Add(c.Skew()).UTC().Format(time.RFC3339))
+			c.Now().UTC().Format(time.RFC3339))
 	})
 	return offerOf(object), err
 }

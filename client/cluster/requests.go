@@ -221,7 +221,6 @@ func (c *Client) resize(o *api.ResourceRequest, change api.ReservationChange) {
 		}
 	}
 	if change.For != nil {
-		now := time.Now().Add(c.Skew())
-		o.Spec.Duration = &metav1.Duration{Duration: (now.Sub(began) + change.For.Duration).Round(time.Second)}
+		o.Spec.Duration = &metav1.Duration{Duration: (c.Now().Sub(began) + change.For.Duration).Round(time.Second)}
 	}
 }

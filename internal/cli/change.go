@@ -34,7 +34,7 @@ func (sh *shell) resizeCommand() *cobra.Command {
 				return api.Invalid("--cpu", "nothing is to change").Fix("name an amount: bourse resize %s --cpu 8", args[0])
 			}
 			return sh.change(cmd.Context(), args[0], w,
-				func(client.RequestStatus) (api.ReservationChange, error) { return change, nil })
+				func(client.RequestStatus, time.Time) (api.ReservationChange, error) { return change, nil })
 		},
 	}
 	w.amountFlags(cmd.Flags())
@@ -61,22 +61,23 @@ func (sh *shell) extendCommand() *cobra.Command {
 					Fix("say how much longer, or how long from now: bourse extend %s --by 1h, or --for 2h, or --until TIME; or end "+
 						"it: bourse release %[1]s", args[0])
 			}
-			return sh.change(cmd.Context(), args[0], w, func(r client.RequestStatus) (api.ReservationChange, error) {
-				at, now := time.Now().Add(last), r.Payload.Status.Until
+			return sh.change(cmd.Context(), args[0], w, func(r client.RequestStatus,
+				now time.Time) (api.ReservationChange, error) {
+				at, until := now.Add(last), r.Payload.Status.Until
 				switch {
-				case by != 0 && now != nil:
-					at = now.Add(by)
+				case by != 0 && until != nil:
+					at = until.Add(by)
 				case by != 0: // not bound, or unknown: the agent says which
-					at = time.Now().Add(by)
+					at = now.Add(by)
 				}
 				var err error
 				if end != "" {
 					if at, err = time.Parse(time.RFC3339, end); err != nil {
 						return api.ReservationChange{}, api.Invalid("--until", "%q is not a time", end).
-							Fix("write it as %s", time.Now().UTC().Format(time.RFC3339))
+							Fix("write it as %s", now.UTC().Format(time.RFC3339))
 					}
 				}
-				return moveEnd(r, at, shorten)
+				return moveEnd(r, at, now, shorten)
 			})
 		},
 	}
@@ -89,20 +90,20 @@ func (sh *shell) extendCommand() *cobra.Command {
 	return cmd
 }
 
-// moveEnd returns the change that ends a reservation at a time. Errors: Invalid if it is past, or
+// moveEnd returns the change that ends a reservation at a time. now is the agent's. Errors: Invalid if it is past, or
 // if it is earlier than the present end and the user did not agree to that.
-func moveEnd(r client.RequestStatus, at time.Time, shorten bool) (api.ReservationChange, error) {
-	left, now := time.Until(at), metav1.NewTime(at)
+func moveEnd(r client.RequestStatus, at, now time.Time, shorten bool) (api.ReservationChange, error) {
+	left, until := at.Sub(now), metav1.NewTime(at)
 	if r.Payload.Status.Until != nil {
-		now = *r.Payload.Status.Until
+		until = *r.Payload.Status.Until
 	}
-	switch earlier := now.Sub(at).Round(time.Second); {
+	switch earlier := until.Sub(at).Round(time.Second); {
 	case left <= 0:
 		return api.ReservationChange{}, api.Invalid("--until", "%s is not in the future", at.UTC().Format(time.RFC3339)).
 			Fix("say how long from now, or end it: bourse release %s", r.Payload.Status.Reservation)
 	case earlier > time.Minute && !shorten:
 		return api.ReservationChange{}, api.Invalid("--shorten", "that would end it %s earlier: it lasts until %s",
-			duration.HumanDuration(earlier), now.UTC().Format(time.RFC3339)).
+			duration.HumanDuration(earlier), until.UTC().Format(time.RFC3339)).
 			Fix("for more time: --by 1h; to end it earlier: --shorten")
 	}
 	return api.ReservationChange{For: &metav1.Duration{Duration: left}}, nil
@@ -117,7 +118,7 @@ func (w *wish) changeFlags(f *pflag.FlagSet) {
 // change edits the request behind a reservation and waits for the answer. If the provider refuses,
 // it sets the request back.
 func (sh *shell) change(ctx context.Context, name string, w *wish,
-	make func(client.RequestStatus) (api.ReservationChange, error)) error {
+	make func(r client.RequestStatus, now time.Time) (api.ReservationChange, error)) error {
 	c, err := sh.agentClient()
 	if err != nil {
 		return err
@@ -130,7 +131,8 @@ func (sh *shell) change(ctx context.Context, name string, w *wish,
 		return err
 	}
 	id := r.Payload.Status.Reservation
-	change, err := make(r)
+	_, _ = c.Status(ctx) // its answer has the agent's time
+	change, err := make(r, c.Now())
 	if err != nil {
 		return err
 	}
