@@ -37,6 +37,18 @@ func (v *Volumes) String() string {
 	return fmt.Sprintf("%d %s (%s%s)", v.Count, noun, strings.Join(v.Claims, ", "), more)
 }
 
+// CheckGivenUp returns why an object may not end: word is not the digest of the volumes, nil for none, that end with it.
+// name and remedy are for the error: the remedy ends with a command that takes the digest. Errors: VolumesAtStake.
+func (v *Volumes) CheckGivenUp(word, name, remedy string) error {
+	if v == nil || word == v.Digest {
+		return nil
+	}
+	refusal := Errorf(CodeVolumesAtStake, "%s would be deleted with %s", v, name).
+		Fix("%s --volumes-die %s", remedy, v.Digest)
+	refusal.Volumes = v
+	return refusal
+}
+
 // Release is the body with which a user releases a reservation. It may be absent.
 type Release struct {
 	// VolumesDie is the digest that the refusal VolumesAtStake gave: it gives up the volumes.

@@ -20,8 +20,7 @@ import (
 const actWithin = 20 * time.Second
 
 // act carries out what the annotation bourse.dev/NAME with a digest of what the user saw stands for, and waits for the
-// agent's answer. read reads the object again, and returns the values that were answered and the answer. Errors:
-// Conflict if it changed since then; Unavailable without an answer.
+// agent's answer. read returns what the object, which act reads again, says of answers. Errors: Conflict if it changed since then; Unavailable without an answer.
 func (c *Client) act(ctx context.Context, object kube.Object, name, digest, text string,
 	read func() (answered map[string]string, conditions []metav1.Condition), condition string) error {
 	value := digest + "." + strings.ToLower(rand.Text()[:10])
@@ -56,20 +55,21 @@ func (c *Client) Approvals(ctx context.Context) ([]api.Envelope[api.Approval], e
 		return c.Client.Approvals(ctx)
 	}
 	var all api.ProviderInstructionList
-	out, err := ownList(ctx, c, &all, api.Namespace, func() (out []api.Envelope[api.Approval]) {
-		for _, o := range all.Items {
-			if waits := o.Status.Approval; waits != nil {
-				out = append(out, api.Envelope[api.Approval]{ID: o.Name, Revision: uint64(o.Generation), Payload: api.Approval{
-					Consumer: o.Spec.Consumer, Generation: o.Spec.Generation, Resources: o.Spec.Resources, Pool: o.Spec.Pool,
-					Offer: waits.Offer, Plan: waits.Plan, Units: waits.Units, Asked: waits.Asked, By: waits.By, Until: o.Spec.Until}})
-			}
+	if err := c.objects.List(ctx, &all, kube.InNamespace(api.Namespace)); err != nil {
+		return nil, kubeobject.Error(err)
+	}
+	var out []api.Envelope[api.Approval]
+	for _, o := range all.Items {
+		if waits := o.Status.Approval; waits != nil {
+			out = append(out, api.Envelope[api.Approval]{ID: o.Name, Revision: uint64(o.Generation), Payload: api.Approval{
+				Consumer: o.Spec.Consumer, Generation: o.Spec.Generation, Resources: o.Spec.Resources, Pool: o.Spec.Pool,
+				Offer: waits.Offer, Plan: waits.Plan, Units: waits.Units, Asked: waits.Asked, By: waits.By, Until: o.Spec.Until}})
 		}
-		return out
-	})
+	}
 	slices.SortFunc(out, func(a, b api.Envelope[api.Approval]) int {
 		return cmp.Or(a.Payload.Asked.Compare(b.Payload.Asked.Time), cmp.Compare(a.ID, b.ID))
 	})
-	return out, err
+	return out, nil
 }
 
 // Answer approves or refuses a request of another cluster. Errors: NotFound; Conflict if it does not wait, or differs
@@ -109,17 +109,14 @@ func (c *Client) Evict(ctx context.Context, peer string) (api.Eviction, error) {
 		return api.Eviction{Reservations: []string{}}, nil
 	}
 	var all api.ProviderInstructionList
-	ended, err := ownList(ctx, c, &all, api.Namespace, func() []string {
-		ids := []string{}
-		for _, i := range all.Items {
-			if i.Spec.Consumer == peer && !i.Status.State.Over() {
-				ids = append(ids, i.Name)
-			}
+	if err := c.objects.List(ctx, &all, kube.InNamespace(api.Namespace)); err != nil {
+		return api.Eviction{}, kubeobject.Error(err)
+	}
+	ended := []string{}
+	for _, i := range all.Items {
+		if i.Spec.Consumer == peer && !i.Status.State.Over() {
+			ended = append(ended, i.Name)
 		}
-		return ids
-	})
-	if err != nil {
-		return api.Eviction{}, err
 	}
 	return api.Eviction{Reservations: ended}, c.act(ctx, o, "evict", o.Status.Lent.Digest, "",
 		func() (map[string]string, []metav1.Condition) { return o.Status.Answered, o.Status.Conditions }, api.ConditionEvicted)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
-	"github.com/bourse-dev/bourse/internal/kubeobject"
 )
 
 // Client reads and writes the objects of a cluster as its user, and asks the questions of its agent. Several
@@ -25,7 +24,7 @@ type Client struct {
 	askers []*Asker
 	// objects are the user's at the API server. Nil: the agent's own listener also serves objects.
 	objects    kube.Client
-	namespaces []string // empty: all
+	namespaces []string // to list; "" is all
 }
 
 // New makes a client of a cluster for some namespaces or, without any, for the whole cluster. It calls nothing yet.
@@ -45,6 +44,9 @@ func New(config *rest.Config, namespaces ...string) (*Client, error) {
 	objects, err := kube.New(unlimited(config), kube.Options{Scheme: known, Mapper: mapper(known)})
 	if err != nil {
 		return nil, err
+	}
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
 	}
 	return &Client{Client: questions, whole: whole, askers: []*Asker{some, all}, namespaces: namespaces,
 		objects: kube.WithFieldValidation(objects, metav1.FieldValidationStrict)}, nil
@@ -102,22 +104,4 @@ func mapper(known *runtime.Scheme) meta.RESTMapper {
 		m.Add(api.GroupVersion.WithKind(kind), scope)
 	}
 	return m
-}
-
-// list lists the objects of a kind that the user's namespaces have.
-func list[T any](ctx context.Context, c *Client, empty func() kube.ObjectList, read func(kube.ObjectList) []T) ([]T, error) {
-	if len(c.namespaces) == 0 {
-		objects := empty()
-		err := c.objects.List(ctx, objects)
-		return read(objects), kubeobject.Error(err)
-	}
-	var all []T
-	for _, namespace := range c.namespaces {
-		objects := empty()
-		if err := c.objects.List(ctx, objects, kube.InNamespace(namespace)); err != nil {
-			return nil, kubeobject.Error(err)
-		}
-		all = append(all, read(objects)...)
-	}
-	return all, nil
 }

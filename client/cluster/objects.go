@@ -34,29 +34,14 @@ func own(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: api.Namespace, Name: name}
 }
 
-// ownList lists the objects of a kind in a namespace; empty: in all.
-func ownList[T any](ctx context.Context, c *Client, objects kube.ObjectList, namespace string, items func() []T) ([]T, error) {
-	err := c.objects.List(ctx, objects, kube.InNamespace(namespace))
-	return items(), kubeobject.Error(err)
-}
-
 // Offers returns what the cluster sells.
 func (c *Client) Offers(ctx context.Context) ([]api.Envelope[api.OwnOffer], error) {
 	if c.objects == nil {
 		return c.Client.Offers(ctx)
 	}
 	var all api.OfferList
-	return ownList(ctx, c, &all, api.Namespace, func() (out []api.Envelope[api.OwnOffer]) {
-		for _, o := range all.Items {
-			out = append(out, offerOf(&o))
-		}
-		return out
-	})
-}
-
-func offerOf(o *api.Offer) api.Envelope[api.OwnOffer] {
-	return api.Envelope[api.OwnOffer]{ID: o.Name, Revision: uint64(o.Generation),
-		Payload: api.OwnOffer{Spec: o.Spec, Status: o.Status}}
+	err := c.objects.List(ctx, &all, kube.InNamespace(api.Namespace))
+	return api.Envelopes(all.Items, (*api.Offer).Envelope), kubeobject.Error(err)
 }
 
 // PutOffer creates or changes an Offer. Errors: Invalid.
@@ -75,7 +60,7 @@ func (c *Client) PutOffer(ctx context.Context, name string, spec api.OfferSpec) 
 		metav1.SetMetaDataAnnotation(&object.ObjectMeta, api.Group+"/publish-again",
 			c.Now().UTC().Format(time.RFC3339))
 	})
-	return offerOf(object), err
+	return object.Envelope(), err
 }
 
 // DeleteOffer deletes an Offer. Errors: NotFound.
@@ -91,14 +76,18 @@ func (c *Client) Contracts(ctx context.Context) ([]api.Envelope[api.Deal], error
 	if c.objects == nil {
 		return c.Client.Contracts(ctx)
 	}
-	return list(ctx, c, func() kube.ObjectList { return &api.ContractList{} },
-		func(l kube.ObjectList) (all []api.Envelope[api.Deal]) {
-			for _, o := range l.(*api.ContractList).Items {
-				all = append(all, api.Envelope[api.Deal]{ID: o.Namespace + "/" + o.Name, Revision: uint64(o.Generation),
-					Payload: api.Deal{Spec: o.Spec, Status: o.Status, Due: o.Status.Cost}})
-			}
-			return all
-		})
+	var out []api.Envelope[api.Deal]
+	for _, namespace := range c.namespaces {
+		var all api.ContractList
+		if err := c.objects.List(ctx, &all, kube.InNamespace(namespace)); err != nil {
+			return nil, kubeobject.Error(err)
+		}
+		for _, o := range all.Items {
+			out = append(out, api.Envelope[api.Deal]{ID: o.Namespace + "/" + o.Name, Revision: uint64(o.Generation),
+				Payload: api.Deal{Spec: o.Spec, Status: o.Status, Due: o.Status.Cost}})
+		}
+	}
+	return out, nil
 }
 
 // Peers returns the clusters that this one has met, or whose key an admin named.
@@ -107,17 +96,8 @@ func (c *Client) Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], erro
 		return c.Client.Peers(ctx)
 	}
 	var all api.PeerList
-	return ownList(ctx, c, &all, api.Namespace, func() (out []api.Envelope[api.KnownPeer]) {
-		for _, o := range all.Items {
-			out = append(out, peerOf(&o))
-		}
-		return out
-	})
-}
-
-func peerOf(p *api.Peer) api.Envelope[api.KnownPeer] {
-	return api.Envelope[api.KnownPeer]{ID: p.Name, Revision: uint64(p.Generation),
-		Payload: api.KnownPeer{Spec: p.Spec, Status: p.Status}}
+	err := c.objects.List(ctx, &all, kube.InNamespace(api.Namespace))
+	return api.Envelopes(all.Items, (*api.Peer).Envelope), kubeobject.Error(err)
 }
 
 // Trust names the key of a cluster. Errors: Invalid.
@@ -171,7 +151,7 @@ func (c *Client) editPeer(ctx context.Context, peer string, change func(*api.Pee
 	}
 	object := &api.Peer{ObjectMeta: own(peer)}
 	err := c.put(ctx, object, func() { change(&object.Spec) })
-	return peerOf(object), err
+	return object.Envelope(), err
 }
 
 // VirtualNodePools returns the VirtualNodePools of the cluster.
@@ -180,17 +160,8 @@ func (c *Client) VirtualNodePools(ctx context.Context) ([]api.Envelope[api.Known
 		return c.Client.VirtualNodePools(ctx)
 	}
 	var all api.VirtualNodePoolList
-	return ownList(ctx, c, &all, "", func() (out []api.Envelope[api.KnownVirtualNodePool]) {
-		for _, o := range all.Items {
-			out = append(out, poolOf(&o))
-		}
-		return out
-	})
-}
-
-func poolOf(p *api.VirtualNodePool) api.Envelope[api.KnownVirtualNodePool] {
-	return api.Envelope[api.KnownVirtualNodePool]{ID: p.Name, Revision: uint64(p.Generation),
-		Payload: api.KnownVirtualNodePool{Spec: p.Spec, Status: p.Status}}
+	err := c.objects.List(ctx, &all)
+	return api.Envelopes(all.Items, (*api.VirtualNodePool).Envelope), kubeobject.Error(err)
 }
 
 // AdmitProvider lets a provider serve a VirtualNodePool, or does not. Errors: NotFound, Invalid; Conflict if Git would
@@ -209,7 +180,7 @@ func (c *Client) AdmitProvider(ctx context.Context, name, provider string,
 	}
 	after := pool.Spec.Providers.Admit(provider, admission.Admitted)
 	if equality.Semantic.DeepEqual(after, pool.Spec.Providers) {
-		return poolOf(pool), nil
+		return pool.Envelope(), nil
 	}
 	if by := kubeobject.GitOf(pool); by != "" {
 		text, _ := json.Marshal(after) // strings and numbers have no text that fails
@@ -217,7 +188,7 @@ func (c *Client) AdmitProvider(ctx context.Context, name, provider string,
 			by, name).Fix("write into Git: spec.providers: %s", text)
 	}
 	err = c.patch(ctx, pool, func() { pool.Spec.Providers = after })
-	return poolOf(pool), err
+	return pool.Envelope(), err
 }
 
 // StopVirtualNodePool deletes a VirtualNodePool: its virtual nodes are then emptied, and its reservations end. Errors:
@@ -249,11 +220,8 @@ func (c *Client) giveUp(ctx context.Context, object kube.Object, volumes *api.Vo
 	if volumes == nil || object.GetAnnotations()[api.VolumesMayDie] == volumes.Digest {
 		return nil
 	}
-	if word != volumes.Digest {
-		refusal := api.Errorf(api.CodeVolumesAtStake, "%s would be deleted with %s", volumes, name).
-			Fix("%s --volumes-die %s", remedy, volumes.Digest)
-		refusal.Volumes = volumes
-		return refusal
+	if err := volumes.CheckGivenUp(word, name, remedy); err != nil {
+		return err
 	}
 	return c.annotate(ctx, object, api.VolumesMayDie, word)
 }

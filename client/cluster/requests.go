@@ -23,18 +23,15 @@ func (c *Client) Requests(ctx context.Context) ([]client.RequestStatus, error) {
 	if c.objects == nil {
 		return c.Client.Requests(ctx)
 	}
-	return list(ctx, c, func() kube.ObjectList { return &api.ResourceRequestList{} },
-		func(l kube.ObjectList) (all []client.RequestStatus) {
-			for _, o := range l.(*api.ResourceRequestList).Items {
-				all = append(all, statusOf(&o))
-			}
-			return all
-		})
-}
-
-func statusOf(o *api.ResourceRequest) client.RequestStatus {
-	return client.RequestStatus{ID: o.Namespace + "/" + o.Name, Revision: uint64(o.Generation),
-		Payload: api.RequestStatus{Request: o.Spec.Request, Offload: o.Spec.Offload, Status: o.Status}}
+	var out []client.RequestStatus
+	for _, namespace := range c.namespaces {
+		var all api.ResourceRequestList
+		if err := c.objects.List(ctx, &all, kube.InNamespace(namespace)); err != nil {
+			return nil, kubeobject.Error(err)
+		}
+		out = append(out, api.Envelopes(all.Items, (*api.ResourceRequest).Envelope)...)
+	}
+	return out, nil
 }
 
 // Request returns a ResourceRequest with the steps of its instruction. Errors: NotFound.
@@ -46,7 +43,7 @@ func (c *Client) Request(ctx context.Context, namespace, name string) (out clien
 	if err != nil {
 		return out, err
 	}
-	out = statusOf(object)
+	out = object.Envelope()
 	if object.Status.Reservation != "" {
 		var i api.ReservationInstruction
 		err = c.objects.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: object.Status.Reservation}, &i)
@@ -80,7 +77,7 @@ func (c *Client) MakeRequest(ctx context.Context, r api.RequestCreate) (out clie
 		return out, api.Errorf(api.CodeConflict, "namespace %s has a ResourceRequest %s already", object.Namespace, object.Name).
 			At("name").Fix("choose another name, or release that one: bourse release %s/%s", object.Namespace, object.Name)
 	}
-	return statusOf(object), kubeobject.Error(err)
+	return object.Envelope(), kubeobject.Error(err)
 }
 
 // passes reports whether a request may be made although its evaluation failed: no broker answers now, or the request
@@ -98,7 +95,7 @@ func (c *Client) ConfirmRequest(ctx context.Context, namespace, name string) (cl
 	if err == nil {
 		err = c.annotate(ctx, object, api.ConfirmAnnotation, "true")
 	}
-	return statusOf(object), err
+	return object.Envelope(), err
 }
 
 // ofReservation returns the ResourceRequest that made a reservation. Errors: NotFound; Conflict if a VirtualNodePool
@@ -167,7 +164,7 @@ func (c *Client) ChangeLocally(ctx context.Context, id string, change api.Reserv
 	if err := c.patch(ctx, object, func() { c.resize(object, change) }); err != nil {
 		return out, err
 	}
-	return statusOf(object), nil
+	return object.Envelope(), nil
 }
 
 // checkChange returns why a reservation cannot change so.

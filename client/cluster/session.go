@@ -37,7 +37,7 @@ const answeredWithin = 28 * time.Second
 type Asker struct {
 	config     *rest.Config
 	objects    rest.Interface
-	namespaces []string // empty: the whole cluster
+	namespaces []string // "" is the whole cluster
 	key        *pinned.Key
 
 	mu      sync.Mutex
@@ -58,6 +58,9 @@ func NewAsker(config *rest.Config, namespaces ...string) (*client.Client, *Asker
 	objects, err := rest.RESTClientFor(of)
 	if err != nil {
 		return nil, nil, err
+	}
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
 	}
 	key, err := pinned.NewKey()
 	a := &Asker{config: config, objects: objects, namespaces: namespaces, key: key}
@@ -200,11 +203,7 @@ type connection struct {
 
 // begin creates the sessions, waits for the agent's answer, and finds the way to it.
 func (c *connection) begin(ctx context.Context) error {
-	namespaces := c.asker.namespaces
-	if len(namespaces) == 0 {
-		namespaces = []string{""}
-	}
-	for _, namespace := range namespaces {
+	for _, namespace := range c.asker.namespaces {
 		if err := c.create(ctx, namespace); err != nil {
 			return err
 		}

@@ -31,8 +31,7 @@ func checkAccess(cmd *cobra.Command) (failed error) {
 	asUser := given("context") || given("kubeconfig")
 	for _, name := range []string{"context", "kubeconfig", "namespace"} {
 		if given(name) && cmd.Flag(name).Value.String() == "" {
-			failed = cmp.Or(failed, error(api.Invalid("--"+name, "an empty text is not a value").
-				Fix("give a value, or leave it out: a variable of your shell may be unset")))
+			failed = cmp.Or(failed, emptyValue(name))
 		}
 	}
 	switch {

@@ -42,11 +42,16 @@ func checkGiven(cmd *cobra.Command) (failed error) {
 		empty := map[string]string{"string": "", "stringSlice": "[]", "stringToString": "[]"}
 		none, ofText := empty[f.Value.Type()]
 		if _, checked := f.Value.(parsed); f.Changed && !checked && ofText && f.Value.String() == none {
-			failed = cmp.Or(failed, error(api.Invalid("--"+f.Name, "an empty text is not a value").
-				Fix("give a value, or leave it out: a variable of your shell may be unset")))
+			failed = cmp.Or(failed, emptyValue(f.Name))
 		}
 	})
 	return failed
+}
+
+// emptyValue is the error of a flag that is given with an empty text.
+func emptyValue(flag string) error {
+	return api.Invalid("--"+flag, "an empty text is not a value").
+		Fix("give a value, or leave it out: a variable of your shell may be unset")
 }
 
 // amountVar adds a flag for the amount of one resource.

@@ -162,15 +162,3 @@ func (c *Cluster) Evict(ctx context.Context, cluster string) (api.Eviction, erro
 	ended, err := c.o.Gate.Revoke(ctx, cluster)
 	return api.Eviction{Reservations: ended}, err
 }
-
-// envelopes returns the objects of a list as users read them, or the error of the list.
-func envelopes[O, T any](objects []O, envelope func(*O) api.Envelope[T], err error) ([]api.Envelope[T], error) {
-	if err != nil {
-		return nil, err
-	}
-	out := make([]api.Envelope[T], len(objects))
-	for i := range objects {
-		out[i] = envelope(&objects[i])
-	}
-	return out, nil
-}

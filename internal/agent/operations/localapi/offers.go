@@ -18,12 +18,7 @@ import (
 func (c *Cluster) Offers(ctx context.Context) ([]api.Envelope[api.OwnOffer], error) {
 	var list api.OfferList
 	err := c.o.Client.List(ctx, &list, client.InNamespace(c.o.Namespace))
-	return envelopes(list.Items, offerEnvelope, kubeobject.Error(err))
-}
-
-func offerEnvelope(o *api.Offer) api.Envelope[api.OwnOffer] {
-	return api.Envelope[api.OwnOffer]{ID: o.Name, Revision: uint64(o.Generation),
-		Payload: api.OwnOffer{Spec: o.Spec, Status: o.Status}}
+	return api.Envelopes(list.Items, (*api.Offer).Envelope), kubeobject.Error(err)
 }
 
 // PutOffer creates an Offer, or changes it. It publishes one again that a broker took off sale.
@@ -45,7 +40,7 @@ func (c *Cluster) PutOffer(ctx context.Context, name string,
 		return out, err
 	}
 	c.o.Gate.PublishAgain(name)
-	return offerEnvelope(object), nil
+	return object.Envelope(), nil
 }
 
 // checkOffer reports what is wrong with an offer before it is written, so that the caller need not look for

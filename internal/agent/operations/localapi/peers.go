@@ -16,12 +16,7 @@ import (
 func (c *Cluster) Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], error) {
 	var list api.PeerList
 	err := c.o.Client.List(ctx, &list, client.InNamespace(c.o.Namespace))
-	return envelopes(list.Items, peerEnvelope, kubeobject.Error(err))
-}
-
-func peerEnvelope(p *api.Peer) api.Envelope[api.KnownPeer] {
-	return api.Envelope[api.KnownPeer]{ID: p.Name, Revision: uint64(p.Generation),
-		Payload: api.KnownPeer{Spec: p.Spec, Status: p.Status}}
+	return api.Envelopes(list.Items, (*api.Peer).Envelope), kubeobject.Error(err)
 }
 
 // Trust writes which key an admin confirmed, and the address of its connector, into the Peer of a cluster. An
@@ -67,5 +62,5 @@ func (c *Cluster) editPeer(ctx context.Context, cluster string,
 	if err := kubeobject.Put(ctx, c.o.Client, object, func() { change(&object.Spec) }); err != nil {
 		return out, err
 	}
-	return peerEnvelope(object), nil
+	return object.Envelope(), nil
 }

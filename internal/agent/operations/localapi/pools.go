@@ -17,12 +17,7 @@ import (
 func (c *Cluster) VirtualNodePools(ctx context.Context) ([]api.Envelope[api.KnownVirtualNodePool], error) {
 	var all api.VirtualNodePoolList
 	err := c.o.Client.List(ctx, &all)
-	return envelopes(all.Items, poolEnvelope, kubeobject.Error(err))
-}
-
-func poolEnvelope(p *api.VirtualNodePool) api.Envelope[api.KnownVirtualNodePool] {
-	return api.Envelope[api.KnownVirtualNodePool]{ID: p.Name, Revision: uint64(p.Generation),
-		Payload: api.KnownVirtualNodePool{Spec: p.Spec, Status: p.Status}}
+	return api.Envelopes(all.Items, (*api.VirtualNodePool).Envelope), kubeobject.Error(err)
 }
 
 // PlanVirtualNodePool returns the status that a VirtualNodePool with this spec would have. It writes
@@ -58,7 +53,7 @@ func (c *Cluster) AdmitProvider(ctx context.Context, name, provider string,
 			return c.o.Client.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		})
 	}
-	return poolEnvelope(pool), kubeobject.Error(err)
+	return pool.Envelope(), kubeobject.Error(err)
 }
 
 // StopVirtualNodePool deletes a VirtualNodePool: its virtual nodes are then emptied, and its

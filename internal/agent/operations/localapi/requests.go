@@ -41,7 +41,7 @@ func (c *Cluster) MakeRequest(ctx context.Context, r api.RequestCreate) (api.Env
 	if err != nil {
 		return api.Envelope[api.RequestStatus]{}, kubeobject.Error(err)
 	}
-	return requestEnvelope(object), c.awaitCached(ctx, object)
+	return object.Envelope(), c.awaitCached(ctx, object)
 }
 
 // awaitCached waits until the agent's cache has an object: its caller reads it next.
@@ -51,13 +51,6 @@ func (c *Cluster) awaitCached(ctx context.Context, object *api.ResourceRequest) 
 			err := c.o.Client.Get(ctx, client.ObjectKeyFromObject(object), &api.ResourceRequest{})
 			return err == nil, client.IgnoreNotFound(err)
 		})
-}
-
-func requestEnvelope(o *api.ResourceRequest) api.Envelope[api.RequestStatus] {
-	return api.Envelope[api.RequestStatus]{
-		ID: o.Namespace + "/" + o.Name, Revision: uint64(o.Generation), Payload: api.RequestStatus{Request: o.Spec.Request,
-			Offload: o.Spec.Offload, Status: o.Status},
-	}
 }
 
 func (c *Cluster) getRequest(ctx context.Context, namespace, name string) (*api.ResourceRequest, error) {
@@ -74,7 +67,7 @@ func (c *Cluster) Request(ctx context.Context, namespace, name string) (api.Enve
 	if err != nil {
 		return api.Envelope[api.RequestStatus]{}, err
 	}
-	out, i := requestEnvelope(object), &api.ReservationInstruction{}
+	out, i := object.Envelope(), &api.ReservationInstruction{}
 	if object.Status.Reservation != "" {
 		err = c.o.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: object.Status.Reservation}, i)
 	}
@@ -98,7 +91,7 @@ func (c *Cluster) Impact(ctx context.Context, namespace, name string) (out api.I
 func (c *Cluster) Requests(ctx context.Context) ([]api.Envelope[api.RequestStatus], error) {
 	var list api.ResourceRequestList
 	err := c.o.Client.List(ctx, &list)
-	return envelopes(list.Items, requestEnvelope, kubeobject.Error(err))
+	return api.Envelopes(list.Items, (*api.ResourceRequest).Envelope), kubeobject.Error(err)
 }
 
 // ConfirmRequest confirms a ResourceRequest that is held. Errors: NotFound.
@@ -112,7 +105,7 @@ func (c *Cluster) ConfirmRequest(ctx context.Context, namespace, name string) (a
 	if err := c.o.Client.Patch(ctx, object, client.MergeFrom(before)); err != nil {
 		return api.Envelope[api.RequestStatus]{}, kubeobject.Error(err)
 	}
-	return requestEnvelope(object), nil
+	return object.Envelope(), nil
 }
 
 // ChangeReservation edits the ResourceRequest that made a reservation. Its condition UpToDate reports the
@@ -165,7 +158,7 @@ func (c *Cluster) ChangeReservation(ctx context.Context, id string,
 	if err != nil {
 		return none, kubeobject.Error(err)
 	}
-	return requestEnvelope(object), nil
+	return object.Envelope(), nil
 }
 
 // checkOwn refuses to change or release a reservation of a VirtualNodePool: the pool would undo it. Errors:
@@ -262,11 +255,8 @@ func (c *Cluster) giveUp(
 	if volumes == nil || object.GetAnnotations()[api.VolumesMayDie] == volumes.Digest {
 		return nil
 	}
-	if word != volumes.Digest {
-		refusal := api.Errorf(api.CodeVolumesAtStake, "%s would be deleted with %s", volumes, name).
-			Fix("%s --volumes-die %s", remedy, volumes.Digest)
-		refusal.Volumes = volumes
-		return refusal
+	if err := volumes.CheckGivenUp(word, name, remedy); err != nil {
+		return err
 	}
 	given := labels.Merge(object.GetAnnotations(), labels.Set{api.VolumesMayDie: word})
 	return kubeobject.Error(kubeobject.Change(ctx, c.o.Client, object, func() { object.SetAnnotations(given) }))

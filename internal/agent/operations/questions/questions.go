@@ -5,7 +5,7 @@
 // that the object names, and no other. So the API server vouches for both, and the right to create the object is the
 // right to ask: see package pinned and api.Session.
 //
-// Start at [Questions.Reconcile], which answers the objects, and [Questions.Run], which serves their users. book has
+// Start at [Questions.Control], whose controllers answer the objects, and [Questions.Run], which serves their users. book has
 // the sessions that are served. What may be asked, and by whom, is decided by the server: see server.Right.
 package questions
 
