@@ -15,6 +15,7 @@ import (
 
 // The prototype's catalog of an aggregator shows hubs, and no cluster behind or beside them.
 func TestCatalogOfAnAggregator(t *testing.T) {
+	t.Parallel()
 	dir, theirs := t.TempDir(), servertest.NewSubjectCA(t)
 	milan := &federation.Member{Options: sim.Options{Name: "milan", Nodes: 1},
 		Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}

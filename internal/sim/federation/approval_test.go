@@ -52,6 +52,7 @@ func (f *fair) becomes(m *federation.Member, name string, holds func(api.Resourc
 // A person at the provider approves what an offer says so of, at the agent; refuses; or is not asked in the end,
 // because the buyer has thought better of it.
 func TestApproval(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	manual := webOffer("0.10")
 	manual.ApproveWithin = &metav1.Duration{Duration: 8 * time.Hour}
@@ -159,6 +160,7 @@ func (f *fair) annotates(id, name, value, noted string) (c *metav1.Condition) {
 // An admin approves with kubectl by the digest of what waits. A digest of something else, a word, or a value of any
 // size changes nothing, and is answered where the admin looks.
 func TestApprovalByAnnotation(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	f.shares(f.milan, func(s *api.Sharing) { s.ApproveWithin = &metav1.Duration{Duration: time.Hour} })
 	f.until("it is known", func() bool {

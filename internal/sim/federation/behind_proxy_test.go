@@ -68,6 +68,7 @@ func proxy(t *testing.T, m *federation.Member, headers map[string]string) *httpt
 // The old pages work behind nginx as docs/migrate-catalog.md sets it up: they subscribe, and change
 // something. A page of another site changes nothing there.
 func TestPagesBehindTheDocumentedProxy(t *testing.T) {
+	t.Parallel()
 	f := newFair(t, catalogs)
 	version, headers := documentedProxy(t)
 	if version != "1.1" {

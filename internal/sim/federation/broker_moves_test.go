@@ -12,6 +12,7 @@ import (
 // A broker that has moved is dealt with where people say that it is now, as the member that this
 // cluster is there already; what was bought through it is what it was.
 func TestBrokerMoves(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	north, err := f.StartOther("north")
 	if err != nil {

@@ -60,6 +60,7 @@ func (f *fair) buysAt(m *federation.Member, broker, name string, units int64) ap
 // once. People disable, enable and remove brokers; nothing that was agreed through one ends by
 // that.
 func TestTwoBrokers(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	north, err := f.StartOther("north")
 	if err != nil {
@@ -164,6 +165,7 @@ func TestTwoBrokers(t *testing.T) {
 }
 
 func TestBrokersThatCannotBe(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	for name, c := range map[string]struct {
 		name  string
@@ -196,6 +198,7 @@ func TestBrokersThatCannotBe(t *testing.T) {
 
 // A request at a broker that the cluster has not joined is Rejected, and made once it has joined.
 func TestARequestBeforeItsBroker(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	north, err := f.StartOther("north")
 	if err != nil {

@@ -66,6 +66,7 @@ func (b *bursting) shows(member, pool, cpu string) {
 // Pods that have no room at home run at a hub, on what the hub borrows. Once they are gone, nothing is
 // reserved for them.
 func TestABurstThroughAHub(t *testing.T) {
+	t.Parallel()
 	b := newBursting(t)
 	b.shows("zurich", "upstream", "0/32/32")
 	b.work.Replicas.Store(12)

@@ -11,6 +11,7 @@ import (
 // What a seller changes is in the copies of those who may see it at once, and stays there when
 // everybody is away and the agent starts again.
 func TestCatalogIsCopied(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	if _, err := f.milan.People.PutOffer(t.Context(), "web", webOffer("0.30")); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 // Who says what it pays gets of a cluster that lends by offers only a contract; who does not, or
 // says less, is told why not.
 func TestACeilingMakesAContract(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	f.lendsByOffersOnly()
 	ask := func(name, most string) (s api.ResourceRequestStatus) {
@@ -71,6 +72,7 @@ func (f *fair) lendsByOffersOnly() {
 
 // Who says what it pays, and that it waits, waits while everything is dearer, and buys the first that is not.
 func TestACeilingWaits(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	f.lendsByOffersOnly()
 	r := cores("3", 0) // two units

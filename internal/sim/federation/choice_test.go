@@ -44,6 +44,7 @@ func (f *fair) asMember(m *federation.Member, broker, method, path string) int {
 // What a buyer chose by /api/toggle counts at a seller's connector, too: broker up or down, and after
 // the buyer's agent starts again.
 func TestToggleCountsAtAConnector(t *testing.T) {
+	t.Parallel()
 	f := newFair(t, func(f *fair) { f.interfaces = prototypes.Options{Catalog: true, Orchestrator: true} })
 	digest := must(f.rome.People.Offer(t.Context(), "milan", "web"))(t).Payload.Digest
 	if got := f.buys(f.rome, "first", api.Purchase{Digest: digest}); got.State != api.Reserved {
@@ -94,6 +95,7 @@ func TestToggleCountsAtAConnector(t *testing.T) {
 
 // The choice at each broker counts at a connector. A seller that one of them names is permitted.
 func TestToggleAtAnotherBrokerCounts(t *testing.T) {
+	t.Parallel()
 	f := newFair(t, func(f *fair) { f.interfaces = prototypes.Options{Catalog: true, Orchestrator: true} })
 	north := must(f.StartOther("north"))(t)
 	f.joins(north, f.rome, f.milan)

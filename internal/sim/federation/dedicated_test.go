@@ -14,6 +14,7 @@ import (
 // Who buys a pool for itself alone has it alone, for as long as the contract counts; to the others
 // it is explained.
 func TestDedicated(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	offer := webOffer("0.10")
 	offer.Plans[0].Dedicated = true

@@ -27,6 +27,7 @@ import (
 // A purchase goes to the seller's connector, also while the broker is reached: the broker has no
 // part in it. Where the buyer says so, or where the two have not met, it goes to the broker.
 func TestPurchasesGoToTheSeller(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	digest := must(f.rome.People.Offer(t.Context(), "milan", "web"))(t).Payload.Digest
 	buys := func(name string, via api.Via) api.ResourceRequestStatus {
@@ -109,6 +110,7 @@ func (f *fair) trusts(m *federation.Member, cluster string) metav1.Condition {
 // Two clusters without a broker, whose admins name each other's key, and the seller's connector: the catalog
 // can be read, and the first purchase is made, resized and ended.
 func TestFirstContactWithoutABroker(t *testing.T) {
+	t.Parallel()
 	f := strangers(t)
 	f.Broker.Stop()
 	ctx := t.Context()
@@ -158,6 +160,7 @@ func TestFirstContactWithoutABroker(t *testing.T) {
 
 // A cluster that was started without a broker joins one later, and keeps its key.
 func TestJoinsABrokerLater(t *testing.T) {
+	t.Parallel()
 	f := strangers(t)
 	before := f.fingerprint(f.milan)
 	token := must(f.Operator.CreateToken(t.Context(), "milan", time.Hour))(t)
@@ -175,6 +178,7 @@ func TestJoinsABrokerLater(t *testing.T) {
 
 // A first contact with members of a broker that is up: the two need not have met there.
 func TestFirstPurchaseIsDirect(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	must(f.rome.People.AddPeer(t.Context(), "milan", f.fingerprint(f.milan), f.milan.Address))(t)
 	must(f.milan.People.AddPeer(t.Context(), "rome", f.fingerprint(f.rome), ""))(t)
@@ -195,6 +199,7 @@ func TestFirstPurchaseIsDirect(t *testing.T) {
 
 // What is not the named cluster at the named address gets nothing, and the Peer says why.
 func TestFirstContactWithTheWrongOne(t *testing.T) {
+	t.Parallel()
 	f := strangers(t)
 	ctx := t.Context()
 	must(f.milan.People.AddPeer(ctx, "rome", f.fingerprint(f.rome), ""))(t)
@@ -226,6 +231,7 @@ func TestFirstContactWithTheWrongOne(t *testing.T) {
 // A buyer proposes, the seller counters or accepts, and the answer is an offer that this buyer alone sees and
 // buys. No broker has a part in it.
 func TestNegotiation(t *testing.T) {
+	t.Parallel()
 	f := strangers(t)
 	f.Broker.Stop()
 	ctx := t.Context()
@@ -311,6 +317,7 @@ func TestNegotiation(t *testing.T) {
 // A seller keeps only what the caller has signed itself, for this seller and for now. To show a proposal again
 // changes nothing.
 func TestHostileProposals(t *testing.T) {
+	t.Parallel()
 	f := strangers(t)
 	ctx := t.Context()
 	must(f.milan.People.AddPeer(ctx, "rome", f.fingerprint(f.rome), ""))(t)
@@ -366,6 +373,7 @@ func TestHostileProposals(t *testing.T) {
 // An answer is for its buyer alone, also if the broker shows the seller's offers to others. A seller keeps few
 // proposals of each buyer.
 func TestAnswersAreForTheirBuyerAlone(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	ctx := t.Context()
 	for name, m := range map[string]*federation.Member{"rome": f.rome, "oslo": f.oslo} {

@@ -78,6 +78,7 @@ const pagesOffer = `{"offerID":"milan_6d6a3b9e-9f9e-4a0e-8d1a-5a0f0a2e1a0a","off
 // client buys from a seller that only ever was Bourse's, and from one that sold by the old
 // interface.
 func TestDocumentedCallsOfTheConnector(t *testing.T) {
+	t.Parallel()
 	f := newFair(t, catalogs)
 	rome, milan := clientOf(t, f.rome), clientOf(t, f.milan)
 	s := &catalogtest.Transcript{T: t, URL: "http://agent"}
@@ -154,6 +155,7 @@ func TestDocumentedCallsOfTheConnector(t *testing.T) {
 
 // What is bought by two calls at once is bought once.
 func TestOldClientsBuyOnce(t *testing.T) {
+	t.Parallel()
 	f := newFair(t, catalogs)
 	rome := clientOf(t, f.rome)
 	const calls = 4 // an agent refuses more that last for some seconds: each reads the catalog
@@ -202,6 +204,7 @@ func (f *fair) certified(m *federation.Member) *http.Client {
 // What an old client takes off sale at the broker, the agent shows as off sale there. Its admin
 // publishes it again.
 func TestOldClientsTakeOffersOffSale(t *testing.T) {
+	t.Parallel()
 	f := newFair(t, catalogs)
 	milan := f.certified(f.milan)
 	ready := func() (reason string) {
@@ -238,6 +241,7 @@ func TestOldClientsTakeOffersOffSale(t *testing.T) {
 // A client of the prototype's broker shows the certificate that the cluster's agent got when it
 // joined, and finds what is on sale now; what it posts as its agent has it on sale is taken.
 func TestOldClientsOfTheBroker(t *testing.T) {
+	t.Parallel()
 	f := newFair(t, catalogs)
 	rome, milan := f.certified(f.rome), f.certified(f.milan)
 	if data, status := catalogtest.Call(t, rome, "POST", f.URL+"/authenticate", `{"clusterID":"rome","clusterName":"rome","token":"x","endpoint":"x","clusterContractEndpoint":"x"}`); status != http.StatusOK {
@@ -268,6 +272,7 @@ func TestOldClientsOfTheBroker(t *testing.T) {
 // A plan that a person approves waits until the seller's side of the old interface says so; a
 // contract is revoked by either side.
 func TestSellAndRevokeByTheOldInterface(t *testing.T) {
+	t.Parallel()
 	f := newFair(t, catalogs, func(f *fair) {
 		o := webOffer("0.10")
 		o.ApproveWithin, o.Plans[0].Notice = &metav1.Duration{Duration: time.Hour}, &metav1.Duration{Duration: time.Minute}
@@ -320,6 +325,7 @@ func TestSellAndRevokeByTheOldInterface(t *testing.T) {
 // Bad input changes nothing, says what is wrong and how to mend it; and nobody is called because a
 // caller says so.
 func TestHostileCallsOfTheConnector(t *testing.T) {
+	t.Parallel()
 	f := newFair(t, catalogs)
 	rome, milan := clientOf(t, f.rome), clientOf(t, f.milan)
 	var called atomic.Int64
@@ -400,6 +406,7 @@ func TestHostileCallsOfTheConnector(t *testing.T) {
 // What the prototype has no word for stays as its admin said it when an offer is edited by its
 // pages; and what has changed since it was shown is not bought.
 func TestOldEditsKeepWhatTheyDoNotKnow(t *testing.T) {
+	t.Parallel()
 	f := newFair(t, catalogs, func(f *fair) {
 		o := webOffer("0.10")
 		o.VisibleTo.Clusters, o.Plans[0].Dedicated = []string{"rome"}, true
@@ -435,6 +442,7 @@ func TestOldEditsKeepWhatTheyDoNotKnow(t *testing.T) {
 // The old pages' subscription: an envelope for each provider whose offers change, and when the
 // broker is away and back.
 func TestSubscribeToTheConnector(t *testing.T) {
+	t.Parallel()
 	f := newFair(t, catalogs)
 	rome := clientOf(t, f.rome)
 	c, _, err := websocket.Dial(t.Context(), "ws://agent/api/subscribe", &websocket.DialOptions{HTTPClient: rome.Client})

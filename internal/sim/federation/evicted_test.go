@@ -14,6 +14,7 @@ import (
 // An admin evicts a cluster with kubectl by the digest of what it has reserved. The annotation stays, and ends nothing
 // that the cluster reserves later.
 func TestEvictByAnnotation(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	paid := api.Purchase{Units: 1, MaxPrice: webOffer("0.10").Plans[0].Price}
 	first := f.buys(f.rome, "first", paid).Reservation

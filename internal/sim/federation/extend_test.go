@@ -19,6 +19,7 @@ import (
 // A contract of a plan whose memory was written as ram, by the old interface, is extended as any
 // other, and still shown with ram.
 func TestExtendAPlanWrittenWithRAM(t *testing.T) {
+	t.Parallel()
 	f := newFair(t, catalogs)
 	rome, milan := clientOf(t, f.rome), clientOf(t, f.milan)
 	if answer, status := milan.post("POST", "/api/offers", `{"offerID":"milan_old","offerName":"old","plans":[
@@ -55,6 +56,7 @@ func TestExtendAPlanWrittenWithRAM(t *testing.T) {
 
 // A change beyond the cap of its consumer is refused at once. A change within it is not.
 func TestResizeBeyondTheCap(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	caps := func(cpu string) {
 		t.Helper()
@@ -78,6 +80,7 @@ func TestResizeBeyondTheCap(t *testing.T) {
 // A broker that has just started does not refuse to enlarge a reservation only because the provider has not
 // advertised again: the change waits, and is made when the provider is back.
 func TestResizeRightAfterTheBrokerStarted(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	if _, err := f.rome.People.MakeRequest(t.Context(), api.RequestCreate{Name: "grows", Request: api.Request{
 		Target: "milan", Resources: api.Resources{"cpu": resource.MustParse("1")},

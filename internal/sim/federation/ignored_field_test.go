@@ -17,6 +17,7 @@ import (
 // shares what it shared. Its condition and the doctor name the fields and the remedies until they
 // are removed. The condition of the plugin, which nothing asks, is removed.
 func TestAPolicyWithIgnoredFieldsStaysInForce(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	//lint:ignore SA1019 it is about this field
 	change := func(placeholders *api.Placeholders, plugin string) {

@@ -2,6 +2,7 @@ package federation_test
 
 import (
 	"context"
+	"flag"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -22,12 +23,19 @@ import (
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain runs six tests at once: they mostly wait.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // A broker with the CA that replaces all signatures stands between two clusters that have never met, and nobody
 // notices: see "At first contact it can" in THREAT_MODEL.md. It fails if the clusters have met through another broker,
 // or if their admins have exchanged their fingerprints. (Messages of the handshake: TestLetters of internal/agent.)
 func TestImpostor(t *testing.T) {
+	t.Parallel()
 	t.Run("at the first contact", func(t *testing.T) {
 		s := begin(t, api.TrustTofu)
 		i := impose(t, s.ca(), "rome", "milan")

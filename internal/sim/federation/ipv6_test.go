@@ -13,6 +13,7 @@ import (
 // A broker, its members and a seller's connector have addresses of IPv6 only. Members join and reserve, and a buyer
 // calls the connector, by the address on the card and by the one that its admin names.
 func TestOnlyIPv6(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp6", "[::1]:0")
 	if err != nil {
 		t.Skip("this machine has no loopback of IPv6: ", err)

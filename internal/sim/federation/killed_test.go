@@ -121,6 +121,7 @@ func (b *bursting) has(member, name, cpu string, providers ...string) func() boo
 // Agents, hub and broker are killed at their writes while a pool grows at a hub, the hub replaces its
 // provider, the pool shrinks, and both end. All becomes as it should, no pod is moved, and nothing is left.
 func TestKilledWhilePoolsChange(t *testing.T) {
+	t.Parallel()
 	steps := []int{1, 4}
 	if testing.Short() {
 		steps = steps[1:]

@@ -26,6 +26,7 @@ import (
 // Agents that reach the broker through objects trade with those that reach it by REST, in both directions, also after
 // the broker or the cluster with the objects was away for a while.
 func TestThroughObjects(t *testing.T) {
+	t.Parallel()
 	home := must(sim.NewCluster(t.Context(), sim.Options{Name: "home", Nodes: 1, Types: []kubeapi.Type{
 		{GroupVersion: objects.GroupVersion, Kind: objects.Advertisements.Kind,
 			Resource: "clusteradvertisements", Namespaced: true, Status: true},

@@ -168,6 +168,7 @@ func caFile(t *testing.T, dir string, theirs servertest.SubjectCA) string {
 // An agent of the prototypes and new agents trade in one federation, in both directions; with whom
 // it may, their SharingPolicies say.
 func TestLegacy(t *testing.T) {
+	t.Parallel()
 	dir, theirs := t.TempDir(), servertest.NewSubjectCA(t)
 	member := func(name string, sharing *api.Sharing) *federation.Member {
 		return &federation.Member{Options: sim.Options{Name: name, Nodes: 1, CPU: 8, Memory: 32}, Sharing: sharing}
@@ -265,6 +266,7 @@ func TestLegacy(t *testing.T) {
 // of those that are members, each says itself who sees it. A consumer's choice among them outlives
 // the broker.
 func TestForeignClusters(t *testing.T) {
+	t.Parallel()
 	dir, theirs := t.TempDir(), servertest.NewSubjectCA(t)
 	home := must(sim.NewCluster(t.Context(), sim.Options{Name: "home", Nodes: 1, Types: []kubeapi.Type{
 		{GroupVersion: schema.GroupVersion{Group: "core.liqo.io", Version: "v1beta1"},

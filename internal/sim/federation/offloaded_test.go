@@ -13,6 +13,7 @@ import (
 // A request shows that its namespaces are not offloaded as soon as its instruction does, and no
 // longer once they are.
 func TestNotOffloaded(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	one := cores("1", 0)
 	one.Wait = nil

@@ -18,6 +18,7 @@ import (
 
 // What a consumer enables by /api/toggle decides at which providers its VirtualNodePools reserve more.
 func TestTogglesChooseTheProvidersOfAPool(t *testing.T) {
+	t.Parallel()
 	member := func(name string, nodes int) *federation.Member {
 		return &federation.Member{Options: sim.Options{Name: name, Nodes: nodes, CPU: 8, Memory: 32},
 			Sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}

@@ -18,6 +18,7 @@ import (
 // serves the pool. Where there is no candidate, it reserves once there is one: when the request has ended, and when
 // its provider lends more.
 func TestAPoolGrowsBesideRequests(t *testing.T) {
+	t.Parallel()
 	f := &fair{t: t}
 	work := federation.NewWork("shop", 0, size("2", "4Gi"))
 	after := &metav1.Duration{Duration: 200 * time.Millisecond}

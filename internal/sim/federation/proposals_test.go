@@ -47,6 +47,7 @@ func (f *fair) offers(name string) bool {
 
 // A seller declines a proposal, and says why. It can still accept it, and decline again.
 func TestDecline(t *testing.T) {
+	t.Parallel()
 	f := strangers(t)
 	f.meet()
 	id := f.proposed("0.01", api.ProposalAnswer{Decline: true, ProposalTerms: api.ProposalTerms{Message: "too low"}})
@@ -72,6 +73,7 @@ func TestDecline(t *testing.T) {
 // An Offer that answers a proposal goes after its purchase, or at the end of its time. The contract stays, and so
 // does an Offer that an admin made.
 func TestAnswersGo(t *testing.T) {
+	t.Parallel()
 	f := strangers(t)
 	f.meet()
 	sold, unsold := f.proposed("0.09", api.ProposalAnswer{}), f.proposed("0.08", api.ProposalAnswer{})
@@ -105,6 +107,7 @@ func TestAnswersGo(t *testing.T) {
 
 // A user proposes by an object, and the seller's admin answers by another one. The command line shows both.
 func TestProposalsAsObjects(t *testing.T) {
+	t.Parallel()
 	f := strangers(t)
 	f.meet()
 	ctx := t.Context()

@@ -39,6 +39,7 @@ func (f *fair) is(m *federation.Member, name string, want api.State) client.Rese
 // Two wait, by priority, also while the broker is away; nobody passes the first where its room is
 // kept; one releases, and the right one is served; one that is deleted waits no longer.
 func TestQueue(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	all := must(f.rome.People.Cluster(t.Context(), "milan"))(t).Payload.Pools[api.GeneralPool].Available["cpu"]
 	most := resource.NewQuantity(all.MilliValue()/1000-1, resource.DecimalSI).String()
@@ -104,6 +105,7 @@ func TestQueue(t *testing.T) {
 // A request that is never served is Rejected with the explanation of its last try. One that waits for a plan gets it
 // when another buyer gives it back.
 func TestQueueEnds(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	r := cores("1000", 0)
 	r.Wait = &metav1.Duration{Duration: time.Second}
@@ -132,6 +134,7 @@ func TestQueueEnds(t *testing.T) {
 
 // A request that gets its turn while its agent is away goes back to the queue. It is served when the agent is back.
 func TestQueueWhileTheConsumerIsAway(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	all := must(f.rome.People.Cluster(t.Context(), "milan"))(t).Payload.Pools[api.GeneralPool].Available["cpu"]
 	most := resource.NewQuantity(all.MilliValue()/1000-1, resource.DecimalSI).String()

@@ -16,6 +16,7 @@ import (
 // A seller takes a contract back with the notice that was agreed: both know, and it stands. One
 // that has none it can only break.
 func TestReclaim(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	offer := webOffer("0.10")
 	paid := api.Purchase{Units: 1, MaxPrice: offer.Plans[0].Price}
@@ -78,6 +79,7 @@ func TestReclaim(t *testing.T) {
 // An admin takes a contract back with kubectl by the digest that it shows. One of another contract changes nothing,
 // and is answered.
 func TestReclaimByAnnotation(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	offer := webOffer("0.10")
 	paid := api.Purchase{Units: 1, MaxPrice: offer.Plans[0].Price}

@@ -56,6 +56,7 @@ func isReserved(s api.ResourceRequestStatus) bool { return s.State == api.Reserv
 // A seller that was installed again has another key at the same address. The buyer says so with the remedy, agrees
 // on nothing, and trusts the new key only after its admin named it.
 func TestReinstalledSeller(t *testing.T) {
+	t.Parallel()
 	f := strangers(t)
 	f.meet()
 	f.buysDirectly("before", isReserved)
@@ -86,6 +87,7 @@ func TestReinstalledSeller(t *testing.T) {
 // A buyer that was installed again gets nothing before the seller's admin named its new key, and learns what to ask
 // for. Then it buys. What it had bought with the lost key stays, until its time or milan's admin ends it.
 func TestReinstalledBuyer(t *testing.T) {
+	t.Parallel()
 	f := strangers(t)
 	f.meet()
 	lost := f.buysDirectly("before", isReserved)

@@ -11,6 +11,7 @@ import (
 // A rejected request stays rejected, though the broker forgets it when it restarts: its agent does
 // not ask again, also not after its own restart and when the request could be served by then.
 func TestARejectedRequestIsNotAskedAgain(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	one := cores("1000", 0)
 	one.Wait = nil

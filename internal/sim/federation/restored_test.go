@@ -16,6 +16,7 @@ import (
 
 // What a seller put on sale after the backup is on sale again at the broker that is made of it.
 func TestOnSaleAgainAtARestoredBroker(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	var data bytes.Buffer
 	if err := f.Operator.Backup(t.Context(), &data); err != nil {

@@ -42,6 +42,7 @@ func (f *fair) sessions(m *federation.Member) int {
 
 // A user asks by a Session for a namespace, and by a ClusterSession for the cluster. A session cannot act.
 func TestQuestionsBySession(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	ids := map[string]string{}
 	for _, namespace := range []string{"team", "shop"} {
@@ -101,6 +102,7 @@ func TestQuestionsBySession(t *testing.T) {
 
 // A user is answered by the next agent without doing anything. It ends the sessions that another one answered.
 func TestSessionsOfAnotherAgent(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	before := &api.Session{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "before"},
 		Spec: api.SessionSpec{Key: must(pinned.NewKey())(t).Hash()}}
@@ -121,6 +123,7 @@ func TestSessionsOfAnotherAgent(t *testing.T) {
 
 // Who has not the key of a session is refused, and also who has that of one that was deleted.
 func TestKeysOfSessions(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	key, other := must(pinned.NewKey())(t), must(pinned.NewKey())(t)
 	s := &api.Session{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "s"}, Spec: api.SessionSpec{Key: key.Hash()}}

@@ -93,6 +93,7 @@ func (f *fair) reservedAt(at *client.Client) string {
 // Two brokers and the connector of one seller each sell to a consumer of their own. All count what the others
 // sold, and no broker receives the name or the reservation of a consumer of another one.
 func TestABrokerLearnsOnlyOfItsOwnConsumers(t *testing.T) {
+	t.Parallel()
 	f, north, _, sold := soldOnThreeRoutes(t)
 	for name, at := range map[string]*client.Client{"main": f.Operator, "north": north.Operator} {
 		f.until(name+" counts all three units", func() bool { return f.remaining(at) == 0 && f.reservedAt(at) == "6" })
@@ -156,6 +157,7 @@ func (f *fair) filesOf(broker string) string {
 // A broker that takes the place and the name of another one is shown what was made there, and adopts it. What
 // was sold elsewhere it counts without names, as the one before.
 func TestABrokerIsReplaced(t *testing.T) {
+	t.Parallel()
 	f, north, _, sold := soldOnThreeRoutes(t)
 	north.Stop()
 	next := must(f.StartOther("next"))(t)
@@ -196,6 +198,7 @@ func (f *fair) sharesAt(brokers ...string) {
 // A SharingPolicy that names brokers shows capacity and offers there alone, also after a start of the agent.
 // What was made at another broker stays to its end, and nothing new is made there.
 func TestSharedAtSomeBrokers(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	north := must(f.StartOther("north"))(t)
 	f.joins(north, f.rome, f.milan, f.oslo)

@@ -19,6 +19,7 @@ import (
 // A request that is too much for any one is on three, or on none: on three while all accept; on
 // none where one says no after the others have said yes; and what was given is free again.
 func TestSplit(t *testing.T) {
+	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	f := &fair{t: t, rome: &federation.Member{Options: sim.Options{Name: "rome", Region: "eu", Nodes: 1}}}
 	members := []*federation.Member{f.rome}

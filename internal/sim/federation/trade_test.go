@@ -135,6 +135,7 @@ func (f *fair) contractsOf(m *federation.Member) map[string]api.Deal {
 // Publish on one, visible on the other, buy: the same contract on both, which anybody can verify;
 // resize within the plan; end.
 func TestTrade(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	offer := must(f.rome.People.Offer(t.Context(), "milan", "web"))(t)
 	got := f.buys(f.rome, "shop", api.Purchase{Units: 2, Digest: offer.Payload.Digest})
@@ -216,6 +217,7 @@ func TestTrade(t *testing.T) {
 
 // A contract is listed with its terms and its state, also while the status of its object is not written.
 func TestAContractBeforeItsStatus(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	f.rome.Cluster.API.Fault(kubeapi.Faults{Before: func(_, resource, _, _ string) error {
 		if resource == "contracts/status" {
@@ -234,6 +236,7 @@ func TestAContractBeforeItsStatus(t *testing.T) {
 // While the broker is away, clusters that know each other go on trading: by the seller's connector.
 // When it is back, the books agree.
 func TestTradeWithoutBroker(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	before := f.buys(f.rome, "before", api.Purchase{MaxPrice: webOffer("0.10").Plans[0].Price})
 	if before.State != api.Reserved {
@@ -309,6 +312,7 @@ func TestTradeWithoutBroker(t *testing.T) {
 // What was bought through the broker changes at the seller's connector while the broker is away,
 // and the broker hears of it when it is back.
 func TestChangeWithoutBroker(t *testing.T) {
+	t.Parallel()
 	f := newFair(t)
 	bought := f.buys(f.rome, "bought", api.Purchase{MaxPrice: webOffer("0.10").Plans[0].Price})
 	if bought.State != api.Reserved {
