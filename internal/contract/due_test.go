@@ -58,7 +58,7 @@ func TestTheObjectShowsWhatIsDue(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock := transporttest.NewClock()
-	ledger := exchangetest.Open(t, nil, exchange.Options{Self: "milan", Clock: clock})
+	ledger := exchangetest.Open(t, nil, exchange.Options{Self: "milan", Clock: clock, TickEvery: time.Millisecond})
 	now := func() time.Time { return ledger.Now().Go() }
 	objects := &contract.Objects{Client: c, Cluster: "milan", Key: transporttest.NewParty(t, "milan").Key, Market: ledger}
 	r := bought(t, "0.10", 2)
