@@ -217,7 +217,7 @@ func (c *connection) begin(ctx context.Context) error {
 	return c.route(ctx)
 }
 
-// create creates a session. Errors: Forbidden; Unavailable.
+// create creates a session. Errors: Unauthenticated; Forbidden; Unavailable.
 func (c *connection) create(ctx context.Context, namespace string) error {
 	s := &api.Session{Spec: api.SessionSpec{Key: c.asker.key.Hash()}}
 	s.Namespace, s.Name = namespace, "bourse-"+strings.ToLower(rand.Text()[:16])
@@ -233,6 +233,9 @@ func (c *connection) create(ctx context.Context, namespace string) error {
 		return api.Errorf(api.CodeForbidden, "you may not ask for the whole cluster: %s", err).
 			Fix("ask for a namespace: -n NAMESPACE; or ask an admin of the cluster: kubectl create clusterrolebinding " +
 				"bourse-YOU --clusterrole=bourse-viewer --user=YOU")
+	case apierrors.IsUnauthorized(err):
+		return api.Errorf(api.CodeUnauthenticated, "the API server does not know the user of your kubeconfig: %s", err).
+			Fix("log in again; to see who you are: kubectl auth whoami")
 	case apierrors.IsNotFound(err):
 		return api.Errorf(api.CodeNotFound, "the cluster has no kind %s: %s", kindOf(s), err).
 			Fix("install Bourse there, or the manifests of this version: bourse init")

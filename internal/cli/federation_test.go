@@ -19,6 +19,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/sim"
 	"github.com/bourse-dev/bourse/internal/sim/federation"
+	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
 
 // federationCommands act on the federation of a script, which unlike that of the demo can lose its
@@ -34,7 +35,8 @@ type played struct{ *federation.Federation }
 func playedIn(ts *testscript.TestScript) *played { return ts.Value("federation").(*played) }
 
 // federation starts one: rome borrows, milan sells and has a connector, paris lends and has none,
-// oslo does nothing. The script acts for rome's people. $MILAN_ADDRESS is that of the connector.
+// oslo does nothing. The script acts for rome's people. $MILAN_ADDRESS is that of the connector. CLUSTER.kubeconfig has
+// the context CLUSTER, of an admin, and CLUSTER-ann, of a user of namespace team.
 func startFederation(ts *testscript.TestScript, _ bool, _ []string) {
 	dir := ts.MkAbs("federation")
 	ts.Check(os.Mkdir(dir, 0o700))
@@ -62,6 +64,10 @@ func startFederation(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Defer(func() { stop(); _ = f.Stop() })
 	for _, m := range f.Members {
 		eventually(ts, "the agent of "+m.Name+" listens", func() error { _, err := m.People.Status(ctx); return err })
+	}
+	for _, m := range f.Members {
+		ann := kubeapi.User{Name: "ann", Namespace: "team"}
+		ts.Check(f.WriteKubeconfig(ts.MkAbs(m.Name+".kubeconfig"), m, ann))
 	}
 	playedIn(ts).Federation = f
 	ts.Setenv("MILAN_ADDRESS", f.Members["milan"].Address)

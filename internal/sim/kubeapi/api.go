@@ -78,8 +78,10 @@ func (a *API) Config() *rest.Config {
 	}
 }
 
-// Handler serves the same API on a real listener, for curl and kubectl.
-func (a *API) Handler() http.Handler { return http.HandlerFunc(a.serve) }
+// Handler serves the same API on a real listener. Each caller is an admin.
+func (a *API) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, admin) })
+}
 
 // Disconnect ends every watch that runs. Clients resume from where they were.
 func (a *API) Disconnect() {

@@ -42,5 +42,6 @@
 //     is no error. Without schemas nobody knows the fields of the types given.
 //   - Each group has one version. There are no tables: kubectl prints names and
 //     ages, and applies with --validate=false.
-//   - Nobody is authenticated and everything is allowed.
+//   - There are no roles. A user of HandlerFor may do everything, in the cluster
+//     or in one namespace; everybody else is an admin.
 package kubeapi

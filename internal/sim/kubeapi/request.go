@@ -20,6 +20,7 @@ const maxBody = 3 << 20
 
 // request is an HTTP request, understood.
 type request struct {
+	user        User
 	verb        string // as RBAC names it
 	table       *table
 	subresource string // "" or "status"
@@ -34,8 +35,8 @@ type request struct {
 
 // understand reads /api/v1/... and /apis/GROUP/VERSION/..., which go on as
 // [namespaces/NS/]RESOURCE[/NAME[/status]].
-func (a *API) understand(r *http.Request) (*request, error) {
-	q := &request{query: r.URL.Query(), header: r.Header}
+func (a *API) understand(r *http.Request, u User) (*request, error) {
+	q := &request{user: u, query: r.URL.Query(), header: r.Header}
 	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	var gv schema.GroupVersion
 	switch {
@@ -69,14 +70,21 @@ func (a *API) understand(r *http.Request) (*request, error) {
 	if err := internalscheme.ParameterCodec.DecodeParameters(q.query, metav1.SchemeGroupVersion, &q.options); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	if r.Body == nil {
-		return q, nil
-	}
 	var err error
-	if q.body, err = io.ReadAll(io.LimitReader(r.Body, maxBody+1)); len(q.body) > maxBody {
-		return nil, apierrors.NewRequestEntityTooLargeError("limit is 3 MiB")
-	}
+	q.body, err = readBody(r)
 	return q, err
+}
+
+// readBody returns what a request sends. Errors: RequestEntityTooLarge.
+func readBody(r *http.Request) ([]byte, error) {
+	if r.Body == nil {
+		return nil, nil
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if len(body) > maxBody {
+		err = apierrors.NewRequestEntityTooLargeError("limit is 3 MiB")
+	}
+	return body, err
 }
 
 func (q *request) setVerb(r *http.Request) error {

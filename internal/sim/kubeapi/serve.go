@@ -10,24 +10,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// serve answers one request. A lost connection is http.ErrAbortHandler, which
+// serve answers one request of a user. A lost connection is http.ErrAbortHandler, which
 // net/http and our own transport both turn into a broken one.
-func (a *API) serve(w http.ResponseWriter, r *http.Request) {
+func (a *API) serve(w http.ResponseWriter, r *http.Request, u User) {
 	a.mu.Lock()
 	down, faults := a.down, a.faults
 	a.mu.Unlock()
 	if down {
 		panic(http.ErrAbortHandler)
 	}
-	if a.discover(w, r) {
+	if a.discover(w, r) || a.review(w, r, u) {
 		return
 	}
-	q, err := a.understand(r)
+	q, err := a.understand(r, u)
+	if err == nil {
+		err = q.authorize()
+	}
+	if err == nil {
+		err = q.fail(faults.Before)
+	}
 	if err != nil {
-		refuse(w, err)
-		return
-	}
-	if err := q.fail(faults.Before); err != nil {
 		refuse(w, err)
 		return
 	}

@@ -82,6 +82,7 @@ func Run(t *testing.T, cfg *rest.Config) {
 		{"reconciler", testReconciler},
 		{"leader election", testLeaderElection},
 		{"recorder", testRecorder},
+		{"reviews", testReviews},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(newSuite(t, cfg)) })
 	}
