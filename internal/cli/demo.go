@@ -20,6 +20,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/payload"
 	"github.com/bourse-dev/bourse/internal/sim"
 	"github.com/bourse-dev/bourse/internal/sim/federation"
+	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
 
 func (sh *shell) demoCommand() *cobra.Command {
@@ -136,17 +137,38 @@ func (sh *shell) demo(ctx context.Context, lasts time.Duration, still bool, log 
 			ctx, cancel = context.WithTimeout(ctx, lasts)
 			defer cancel()
 		}
-		err = sh.play(ctx, f, still)
+		if err = writeDemoKubeconfigs(f); err == nil {
+			err = sh.play(ctx, f, still)
+		}
 		if stopped := f.Stop(); err == nil {
 			err = stopped
 		}
 	}
+	_ = os.RemoveAll(filepath.Dir(demoKubeconfig("")))
 	_ = os.Remove(filepath.Dir(agentSocket())) // only if nobody else uses it
 	if ctx.Err() != nil {
 		fmt.Fprintln(sh.progress, "\nthe demo ended; its files are removed")
 		return nil
 	}
 	return err
+}
+
+// demoKubeconfig is the file by which users of the demo reach a cluster.
+func demoKubeconfig(cluster string) string {
+	return filepath.Join(RuntimeDir(), "demo", cluster+".kubeconfig")
+}
+
+// writeDemoKubeconfigs writes a kubeconfig for each cluster: for its admin, and for ann, a user of namespace team.
+func writeDemoKubeconfigs(f *federation.Federation) error {
+	if err := os.MkdirAll(filepath.Dir(demoKubeconfig("")), 0o700); err != nil {
+		return err
+	}
+	for name, m := range f.Members {
+		if err := f.WriteKubeconfig(demoKubeconfig(name), m, kubeapi.User{Name: "ann", Namespace: "team"}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // play makes a few reservations and then shows the market until ctx ends.
@@ -165,7 +187,7 @@ func (sh *shell) play(ctx context.Context, f *federation.Federation, still bool)
 			return nil
 		}
 	}
-	fmt.Fprintf(sh.out, demoIntroduction, f.URL, f.Members["milan"].Socket)
+	fmt.Fprintf(sh.out, demoIntroduction, f.URL, demoKubeconfig("rome"), demoKubeconfig("milan"))
 	for _, args := range demoCommands {
 		fmt.Fprintf(sh.out, "\n$ bourse %s\n", strings.Join(args, " "))
 		words := make([]string, 0, len(args)+2)
@@ -216,8 +238,9 @@ func asRome(ctx context.Context, out, progress io.Writer, args ...string) error 
 const demoIntroduction = `
 A broker runs at %s, with agents in the clusters rome,
 milan, paris, austin, zurich and geneva. zurich is a hub: it lends what it
-borrows from austin. In another terminal, as a user of rome:
+borrows from austin. In another terminal, as the admin of rome:
 
+    export KUBECONFIG=%s
     bourse clusters
     bourse reserve --cpu 4 --memory 8Gi --where 'region == "eu"' --for 1h
     bourse reserve --cpu 40 --memory 8Gi --dry-run
@@ -231,15 +254,26 @@ borrows from austin. In another terminal, as a user of rome:
     bourse vnp why burst
     bourse why RESERVATION
     bourse release RESERVATION
+    kubectl get resourcerequests
+    kubectl describe resourcerequest web
+    kubectl events
+
+As ann, who may use namespace team of rome and nothing else:
+
+    bourse --context rome-ann reserve --cpu 1 --for 1h
+    kubectl --context rome-ann get resourcerequests
 
 As the admin of milan, or of another cluster in the same way:
 
-    export BOURSE_SERVER=unix://%s
+    export KUBECONFIG=%s
     bourse offer list
     bourse proposals
     bourse accept PROPOSAL
     bourse reservations
     bourse evict rome
+
+These API servers are simulated. They check the fields of objects, but no rules
+in CEL and no admission policies. They have no roles, and no pods run.
 `
 
 // market shows the market until ctx ends: each second on a terminal, else every 15 seconds.

@@ -150,7 +150,7 @@ func serve(ctx context.Context, o options) (err error) {
 			return err
 		}
 	}
-	if err := welcome(os.Stdout, l.Dir(), f, kubectl, o); err != nil {
+	if err := welcome(ctx, os.Stdout, l.Dir(), f, kubectl, o); err != nil {
 		return err
 	}
 	select {

@@ -9,9 +9,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 	"github.com/bourse-dev/bourse/test/lab"
 )
@@ -31,9 +39,9 @@ Three clusters are up, with a broker and an agent in each:
   milan   %[3]s CPU   %[8]s   lends 80 %%
   paris   32 CPU   region fr   lends all, at most 8 CPU to a reservation; 8 GPUs
 
-In another terminal, as the people of rome:
+In another terminal, as the admin of rome:
 
-  source %[1]s/env
+  source %[1]s/env                         # sets PATH, and KUBECONFIG for all clusters
 
   bourse clusters
   bourse reserve --cpu %[4]s --memory 512Mi %[7]s --for 1h
@@ -46,6 +54,12 @@ In another terminal, as the people of rome:
   kubectl --context paris get providerinstructions -n bourse
   kubectl --context paris get advertisement -n bourse
   kubectl delete resourcerequest training
+
+As ann, who may request in namespace team of rome:
+
+  bourse --context rome-ann auth whoami
+  bourse --context rome-ann reserve --cpu 1 --memory 512Mi --for 1h
+  kubectl --context rome-ann get resourcerequests
 
   kubectl --context paris cordon paris-1
   sleep 3; bourse clusters                 # paris has 16 CPU less
@@ -65,7 +79,7 @@ const realText = `In milan's containers, and how they end:
   kubectl -n demo exec -it deployment/work -- sh
   kubectl --context milan -n demo-rome get pods --watch &
   kubectl -n demo delete pod -l app=work
-  BOURSE_SERVER=unix://%[1]s bourse evict rome
+  bourse --context milan evict rome
 
 `
 
@@ -116,21 +130,21 @@ spec:
 `
 
 // welcome writes the files that people need into dir, and tells how to use them.
-func welcome(out io.Writer, dir string, f *federation.Federation, kubectl string, o options) error {
+func welcome(ctx context.Context, out io.Writer, dir string, f *federation.Federation, kubectl string, o options) error {
 	if err := os.Symlink(kubectl, filepath.Join(dir, "bin", "kubectl")); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	kubeconfig, err := writeContexts(dir, f)
+	kubeconfig, err := writeContexts(ctx, dir, f)
 	if err != nil {
 		return err
 	}
-	environment := fmt.Sprintf("export PATH=%q:\"$PATH\"\nexport KUBECONFIG=%q KUBECACHEDIR=%q\nexport BOURSE_SERVER=unix://%q\n",
-		filepath.Join(dir, "bin"), kubeconfig, filepath.Join(dir, "cache"), f.Members[0].Socket(0))
+	environment := fmt.Sprintf("export PATH=%q:\"$PATH\"\nexport KUBECONFIG=%q KUBECACHEDIR=%q\n",
+		filepath.Join(dir, "bin"), kubeconfig, filepath.Join(dir, "cache"))
 	files := map[string]string{"env": environment, "request.yaml": request}
 	milanCPU, romeCPU, cpu, which, region, more := "64", "16", "4", `--where 'region == "it"'`, "region it", ""
 	switch {
 	case o.real:
-		milanCPU, cpu, more = " 2", "500m", fmt.Sprintf(realText, f.Members[1].Socket(0))
+		milanCPU, cpu, more = " 2", "500m", realText
 	case o.storage:
 		files["volume.yaml"], more = fmt.Sprintf(volume, lab.Image), fmt.Sprintf(storageText, dir)
 	case o.network:
@@ -143,22 +157,58 @@ func welcome(out io.Writer, dir string, f *federation.Federation, kubectl string
 	}
 	fmt.Fprintf(out, text, dir, f.BrokerSocket, milanCPU, cpu, more, romeCPU, which, region)
 	for _, m := range f.Members {
-		fmt.Fprintf(out, "  %-6s KUBECONFIG=%s BOURSE_SERVER=unix://%s\n", m.Name, m.Cluster.Kubeconfig(), m.Socket(0))
+		fmt.Fprintf(out, "  export KUBECONFIG=%s # %s\n", m.Cluster.Kubeconfig(), m.Name)
 	}
 	_, err = fmt.Fprintf(out, "\nLogs: %s/*.log and %[1]s/*/*.log. Ctrl-C ends it all.\n", dir)
 	return err
 }
 
-// writeContexts writes one kubeconfig with a context of each cluster; the first is the current one.
-func writeContexts(dir string, f *federation.Federation) (string, error) {
+// writeContexts writes one kubeconfig with a context of each cluster's admin, and one of ann at each, named CLUSTER-ann.
+// The first is the current one.
+func writeContexts(ctx context.Context, dir string, f *federation.Federation) (string, error) {
 	path := filepath.Join(dir, "kubeconfig")
 	rules := &clientcmd.ClientConfigLoadingRules{}
 	for _, m := range f.Members {
-		rules.Precedence = append(rules.Precedence, m.Cluster.Kubeconfig())
+		ann := filepath.Join(m.Cluster.Dir(), "ann.kubeconfig")
+		if err := makeAnn(ctx, m, ann); err != nil {
+			return "", err
+		}
+		rules.Precedence = append(rules.Precedence, m.Cluster.Kubeconfig(), ann)
 	}
 	all, err := rules.Load()
 	if err != nil {
 		return "", err
 	}
 	return path, clientcmd.WriteToFile(*all, path)
+}
+
+// makeAnn makes a user who may request in namespace team, and writes her kubeconfig. She is a ServiceAccount: its token is
+// all that she needs.
+func makeAnn(ctx context.Context, m *federation.Member, path string) error {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "ann"}}
+	bind := func(namespace, kind, role string) *rbacv1.RoleBinding {
+		return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "ann"},
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: role},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}}}
+	}
+	for _, o := range []kube.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: account.Namespace}}, account,
+		bind(account.Namespace, "ClusterRole", "bourse-requester"), bind(api.Namespace, "Role", "bourse-port-forward"),
+	} {
+		if err := m.Objects.Create(ctx, o); err != nil {
+			return err
+		}
+	}
+	lasts := int64((30 * 24 * time.Hour).Seconds())
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &lasts}}
+	if err := m.Objects.SubResource("token").Create(ctx, account, request); err != nil {
+		return err
+	}
+	name := m.Name + "-ann"
+	server := m.Cluster.Config()
+	return clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:  map[string]*clientcmdapi.Cluster{name: {Server: server.Host, CertificateAuthorityData: server.CAData}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{name: {Token: request.Status.Token}},
+		Contexts:  map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name, Namespace: account.Namespace}},
+	}, path)
 }
