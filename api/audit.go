@@ -10,6 +10,8 @@ type Audit struct {
 	Fingerprint string `json:"fingerprint,omitempty"`
 	// Reservations are its reservations here that have not ended, by ID.
 	Reservations map[string]Resources `json:"reservations,omitempty"`
+	// Digest stands for these reservations: an eviction that names it ends no others. Empty if there are none.
+	Digest string `json:"digest,omitempty"`
 	// Bindings give its users rights: "ClusterRoleBinding NAME -> ROLE", "RoleBinding
 	// NAMESPACE/NAME -> ROLE".
 	Bindings []string `json:"bindings,omitempty"`

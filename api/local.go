@@ -97,6 +97,10 @@ type Approval struct {
 	Asked metav1.Time `json:"asked"`
 	By    metav1.Time `json:"by"`
 	Until metav1.Time `json:"until"`
+	// Price is that of a unit ("0.08 EUR/hour"). Empty: the request is for no offer.
+	Price string `json:"price,omitempty"`
+	// Digest stands for what waits: an answer that names it is to nothing else. Empty at the agent's own listener.
+	Digest string `json:"digest,omitempty"`
 }
 
 // Answer is an admin's answer to a request that waits for approval.

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
@@ -63,7 +65,8 @@ func (c *Client) Approvals(ctx context.Context) ([]api.Envelope[api.Approval], e
 		if waits := o.Status.Approval; waits != nil {
 			out = append(out, api.Envelope[api.Approval]{ID: o.Name, Revision: uint64(o.Generation), Payload: api.Approval{
 				Consumer: o.Spec.Consumer, Generation: o.Spec.Generation, Resources: o.Spec.Resources, Pool: o.Spec.Pool,
-				Offer: waits.Offer, Plan: waits.Plan, Units: waits.Units, Asked: waits.Asked, By: waits.By, Until: o.Spec.Until}})
+				Offer: waits.Offer, Plan: waits.Plan, Units: waits.Units, Price: waits.Price, Digest: waits.Digest,
+				Asked: waits.Asked, By: waits.By, Until: o.Spec.Until}})
 		}
 	}
 	slices.SortFunc(out, func(a, b api.Envelope[api.Approval]) int {
@@ -72,58 +75,81 @@ func (c *Client) Approvals(ctx context.Context) ([]api.Envelope[api.Approval], e
 	return out, nil
 }
 
-// Answer approves or refuses a request of another cluster. Errors: NotFound; Conflict if it does not wait, or differs
-// from what the user saw.
-func (c *Client) Answer(ctx context.Context, id string, word api.Answer) error {
+// Answer approves or refuses a request of another cluster as the user saw it. Errors: NotFound; Conflict if it does not
+// wait any more, or differs from what the user saw.
+func (c *Client) Answer(ctx context.Context, seen api.Envelope[api.Approval], word api.Answer) error {
 	if c.objects == nil {
-		return c.Client.Answer(ctx, id, word)
+		word.Generation = seen.Payload.Generation
+		return c.Client.Answer(ctx, seen.ID, word)
 	}
-	o := &api.ProviderInstruction{ObjectMeta: own(id)}
+	o := &api.ProviderInstruction{ObjectMeta: own(seen.ID)}
 	if err := c.objects.Get(ctx, kube.ObjectKeyFromObject(o), o); err != nil {
 		return kubeobject.Error(err)
 	}
-	waits := o.Status.Approval
-	if waits == nil || word.Generation != 0 && word.Generation != o.Spec.Generation {
-		return api.Errorf(api.CodeConflict, "reservation %s does not wait for the approval of what you saw", id).
+	if waits := o.Status.Approval; waits == nil || waits.Digest != seen.Payload.Digest {
+		return api.Errorf(api.CodeConflict, "reservation %s does not wait for the approval of what you saw", seen.ID).
 			Fix("see: bourse approvals")
 	}
 	name := "refuse"
 	if word.Approve {
 		name, word.Reason = "approve", ""
 	}
-	return c.act(ctx, o, name, waits.Digest, word.Reason, func() (map[string]string, []metav1.Condition) {
+	return c.act(ctx, o, name, seen.Payload.Digest, word.Reason, func() (map[string]string, []metav1.Condition) {
 		return o.Status.Answered, o.Status.Conditions
 	}, api.ConditionAnswered)
 }
 
-// Evict ends all reservations of another cluster here. Errors: NotFound; Conflict if they changed meanwhile.
-func (c *Client) Evict(ctx context.Context, peer string) (api.Eviction, error) {
+// Evict ends all reservations of another cluster here, as the user saw them in its audit. Errors: NotFound; Conflict if
+// there are others by now.
+func (c *Client) Evict(ctx context.Context, seen api.Audit) (api.Eviction, error) {
 	if c.objects == nil {
-		return c.Client.Evict(ctx, peer)
+		return c.Client.Evict(ctx, seen.Cluster)
 	}
-	o := &api.Peer{ObjectMeta: own(peer)}
+	ended := slices.AppendSeq([]string{}, maps.Keys(seen.Reservations))
+	slices.Sort(ended)
+	if seen.Digest == "" {
+		if len(ended) > 0 {
+			return api.Eviction{}, api.Errorf(api.CodeUnavailable, "the agent has not made the Peer %s yet", seen.Cluster).
+				Fix("repeat the command")
+		}
+		return api.Eviction{Reservations: ended}, nil
+	}
+	o := &api.Peer{ObjectMeta: own(seen.Cluster)}
 	if err := c.objects.Get(ctx, kube.ObjectKeyFromObject(o), o); err != nil {
 		return api.Eviction{}, kubeobject.Error(err)
 	}
-	if o.Status.Lent == nil {
-		return api.Eviction{Reservations: []string{}}, nil
-	}
-	var all api.ProviderInstructionList
-	if err := c.objects.List(ctx, &all, kube.InNamespace(api.Namespace)); err != nil {
-		return api.Eviction{}, kubeobject.Error(err)
-	}
-	ended := []string{}
-	for _, i := range all.Items {
-		if i.Spec.Consumer == peer && !i.Status.State.Over() {
-			ended = append(ended, i.Name)
-		}
-	}
-	return api.Eviction{Reservations: ended}, c.act(ctx, o, "evict", o.Status.Lent.Digest, "",
+	return api.Eviction{Reservations: ended}, c.act(ctx, o, "evict", seen.Digest, "",
 		func() (map[string]string, []metav1.Condition) { return o.Status.Answered, o.Status.Conditions }, api.ConditionEvicted)
 }
 
-// Reclaim takes back what a contract sold, with its notice. Errors: NotFound; Conflict if it changed meanwhile.
-func (c *Client) Reclaim(ctx context.Context, id string) (api.Reclaimed, error) {
+// Sold returns a contract that the cluster sold, by the ID of its reservation. Errors: NotFound.
+func (c *Client) Sold(ctx context.Context, id string) (out api.Envelope[api.Deal], err error) {
+	if c.objects == nil {
+		all, err := c.Client.Contracts(ctx)
+		if i := slices.IndexFunc(all, func(d api.Envelope[api.Deal]) bool { return d.Payload.Spec.Reservation == id }); i >= 0 {
+			return all[i], nil
+		}
+		return out, cmp.Or(err, notSold(id))
+	}
+	o := &api.Contract{ObjectMeta: own(id)}
+	if err := c.objects.Get(ctx, kube.ObjectKeyFromObject(o), o); apierrors.IsNotFound(err) {
+		return out, notSold(id)
+	} else if err != nil {
+		return out, kubeobject.Error(err)
+	}
+	return dealOf(o), nil
+}
+
+// notSold is the error of a contract that does not exist.
+func notSold(id string) error {
+	return api.Errorf(api.CodeNotFound, "your cluster sold no contract %.80q", id).
+		Fix("see what was sold: bourse contracts --sold; what waits for approval: bourse approvals")
+}
+
+// Reclaim takes back what a contract sold, as the user saw it, with its notice. Errors: NotFound; Conflict if it changed
+// meanwhile.
+func (c *Client) Reclaim(ctx context.Context, seen api.Envelope[api.Deal]) (api.Reclaimed, error) {
+	id := seen.Payload.Spec.Reservation
 	if c.objects == nil {
 		return c.Client.Reclaim(ctx, id)
 	}
@@ -132,7 +158,11 @@ func (c *Client) Reclaim(ctx context.Context, id string) (api.Reclaimed, error) 
 		return api.Reclaimed{}, kubeobject.Error(err)
 	}
 	if o.Status.Reclaimed == nil {
-		err := c.act(ctx, o, "reclaim", o.Status.Digest, "", func() (map[string]string, []metav1.Condition) {
+		if seen.Payload.Status.Digest == "" {
+			return api.Reclaimed{}, api.Errorf(api.CodeForbidden, "contract %s cannot be taken back: it has ended, or its plan "+
+				"has no notice", id).Fix("end it early, which is a breach: bourse evict %s", seen.Payload.Status.Terms.Buyer)
+		}
+		err := c.act(ctx, o, "reclaim", seen.Payload.Status.Digest, "", func() (map[string]string, []metav1.Condition) {
 			return o.Status.Answered, o.Status.Conditions
 		}, api.ConditionReclaimed)
 		if err != nil || o.Status.Reclaimed == nil {

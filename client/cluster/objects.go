@@ -82,12 +82,16 @@ func (c *Client) Contracts(ctx context.Context) ([]api.Envelope[api.Deal], error
 		if err := c.objects.List(ctx, &all, kube.InNamespace(namespace)); err != nil {
 			return nil, kubeobject.Error(err)
 		}
-		for _, o := range all.Items {
-			out = append(out, api.Envelope[api.Deal]{ID: o.Namespace + "/" + o.Name, Revision: uint64(o.Generation),
-				Payload: api.Deal{Spec: o.Spec, Status: o.Status, Due: o.Status.Cost}})
+		for i := range all.Items {
+			out = append(out, dealOf(&all.Items[i]))
 		}
 	}
 	return out, nil
+}
+
+func dealOf(o *api.Contract) api.Envelope[api.Deal] {
+	return api.Envelope[api.Deal]{ID: o.Namespace + "/" + o.Name, Revision: uint64(o.Generation),
+		Payload: api.Deal{Spec: o.Spec, Status: o.Status, Due: o.Status.Cost}}
 }
 
 // Peers returns the clusters that this one has met, or whose key an admin named.

@@ -30,7 +30,7 @@ func (sh *shell) contractsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "contracts", GroupID: "use", Short: "List the contracts of your cluster, bought and sold", Args: cobra.NoArgs,
 		Long: "Contracts lists those that have not ended. IN ALL is the cost to the end. -o wide also shows the buyer,\n" +
-			"the units, the resources, the price and what is due so far.",
+			"the units, the resources, the price, what is due so far, and the digest that bourse reclaim takes.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, items, self, err := sh.listContracts(cmd)
 			if err != nil {
@@ -58,6 +58,7 @@ func (sh *shell) contractsCommand() *cobra.Command {
 					}
 					return until(endOfContract(d.Payload.Status))
 				}},
+				{"DIGEST", true, func(d deal) string { return d.Payload.Status.Digest }},
 				{"REASON", false, func(d deal) string { return contractReason(d.Payload.Status) }},
 				{"OBJECT", true, func(d deal) string { return d.ID }},
 			})

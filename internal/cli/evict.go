@@ -36,11 +36,13 @@ func (sh *shell) auditCommand() *cobra.Command {
 }
 
 func (sh *shell) evictCommand() *cobra.Command {
-	return sh.asksFirst(&cobra.Command{
+	var given []string
+	return sh.takesDigest(&cobra.Command{
 		Use: "evict CLUSTER", GroupID: "use", Short: "End all reservations of another cluster in yours",
-		Long: "Evict lists what will end, asks, and ends it. The other cluster is notified and has some time to move\n" +
-			"its pods; the rest is deleted. It works without the broker. To keep the cluster out, run bourse suspend\n" +
-			"or change the SharingPolicy as well.",
+		Long: "Evict lists what will end and, at a terminal, asks. Elsewhere it ends what has the digest that you give\n" +
+			"(bourse audit). The other cluster is notified and has some time to move its pods; the rest is deleted. It\n" +
+			"works without the broker. Run bourse suspend first: else the other cluster can reserve more meanwhile,\n" +
+			"which changes the digest, and can come back.",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: complete(sh.agentClient, clusterNames),
 		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
 			a, err := sh.audit(ctx, c, args[0])
@@ -48,11 +50,14 @@ func (sh *shell) evictCommand() *cobra.Command {
 				return err
 			}
 			writeAudit(sh.progress, a)
-			err = sh.ask(ctx, "Evict "+args[0]+"? Its pods here will be deleted, and its volumes with them.")
+			err = sh.agree(ctx, agreement{given: given, digest: a.Digest,
+				shown:    count(len(a.Reservations), "reservation") + " of " + args[0] + " here will end",
+				question: "Evict " + args[0] + "? Its pods here will be deleted, and its volumes with them.",
+				command:  "bourse evict " + args[0]})
 			if err != nil {
 				return err
 			}
-			e, err := c.Evict(ctx, args[0])
+			e, err := c.Evict(ctx, a)
 			if err != nil {
 				return err
 			}
@@ -63,7 +68,7 @@ func (sh *shell) evictCommand() *cobra.Command {
 				count(len(e.Reservations), "reservation"), args[0])
 			return nil
 		}),
-	})
+	}, &given, "bourse audit")
 }
 
 // audit returns what a cluster can do here. Errors: NotFound for a name that no cluster has, and that has nothing here.
@@ -91,6 +96,9 @@ func writeAudit(out io.Writer, a api.Audit) {
 		lines = append(lines, id+"  "+sizes(a.Reservations[id]))
 	}
 	list("reservations", lines)
+	if a.Digest != "" {
+		fmt.Fprintf(out, "digest of the reservations: %s\n", a.Digest)
+	}
 	list("rights", a.Bindings)
 	lines = nil
 	for _, c := range a.Certificates {

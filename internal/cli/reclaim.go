@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,19 +11,27 @@ import (
 )
 
 func (sh *shell) reclaimCommand() *cobra.Command {
-	return sh.asksFirst(&cobra.Command{
+	var given []string
+	return sh.takesDigest(&cobra.Command{
 		Use: "reclaim CONTRACT...", GroupID: "use", Short: "Take back sold contracts, with the notice of their plans",
 		Long: "If a plan has a notice (spot), its seller can take a contract back before its end. The buyer is notified\n" +
 			"at once. The contract ends after the notice, on both sides. This cannot be undone. Without a notice,\n" +
-			"ending a contract early is a breach (bourse evict).",
+			"ending a contract early is a breach (bourse evict).\n\n" +
+			"Reclaim shows each contract and, at a terminal, asks. Elsewhere it takes back those whose digest you give\n" +
+			"(bourse contracts -o wide).",
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: complete(sh.agentClient, dealNames),
 		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
-			err := sh.ask(ctx, "Take back "+strings.Join(args, ", ")+"? The buyer is notified at once.")
-			if err != nil {
-				return err
-			}
 			for _, id := range args {
-				r, err := c.Reclaim(ctx, id)
+				sold, err := c.Sold(ctx, id)
+				if err != nil {
+					return err
+				}
+				err = sh.agree(ctx, agreement{given: given, digest: sold.Payload.Status.Digest, shown: soldText(sold),
+					question: "Take it back? The buyer is notified at once.", command: "bourse reclaim " + id})
+				if err != nil {
+					return err
+				}
+				r, err := c.Reclaim(ctx, sold)
 				if err != nil {
 					return err
 				}
@@ -32,7 +39,15 @@ func (sh *shell) reclaimCommand() *cobra.Command {
 			}
 			return nil
 		}),
-	})
+	}, &given, "bourse contracts -o wide")
+}
+
+// soldText returns what a seller takes back.
+func soldText(d deal) string {
+	t := d.Payload.Status.Terms
+	return fmt.Sprintf("%s: %s bought %s of %s (%s) at %s until %s", d.Payload.Spec.Reservation, t.Buyer,
+		count(int(t.Units), "unit"), planOf(t), sizes(t.Resources), priceText(t.Price),
+		timeText(new(endOfContract(d.Payload.Status))))
 }
 
 func dealNames(ctx context.Context, c *cluster.Client) (names []string, err error) {

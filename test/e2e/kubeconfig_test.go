@@ -195,7 +195,8 @@ func TestAdminByKubeconfig(t *testing.T) {
 		}
 		return nil
 	})
-	run("approve " + id)
+	said := run("approvals -o jsonpath={[*].payload.digest}")
+	run("approve " + id + " --digest " + strings.TrimSpace(said))
 	becomes(t, w.rome, bought, api.Reserved)
 	if said := run("contracts -n bourse"); !strings.Contains(said, id) {
 		t.Errorf("the contract is not shown: %s", said)

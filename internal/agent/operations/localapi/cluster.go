@@ -11,6 +11,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/trust"
@@ -51,6 +52,8 @@ type Gate interface {
 	Deny(ctx context.Context, id string, generation int64, reason string) error
 	Reclaim(ctx context.Context, id string) (at time.Time, err error)
 	Revoke(ctx context.Context, consumer string) (ended []string, err error)
+	// DigestLent returns the digest that an eviction of a Peer names now. Empty: nothing is lent to it.
+	DigestLent(ctx context.Context, peer client.Object) (string, error)
 }
 
 // Requests makes reservations of ResourceRequests and VirtualNodePools.
@@ -137,10 +140,16 @@ func (c *Cluster) Audit(ctx context.Context, cluster string) (*api.Audit, error)
 	if err := market.ValidCluster("cluster", cluster); err != nil {
 		return nil, err
 	}
+	// The digest comes first: what is read later is what it stands for, or the eviction is refused.
+	digest, err := c.digestLent(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
 	audit, err := c.o.Doctor.Audit(ctx, cluster)
 	if err != nil {
 		return nil, err
 	}
+	audit.Digest = digest
 	lent, err := readLedger(ctx, c.o.Ledger.Lent)
 	if err != nil {
 		return nil, err
@@ -155,6 +164,16 @@ func (c *Cluster) Audit(ctx context.Context, cluster string) (*api.Audit, error)
 		audit.Fingerprint = key.Fingerprint().String()
 	}
 	return audit, nil
+}
+
+// digestLent returns the digest that an eviction of a cluster names now, empty for one that has nothing here.
+func (c *Cluster) digestLent(ctx context.Context, cluster string) (string, error) {
+	var peer api.Peer
+	err := c.o.Client.Get(ctx, client.ObjectKey{Namespace: c.o.Namespace, Name: cluster}, &peer)
+	if err != nil {
+		return "", kubeobject.Error(client.IgnoreNotFound(err))
+	}
+	return c.o.Gate.DigestLent(ctx, &peer)
 }
 
 // Evict ends all that another cluster has reserved here.

@@ -101,6 +101,16 @@ func lentDigest(o client.Object, lent []*market.Reservation) string {
 	return act.Digest(parts...)
 }
 
+// DigestLent returns the digest that an eviction of a Peer names now. Empty: nothing is lent to its cluster. Errors: those
+// of the Ledger.
+func (g *Gate) DigestLent(ctx context.Context, peer client.Object) (string, error) {
+	lent, err := g.lentTo(ctx, peer.GetName())
+	if err != nil || len(lent) == 0 {
+		return "", err
+	}
+	return lentDigest(peer, lent), nil
+}
+
 // lentTo returns the reservations of a consumer here that count, by ID. Errors: those of the Ledger.
 func (g *Gate) lentTo(ctx context.Context, consumer string) ([]*market.Reservation, error) {
 	lent, err := g.Market.Lent(ctx)

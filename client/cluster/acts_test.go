@@ -1,0 +1,76 @@
+package cluster_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client/cluster"
+)
+
+// An act names the digest that the user saw, not the one that the object has by the time of the command.
+func TestActsAreOnWhatWasSeen(t *testing.T) {
+	const seen, now = "0123456789abcdef", "fedcba9876543210"
+	config, admin := simulated(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	at := metav1.ObjectMeta{Namespace: api.Namespace, Name: "r-1"}
+	waits := &api.ProviderInstruction{ObjectMeta: at}
+	peer := &api.Peer{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "rome"}}
+	contract := &api.Contract{ObjectMeta: at}
+	for _, o := range []kube.Object{waits, peer, contract} {
+		if err := admin.Create(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waits.Status.Approval, contract.Status.Digest = &api.PendingApproval{Digest: now}, now
+	peer.Status.Lent = &api.LentToPeer{Reservations: 1, Digest: now}
+	for _, o := range []kube.Object{waits, peer, contract} {
+		if err := admin.Status().Update(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	user, err := cluster.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	approval := api.Envelope[api.Approval]{ID: "r-1", Payload: api.Approval{Digest: seen}}
+	if err := user.Answer(ctx, approval, api.Answer{Approve: true}); api.CodeOf(err) != api.CodeConflict {
+		t.Errorf("another one is approved: %v", err)
+	}
+	deal := api.Envelope[api.Deal]{ID: "r-1"}
+	deal.Payload.Spec.Reservation, deal.Payload.Status.Digest = "r-1", seen
+	for name, act := range map[string]func(context.Context) error{
+		"evict": func(ctx context.Context) error {
+			_, err := user.Evict(ctx, api.Audit{Cluster: "rome", Digest: seen})
+			return err
+		},
+		"reclaim": func(ctx context.Context) error { _, err := user.Reclaim(ctx, deal); return err },
+	} {
+		short, stop := context.WithTimeout(ctx, 300*time.Millisecond)
+		if err := act(short); api.CodeOf(err) != api.CodeUnavailable {
+			t.Errorf("nobody answers %s, and it says %v", name, err)
+		}
+		stop()
+	}
+	for name, o := range map[string]kube.Object{"approve": waits, "evict": peer, "reclaim": contract} {
+		if err := admin.Get(ctx, kube.ObjectKeyFromObject(o), o); err != nil {
+			t.Fatal(err)
+		}
+		if value := o.GetAnnotations()["bourse.dev/"+name]; strings.HasPrefix(value, seen) == (name == "approve") {
+			t.Errorf("%s is ordered for %q", name, value)
+		}
+	}
+	if got, err := user.Evict(ctx, api.Audit{Cluster: "rome"}); err != nil || len(got.Reservations) > 0 {
+		t.Errorf("a cluster that has nothing: %+v, %v", got, err)
+	}
+	lent := map[string]api.Resources{"r-1": nil}
+	if _, err := user.Evict(ctx, api.Audit{Cluster: "rome", Reservations: lent}); api.CodeOf(err) != api.CodeUnavailable {
+		t.Errorf("a cluster without a Peer: %v", err)
+	}
+}
