@@ -18,6 +18,7 @@ const ConditionConnected = "Connected"
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:categories=bourse
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 63",message="the name of a broker has at most 63 of a-z, 0-9 and -"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name != 'main' || !has(self.spec) || !has(self.spec.join) && !has(self.spec.url)",message="main is the broker that the agent was started with: give another name, or start the agent with another --join or --broker-url"
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.status.url`
 // +kubebuilder:printcolumn:name="Connected",type=string,JSONPath=`.status.conditions[?(@.type=="Connected")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Connected")].reason`
@@ -39,6 +40,7 @@ type BrokerSpec struct {
 	// URL is the address of the broker, https://HOST:PORT. Default: the one in the token. Not for
 	// the broker "main".
 	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^https://[^/@?# ]+/?$')",message="it is not the URL of a broker: write https://HOST:PORT"
 	// +optional
 	URL string `json:"url,omitempty"`
 	// Disabled stops all communication with the broker, as if it were away. Existing reservations

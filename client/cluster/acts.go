@@ -25,6 +25,9 @@ const actWithin = 20 * time.Second
 // agent's answer. read returns what the object, which act reads again, says of answers. Errors: Conflict if it changed since then; Unavailable without an answer.
 func (c *Client) act(ctx context.Context, object kube.Object, name, digest, text string,
 	read func() (answered map[string]string, conditions []metav1.Condition), condition string) error {
+	if digest == "" {
+		return api.Errorf(api.CodeConflict, "%s shows nothing to %s yet", object.GetName(), name).Fix("repeat the command")
+	}
 	value := digest + "." + strings.ToLower(rand.Text()[:10])
 	if err := c.annotate(ctx, object, api.Group+"/"+name, strings.TrimSpace(value+" "+text)); err != nil {
 		return err
@@ -35,7 +38,11 @@ func (c *Client) act(ctx context.Context, object kube.Object, name, digest, text
 			if answer.Status == metav1.ConditionTrue {
 				return nil
 			}
-			return api.Errorf(api.CodeConflict, "%s", answer.Message)
+			code := api.Code(answer.Reason)
+			if _, known := api.Codes[code]; !known {
+				code = api.CodeConflict
+			}
+			return api.Errorf(code, "%s", answer.Message)
 		}
 		if time.Now().After(end) || ctx.Err() != nil {
 			return api.Errorf(api.CodeUnavailable, "the agent has not answered %s of %s yet", name, object.GetName()).
@@ -45,7 +52,11 @@ func (c *Client) act(ctx context.Context, object kube.Object, name, digest, text
 		case <-ctx.Done():
 		case <-time.After(100 * time.Millisecond):
 		}
-		if err := c.objects.Get(ctx, kube.ObjectKeyFromObject(object), object); err != nil && ctx.Err() == nil {
+		err := c.objects.Get(ctx, kube.ObjectKeyFromObject(object), object)
+		if apierrors.IsNotFound(err) { // the act ended what the object stands for
+			return nil
+		}
+		if err != nil && ctx.Err() == nil {
 			return kubeobject.Error(err)
 		}
 	}
@@ -53,14 +64,11 @@ func (c *Client) act(ctx context.Context, object kube.Object, name, digest, text
 
 // Approvals returns the requests of other clusters that wait for approval, the longest waiting first.
 func (c *Client) Approvals(ctx context.Context) ([]api.Envelope[api.Approval], error) {
-	if c.objects == nil {
-		return c.Client.Approvals(ctx)
-	}
 	var all api.ProviderInstructionList
 	if err := c.objects.List(ctx, &all, kube.InNamespace(api.Namespace)); err != nil {
 		return nil, kubeobject.Error(err)
 	}
-	var out []api.Envelope[api.Approval]
+	out := []api.Envelope[api.Approval]{}
 	for _, o := range all.Items {
 		if waits := o.Status.Approval; waits != nil {
 			out = append(out, api.Envelope[api.Approval]{ID: o.Name, Revision: uint64(o.Generation), Payload: api.Approval{
@@ -78,10 +86,6 @@ func (c *Client) Approvals(ctx context.Context) ([]api.Envelope[api.Approval], e
 // Answer approves or refuses a request of another cluster as the user saw it. Errors: NotFound; Conflict if it does not
 // wait any more, or differs from what the user saw.
 func (c *Client) Answer(ctx context.Context, seen api.Envelope[api.Approval], word api.Answer) error {
-	if c.objects == nil {
-		word.Generation = seen.Payload.Generation
-		return c.Client.Answer(ctx, seen.ID, word)
-	}
 	o := &api.ProviderInstruction{ObjectMeta: own(seen.ID)}
 	if err := c.objects.Get(ctx, kube.ObjectKeyFromObject(o), o); err != nil {
 		return kubeobject.Error(err)
@@ -102,9 +106,6 @@ func (c *Client) Answer(ctx context.Context, seen api.Envelope[api.Approval], wo
 // Evict ends all reservations of another cluster here, as the user saw them in its audit. Errors: NotFound; Conflict if
 // there are others by now.
 func (c *Client) Evict(ctx context.Context, seen api.Audit) (api.Eviction, error) {
-	if c.objects == nil {
-		return c.Client.Evict(ctx, seen.Cluster)
-	}
 	ended := slices.AppendSeq([]string{}, maps.Keys(seen.Reservations))
 	slices.Sort(ended)
 	if seen.Digest == "" {
@@ -124,13 +125,6 @@ func (c *Client) Evict(ctx context.Context, seen api.Audit) (api.Eviction, error
 
 // Sold returns a contract that the cluster sold, by the ID of its reservation. Errors: NotFound.
 func (c *Client) Sold(ctx context.Context, id string) (out api.Envelope[api.Deal], err error) {
-	if c.objects == nil {
-		all, err := c.Client.Contracts(ctx)
-		if i := slices.IndexFunc(all, func(d api.Envelope[api.Deal]) bool { return d.Payload.Spec.Reservation == id }); i >= 0 {
-			return all[i], nil
-		}
-		return out, cmp.Or(err, notSold(id))
-	}
 	o := &api.Contract{ObjectMeta: own(id)}
 	if err := c.objects.Get(ctx, kube.ObjectKeyFromObject(o), o); apierrors.IsNotFound(err) {
 		return out, notSold(id)
@@ -150,9 +144,6 @@ func notSold(id string) error {
 // meanwhile.
 func (c *Client) Reclaim(ctx context.Context, seen api.Envelope[api.Deal]) (api.Reclaimed, error) {
 	id := seen.Payload.Spec.Reservation
-	if c.objects == nil {
-		return c.Client.Reclaim(ctx, id)
-	}
 	o := &api.Contract{ObjectMeta: own(id)}
 	if err := c.objects.Get(ctx, kube.ObjectKeyFromObject(o), o); err != nil {
 		return api.Reclaimed{}, kubeobject.Error(err)

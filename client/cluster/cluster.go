@@ -20,11 +20,10 @@ import (
 type Client struct {
 	// Client asks the agent for the namespaces, and whole for the cluster.
 	*client.Client
-	whole  *client.Client
-	askers []*Asker
-	// objects are the user's at the API server. Nil: the agent's own listener also serves objects.
-	objects    kube.Client
-	namespaces []string // to list; "" is all
+	whole      *client.Client
+	askers     []*Asker
+	objects    kube.Client // as the user
+	namespaces []string    // to list; "" is all
 }
 
 // New makes a client of a cluster for some namespaces or, without any, for the whole cluster. It calls nothing yet.
@@ -37,23 +36,36 @@ func New(config *rest.Config, namespaces ...string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	objects, err := NewObjects(config)
+	if err != nil {
+		return nil, err
+	}
+	c := At(questions, objects, namespaces...)
+	c.whole, c.askers = whole, []*Asker{some, all}
+	return c, nil
+}
+
+// NewObjects makes a client of the kinds of package api. It calls nothing yet.
+func NewObjects(config *rest.Config) (kube.Client, error) {
 	known := runtime.NewScheme()
 	if err := api.AddToScheme(known); err != nil {
 		return nil, err
 	}
-	objects, err := kube.New(unlimited(config), kube.Options{Scheme: known, Mapper: mapper(known)})
-	if err != nil {
-		return nil, err
-	}
+	return kube.New(unlimited(config), kube.Options{Scheme: known, Mapper: mapper(known)})
+}
+
+// At makes a client that asks the agent at its own listener, and has objects from an API server for some namespaces or,
+// without any, for the whole cluster. objects may be nil: what needs objects is then Invalid.
+func At(listener *client.Client, objects kube.Client, namespaces ...string) *Client {
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
-	return &Client{Client: questions, whole: whole, askers: []*Asker{some, all}, namespaces: namespaces,
-		objects: kube.WithFieldValidation(objects, metav1.FieldValidationStrict)}, nil
+	if objects == nil {
+		objects = none{}
+	}
+	return &Client{Client: listener, whole: listener, namespaces: namespaces,
+		objects: kube.WithFieldValidation(objects, metav1.FieldValidationStrict)}
 }
-
-// AtListener makes a client of an agent's own listener, which serves questions and objects alike.
-func AtListener(c *client.Client) *Client { return &Client{Client: c, whole: c} }
 
 // Close deletes the user's sessions. Errors: those of the API server.
 func (c *Client) Close(ctx context.Context) (err error) {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity"
+	"github.com/bourse-dev/bourse/internal/identity/join"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -36,9 +38,6 @@ func own(name string) metav1.ObjectMeta {
 
 // Offers returns what the cluster sells.
 func (c *Client) Offers(ctx context.Context) ([]api.Envelope[api.OwnOffer], error) {
-	if c.objects == nil {
-		return c.Client.Offers(ctx)
-	}
 	var all api.OfferList
 	err := c.objects.List(ctx, &all, kube.InNamespace(api.Namespace))
 	return api.Envelopes(all.Items, (*api.Offer).Envelope), kubeobject.Error(err)
@@ -46,9 +45,6 @@ func (c *Client) Offers(ctx context.Context) ([]api.Envelope[api.OwnOffer], erro
 
 // PutOffer creates or changes an Offer. Errors: Invalid.
 func (c *Client) PutOffer(ctx context.Context, name string, spec api.OfferSpec) (out api.Envelope[api.OwnOffer], err error) {
-	if c.objects == nil {
-		return c.Client.PutOffer(ctx, name, spec)
-	}
 	signed := &api.SignedOffer{Protocol: api.Protocol, Seller: "self", Name: name, Version: 1, Offer: spec}
 	if err := market.CheckOffer(signed); err != nil {
 		return out, err
@@ -65,40 +61,72 @@ func (c *Client) PutOffer(ctx context.Context, name string, spec api.OfferSpec) 
 
 // DeleteOffer deletes an Offer. Errors: NotFound.
 func (c *Client) DeleteOffer(ctx context.Context, name string) error {
-	if c.objects == nil {
-		return c.Client.DeleteOffer(ctx, name)
-	}
 	return kubeobject.Error(c.objects.Delete(ctx, &api.Offer{ObjectMeta: own(name)}))
 }
 
-// Contracts returns the contracts that the user may list.
+// Contracts returns the contracts that the user may list: those of the namespaces and, with a right to list those of the
+// agent, what the cluster sold.
 func (c *Client) Contracts(ctx context.Context) ([]api.Envelope[api.Deal], error) {
-	if c.objects == nil {
-		return c.Client.Contracts(ctx)
+	out, listed := []api.Envelope[api.Deal]{}, c.namespaces
+	if !slices.Contains(listed, metav1.NamespaceAll) && !slices.Contains(listed, api.Namespace) {
+		listed = append(slices.Clone(listed), api.Namespace)
 	}
-	var out []api.Envelope[api.Deal]
-	for _, namespace := range c.namespaces {
+	for i, namespace := range listed {
 		var all api.ContractList
-		if err := c.objects.List(ctx, &all, kube.InNamespace(namespace)); err != nil {
+		err := c.objects.List(ctx, &all, kube.InNamespace(namespace))
+		if apierrors.IsForbidden(err) && i >= len(c.namespaces) {
+			continue
+		}
+		if err != nil {
 			return nil, kubeobject.Error(err)
 		}
+		used, err := c.used(ctx, namespace)
+		if err != nil {
+			return nil, err
+		}
 		for i := range all.Items {
-			out = append(out, dealOf(&all.Items[i]))
+			deal := dealOf(&all.Items[i])
+			deal.Payload.Used = used[deal.ID]
+			out = append(out, deal)
 		}
 	}
 	return out, nil
 }
 
+// used returns what the instructions of a namespace show as used, by NAMESPACE/RESERVATION. What was sold is in the
+// agent's namespace.
+func (c *Client) used(ctx context.Context, namespace string) (map[string]api.Resources, error) {
+	out := map[string]api.Resources{}
+	var bought api.ReservationInstructionList
+	if err := c.objects.List(ctx, &bought, kube.InNamespace(namespace)); err != nil {
+		return nil, kubeobject.Error(err)
+	}
+	for _, i := range bought.Items {
+		out[i.Namespace+"/"+i.Name] = i.Status.Used
+	}
+	if namespace != metav1.NamespaceAll && namespace != api.Namespace {
+		return out, nil
+	}
+	var sold api.ProviderInstructionList
+	if err := c.objects.List(ctx, &sold, kube.InNamespace(api.Namespace)); err != nil {
+		return nil, kubeobject.Error(err)
+	}
+	for _, i := range sold.Items {
+		out[i.Namespace+"/"+i.Name] = i.Status.Used
+	}
+	return out, nil
+}
+
 func dealOf(o *api.Contract) api.Envelope[api.Deal] {
-	return api.Envelope[api.Deal]{ID: o.Namespace + "/" + o.Name, Revision: uint64(o.Generation),
-		Payload: api.Deal{Spec: o.Spec, Status: o.Status, Due: o.Status.Cost}}
+	deal := api.Deal{Spec: o.Spec, Status: o.Status}
+	if o.Status.Due != nil {
+		deal.Due = o.Status.Due.Amount
+	}
+	return api.Envelope[api.Deal]{ID: o.Namespace + "/" + o.Name, Revision: uint64(o.Generation), Payload: deal}
 }
 
 // Peers returns the clusters that this one has met, or whose key an admin named.
 func (c *Client) Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], error) {
-	if c.objects == nil {
-		return c.Client.Peers(ctx)
-	}
 	var all api.PeerList
 	err := c.objects.List(ctx, &all, kube.InNamespace(api.Namespace))
 	return api.Envelopes(all.Items, (*api.Peer).Envelope), kubeobject.Error(err)
@@ -106,23 +134,20 @@ func (c *Client) Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], erro
 
 // Trust names the key of a cluster. Errors: Invalid.
 func (c *Client) Trust(ctx context.Context, peer, fingerprint string) (api.Envelope[api.KnownPeer], error) {
-	if c.objects == nil {
-		return c.Client.Trust(ctx, peer, fingerprint)
-	}
 	return c.AddPeer(ctx, peer, fingerprint, "")
 }
 
 // AddPeer names the key of a cluster, and the address of its connector. Errors: Invalid.
 func (c *Client) AddPeer(ctx context.Context, peer, fingerprint, address string) (api.Envelope[api.KnownPeer], error) {
-	if c.objects == nil {
-		return c.Client.AddPeer(ctx, peer, fingerprint, address)
-	}
 	if _, err := identity.ParseFingerprint(fingerprint); err != nil && fingerprint != "" {
 		return api.Envelope[api.KnownPeer]{}, api.Errorf(api.CodeInvalid, "%s", err).
 			Fix("copy the fingerprint that `bourse status` prints at %s", peer)
 	}
 	if err := market.ValidAddress("address", address); err != nil {
 		return api.Envelope[api.KnownPeer]{}, err
+	}
+	if self, err := c.Status(ctx); err == nil && self.Cluster == peer {
+		return api.Envelope[api.KnownPeer]{}, api.Invalid("cluster", "%s is this cluster", peer).Fix("name the other one")
 	}
 	return c.editPeer(ctx, peer, func(s *api.PeerSpec) {
 		s.Fingerprint = fingerprint
@@ -134,17 +159,11 @@ func (c *Client) AddPeer(ctx context.Context, peer, fingerprint, address string)
 
 // Suspend lends a cluster nothing more. Errors: Invalid.
 func (c *Client) Suspend(ctx context.Context, peer, reason string) (api.Envelope[api.KnownPeer], error) {
-	if c.objects == nil {
-		return c.Client.Suspend(ctx, peer, reason)
-	}
 	return c.editPeer(ctx, peer, func(s *api.PeerSpec) { s.Suspend, s.SuspendReason = true, reason })
 }
 
 // Resume ends a suspension. Errors: Invalid.
 func (c *Client) Resume(ctx context.Context, peer string) (api.Envelope[api.KnownPeer], error) {
-	if c.objects == nil {
-		return c.Client.Resume(ctx, peer)
-	}
 	return c.editPeer(ctx, peer, func(s *api.PeerSpec) { s.Suspend, s.SuspendReason = false, "" })
 }
 
@@ -160,9 +179,6 @@ func (c *Client) editPeer(ctx context.Context, peer string, change func(*api.Pee
 
 // VirtualNodePools returns the VirtualNodePools of the cluster.
 func (c *Client) VirtualNodePools(ctx context.Context) ([]api.Envelope[api.KnownVirtualNodePool], error) {
-	if c.objects == nil {
-		return c.Client.VirtualNodePools(ctx)
-	}
 	var all api.VirtualNodePoolList
 	err := c.objects.List(ctx, &all)
 	return api.Envelopes(all.Items, (*api.VirtualNodePool).Envelope), kubeobject.Error(err)
@@ -172,9 +188,6 @@ func (c *Client) VirtualNodePools(ctx context.Context) ([]api.Envelope[api.Known
 // undo that.
 func (c *Client) AdmitProvider(ctx context.Context, name, provider string,
 	admission api.Admission) (out api.Envelope[api.KnownVirtualNodePool], err error) {
-	if c.objects == nil {
-		return c.Client.AdmitProvider(ctx, name, provider, admission)
-	}
 	if err := market.ValidCluster("cluster", provider); err != nil {
 		return out, err
 	}
@@ -198,9 +211,6 @@ func (c *Client) AdmitProvider(ctx context.Context, name, provider string,
 // StopVirtualNodePool deletes a VirtualNodePool: its virtual nodes are then emptied, and its reservations end. Errors:
 // NotFound; Conflict if Git would undo that; VolumesAtStake if there are volumes that volumesDie does not give up.
 func (c *Client) StopVirtualNodePool(ctx context.Context, name, volumesDie string) error {
-	if c.objects == nil {
-		return c.Client.StopVirtualNodePool(ctx, name, volumesDie)
-	}
 	pool := &api.VirtualNodePool{}
 	if err := c.objects.Get(ctx, kube.ObjectKey{Name: name}, pool); err != nil {
 		return kubeobject.Error(err)
@@ -230,13 +240,24 @@ func (c *Client) giveUp(ctx context.Context, object kube.Object, volumes *api.Vo
 	return c.annotate(ctx, object, api.VolumesMayDie, word)
 }
 
-// PutBroker creates a Broker, or changes it. Without a token, the one that the object has stays. Errors: Invalid.
+// PutBroker creates a Broker, or changes it. Without a token, the one that the object has stays. Errors: Invalid, also
+// for a new one without a token.
 func (c *Client) PutBroker(ctx context.Context, name string,
 	spec api.BrokerSpec) (out api.Envelope[api.KnownBroker], err error) {
-	if c.objects == nil {
-		return c.Client.PutBroker(ctx, name, spec)
+	if spec.Join != "" {
+		if _, err := join.ParseToken(spec.Join); err != nil {
+			return out, api.Invalid("join", "%s", err).Fix("copy what bourse broker token create printed")
+		}
 	}
 	object := &api.Broker{ObjectMeta: own(name)}
+	if spec.Join == "" && name != api.MainBroker {
+		err := c.objects.Get(ctx, kube.ObjectKeyFromObject(object), object)
+		if apierrors.IsNotFound(err) {
+			return out, api.Invalid("join", "there is no broker %s here, and no token to join one", name).
+				Fix("ask the broker's operator for one (bourse broker token create), and give it: bourse brokers add "+
+					"%s --join TOKEN", name)
+		}
+	}
 	err = c.put(ctx, object, func() {
 		token := object.Spec.Join
 		if object.Spec = spec; spec.Join == "" {
@@ -250,9 +271,6 @@ func (c *Client) PutBroker(ctx context.Context, name string,
 
 // DeleteBroker deletes a Broker. Errors: Invalid for the main one; NotFound.
 func (c *Client) DeleteBroker(ctx context.Context, name string) error {
-	if c.objects == nil {
-		return c.Client.DeleteBroker(ctx, name)
-	}
 	if name == api.MainBroker {
 		return api.Invalid("name", "%s is the broker that the agent was started with", name).
 			Fix("disable it: bourse brokers disable %s", name)

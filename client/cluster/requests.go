@@ -15,15 +15,13 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 )
 
 // Requests returns the ResourceRequests that the user may list.
 func (c *Client) Requests(ctx context.Context) ([]client.RequestStatus, error) {
-	if c.objects == nil {
-		return c.Client.Requests(ctx)
-	}
-	var out []client.RequestStatus
+	out := []client.RequestStatus{}
 	for _, namespace := range c.namespaces {
 		var all api.ResourceRequestList
 		if err := c.objects.List(ctx, &all, kube.InNamespace(namespace)); err != nil {
@@ -36,9 +34,6 @@ func (c *Client) Requests(ctx context.Context) ([]client.RequestStatus, error) {
 
 // Request returns a ResourceRequest with the steps of its instruction. Errors: NotFound.
 func (c *Client) Request(ctx context.Context, namespace, name string) (out client.RequestStatus, err error) {
-	if c.objects == nil {
-		return c.Client.Request(ctx, namespace, name)
-	}
 	object, err := c.request(ctx, namespace, name)
 	if err != nil {
 		return out, err
@@ -61,9 +56,6 @@ func (c *Client) request(ctx context.Context, namespace, name string) (*api.Reso
 // MakeRequest creates a ResourceRequest. The agent's checks come first: it evaluates the request. Errors: Invalid;
 // Conflict if it exists.
 func (c *Client) MakeRequest(ctx context.Context, r api.RequestCreate) (out client.RequestStatus, err error) {
-	if c.objects == nil {
-		return c.Client.MakeRequest(ctx, r)
-	}
 	if _, err := c.DryRun(ctx, r); err != nil && !passes(err) {
 		return out, err
 	}
@@ -88,9 +80,6 @@ func passes(err error) bool {
 
 // ConfirmRequest confirms a held request. Errors: NotFound.
 func (c *Client) ConfirmRequest(ctx context.Context, namespace, name string) (client.RequestStatus, error) {
-	if c.objects == nil {
-		return c.Client.ConfirmRequest(ctx, namespace, name)
-	}
 	object, err := c.request(ctx, namespace, name)
 	if err == nil {
 		err = c.annotate(ctx, object, api.ConfirmAnnotation, "true")
@@ -98,42 +87,47 @@ func (c *Client) ConfirmRequest(ctx context.Context, namespace, name string) (cl
 	return object.Envelope(), err
 }
 
-// ofReservation returns the ResourceRequest that made a reservation. Errors: NotFound; Conflict if a VirtualNodePool
-// made it.
-func (c *Client) ofReservation(ctx context.Context, id string) (*api.ResourceRequest, api.Reservation, error) {
-	found, err := c.Reservation(ctx, id)
-	if err != nil {
-		return nil, found.Payload, err
+// ofReservation returns the ResourceRequest that has a reservation, among those that the user may list. It asks the
+// agent only if there is none. It returns nil for a reservation that ends: its request is gone, or has another one.
+// Errors: NotFound; Conflict if a VirtualNodePool made it.
+func (c *Client) ofReservation(ctx context.Context, id string) (*api.ResourceRequest, error) {
+	for _, namespace := range c.namespaces {
+		var all api.ResourceRequestList
+		if err := c.objects.List(ctx, &all, kube.InNamespace(namespace)); err != nil {
+			return nil, kubeobject.Error(err)
+		}
+		has := func(o api.ResourceRequest) bool {
+			return o.Status.Reservation == id ||
+				slices.ContainsFunc(o.Status.Parts, func(p api.RequestPart) bool { return p.Reservation == id })
+		}
+		i := slices.IndexFunc(all.Items, has)
+		if i < 0 {
+			continue
+		}
+		object := &all.Items[i]
+		if pool := object.Labels[api.VirtualNodePoolLabel]; pool != "" {
+			return nil, api.Errorf(api.CodeConflict,
+				"reservation %s belongs to VirtualNodePool %s, which decides its size and end", id, pool).
+				Fix("edit the pool: kubectl edit vnp %[1]s, or end all of it: kubectl delete vnp %[1]s", pool)
+		}
+		return object, nil
 	}
-	namespace, name, made := strings.Cut(found.Payload.Object, "/")
-	if !made {
-		return nil, found.Payload, api.Errorf(api.CodeNotFound, "no request of this cluster made reservation %.80q", id).
+	found, err := c.Reservation(ctx, id)
+	switch {
+	case err != nil && api.CodeOf(err) != api.CodeNotFound:
+		return nil, err
+	case found.Payload.Object == "":
+		return nil, api.Errorf(api.CodeNotFound, "no request of this cluster made reservation %.80q", id).
 			Fix("see: bourse reservations")
 	}
-	object, err := c.request(ctx, namespace, name)
-	if err != nil {
-		return nil, found.Payload, err
-	}
-	if pool := object.Labels[api.VirtualNodePoolLabel]; pool != "" {
-		return nil, found.Payload, api.Errorf(api.CodeConflict,
-			"reservation %s belongs to VirtualNodePool %s, which decides its size and end", id, pool).
-			Fix("edit the pool: kubectl edit vnp %[1]s, or end all of it: kubectl delete vnp %[1]s", pool)
-	}
-	if object.Status.Reservation != id && !slices.Contains(found.Payload.Group, object.Status.Reservation) {
-		return nil, found.Payload, api.Errorf(api.CodeConflict,
-			"reservation %s ends: request %s/%s has another reservation", id, namespace, name).Fix("see: bourse reservations")
-	}
-	return object, found.Payload, nil
+	return nil, nil
 }
 
 // ReleaseLocally deletes the ResourceRequest behind a reservation. Errors: NotFound; VolumesAtStake if that would
 // delete volumes that the user has not given up.
 func (c *Client) ReleaseLocally(ctx context.Context, id string, r api.Release) error {
-	if c.objects == nil {
-		return c.Client.ReleaseLocally(ctx, id, r)
-	}
-	object, _, err := c.ofReservation(ctx, id)
-	if err != nil {
+	object, err := c.ofReservation(ctx, id)
+	if err != nil || object == nil { // it is being released already
 		return err
 	}
 	impact, err := c.Impact(ctx, object.Namespace, object.Name)
@@ -151,15 +145,23 @@ func (c *Client) ReleaseLocally(ctx context.Context, id string, r api.Release) e
 // ChangeLocally edits the request behind a reservation. Its condition UpToDate reports the outcome. Errors: Invalid,
 // NotFound, Conflict.
 func (c *Client) ChangeLocally(ctx context.Context, id string, change api.ReservationChange) (out client.RequestStatus, err error) {
-	if c.objects == nil {
-		return c.Client.ChangeLocally(ctx, id, change)
+	object, err := c.ofReservation(ctx, id)
+	if err == nil && object == nil {
+		err = api.Errorf(api.CodeConflict, "reservation %s ends: its request is gone or has another reservation", id).
+			Fix("see: bourse reservations")
 	}
-	object, r, err := c.ofReservation(ctx, id)
 	if err != nil {
 		return out, err
 	}
-	if err := c.checkChange(object, id, r, change); err != nil {
+	if err := checkChange(object, id, change); err != nil {
 		return out, err
+	}
+	if wanted := object.DeepCopy(); wanted.Spec.Purchase == nil {
+		c.resize(wanted, change)
+		_, err := amounts.ParseRequest("resources", wanted.Spec.Resources)
+		if err = cmp.Or(err, amounts.CheckWhole("resources", wanted.Spec.Resources)); err != nil {
+			return out, err
+		}
 	}
 	if err := c.patch(ctx, object, func() { c.resize(object, change) }); err != nil {
 		return out, err
@@ -168,15 +170,16 @@ func (c *Client) ChangeLocally(ctx context.Context, id string, change api.Reserv
 }
 
 // checkChange returns why a reservation cannot change so.
-func (c *Client) checkChange(o *api.ResourceRequest, id string, r api.Reservation, change api.ReservationChange) error {
+func checkChange(o *api.ResourceRequest, id string, change api.ReservationChange) error {
 	again := fmt.Sprintf("release it, and make a new reservation: bourse release %s", id)
 	switch bought := o.Spec.Purchase != nil; {
 	case o.Status.Began == nil:
-		if r.State == api.Held {
+		if o.Status.State == api.Held {
 			again = "confirm it first, or wait until it is Reserved: bourse confirm " + id
 		}
-		return api.Errorf(api.CodeConflict, "reservation %s is %s: only a bound reservation can change", id, r.State).Fix("%s", again)
-	case len(r.Group) > 0:
+		return api.Errorf(api.CodeConflict, "reservation %s is %s: only a bound reservation can change", id, o.Status.State).
+			Fix("%s", again)
+	case len(o.Status.Parts) > 0:
 		return api.Errorf(api.CodeConflict, "reservation %s is a part of a split request, which cannot change", id).
 			Fix("make another reservation for more, or release it and make a new one")
 	case change.For != nil && change.For.Duration <= 0:

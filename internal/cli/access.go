@@ -15,15 +15,12 @@ func (sh *shell) addAccess(f *pflag.FlagSet) {
 	f.StringVar(&sh.context, "context", "",
 		"context of the kubeconfig by which to reach the cluster, with your own rights")
 	f.StringVar(&sh.kubeconfig, "kubeconfig", "",
-		"kubeconfig by which to reach the cluster (with --context, the default is KUBECONFIG or ~/.kube/config)")
+		"kubeconfig by which to reach the cluster (default: KUBECONFIG, else ~/.kube/config)")
 	f.StringVarP(&sh.namespace, "namespace", "n", "",
 		"namespace of what the command reads and writes (default: that of the context, else \"default\")")
-	f.BoolVar(&sh.allNamespaces, "all-namespaces", false,
-		"with --context or --kubeconfig, ask for the whole cluster, if you may")
+	f.BoolVarP(&sh.allNamespaces, "all-namespaces", "A", false,
+		"all namespaces and the whole cluster, if you may; also what is lent and sold")
 }
-
-// namesNamespace are the commands that use --namespace without --context and --kubeconfig, too.
-var namesNamespace = map[string]bool{"reserve": true, "buy": true, "grant": true, "whoami": true}
 
 // checkAccess reports flags that would name another cluster or namespace than the user means. Errors: Invalid.
 func checkAccess(cmd *cobra.Command) (failed error) {
@@ -41,9 +38,6 @@ func checkAccess(cmd *cobra.Command) (failed error) {
 		return api.Invalid("--server", "does not go with --context and --kubeconfig").Fix("leave one of them out")
 	case given("namespace") && given("all-namespaces"):
 		return api.Invalid("--all-namespaces", "does not go with --namespace").Fix("leave one of them out")
-	case !asUser && given("all-namespaces"), !asUser && given("namespace") && !namesNamespace[cmd.Name()]:
-		return api.Invalid("--context", "is missing: without it the command is for the whole cluster of the agent").
-			Fix("name the cluster, too: --context NAME; or leave out --namespace and --all-namespaces")
 	}
 	return nil
 }

@@ -5,34 +5,50 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/bourse-dev/bourse/api"
 )
 
-// playAgent serves answers of an agent's API, by path. Of several answers for a path each call gets the next, and the
-// last one stays. It returns what runs a command against it and returns what that writes.
+// playAgent serves answers of an agent and of its API server, by path. Of several answers for a path each call gets the
+// next, and the last one stays. It returns what runs a command against them and returns what that writes.
 func playAgent(t *testing.T, answers map[string][]any) (run func(args ...string) (out, progress string)) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimPrefix(r.URL.Path, api.Prefix)
 		all, ok := answers[path]
+		w.Header().Set("Content-Type", "application/json")
 		if !ok {
-			http.NotFound(w, r)
+			w.WriteHeader(http.StatusNotFound)
+			_ = json.NewEncoder(w).Encode(apierrors.NewNotFound(schema.GroupResource{Resource: path}, "").Status())
 			return
 		}
 		if len(all) > 1 {
 			answers[path] = all[1:]
 		}
-		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(all[0])
 	}))
 	t.Cleanup(s.Close)
+	config := clientcmdapi.NewConfig()
+	config.Clusters["rome"] = &clientcmdapi.Cluster{Server: s.URL}
+	config.Contexts["rome"] = &clientcmdapi.Context{Cluster: "rome", Namespace: "team"}
+	config.CurrentContext = "rome"
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", file)
 	return func(args ...string) (string, string) {
 		t.Helper()
 		var out, progress bytes.Buffer
@@ -41,6 +57,41 @@ func playAgent(t *testing.T, answers map[string][]any) (run func(args ...string)
 		}
 		return out.String(), progress.String()
 	}
+}
+
+// requestsOf are answers with these objects as the list of namespace team.
+func requestsOf(all ...api.ResourceRequest) []any {
+	return []any{api.ResourceRequestList{TypeMeta: metaOf("ResourceRequestList"), Items: all}}
+}
+
+// requestOf is the object of a request of namespace team.
+func requestOf(name string, r api.RequestStatus, generation int64) api.ResourceRequest {
+	o := api.ResourceRequest{TypeMeta: metaOf("ResourceRequest"), Status: r.Status}
+	o.Namespace, o.Name, o.Generation, o.UID = "team", name, generation, types.UID(name)
+	o.Spec.Request, o.Spec.Offload = r.Request, r.Offload
+	return o
+}
+
+// stepsOf is the object with the steps of a request.
+func stepsOf(r api.RequestStatus) api.ReservationInstruction {
+	o := api.ReservationInstruction{TypeMeta: metaOf("ReservationInstruction")}
+	o.Namespace, o.Name, o.Status.Conditions = "team", r.Status.Reservation, r.Steps
+	return o
+}
+
+func metaOf(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: api.GroupVersion.String(), Kind: kind}
+}
+
+// poolsOf are answers with the list of VirtualNodePools.
+func poolsOf(all ...api.Envelope[api.KnownVirtualNodePool]) []any {
+	list := api.VirtualNodePoolList{TypeMeta: metaOf("VirtualNodePoolList")}
+	for _, p := range all {
+		o := api.VirtualNodePool{Spec: p.Payload.Spec, Status: p.Payload.Status}
+		o.Name = p.ID
+		list.Items = append(list.Items, o)
+	}
+	return []any{list}
 }
 
 func itemsOf[T any](all ...api.Envelope[T]) []any { return []any{api.List[T]{Items: all}} }
@@ -67,7 +118,7 @@ func TestViewsOfAProviderThatIsPassedOver(t *testing.T) {
 	pool := api.Envelope[api.KnownVirtualNodePool]{ID: "hub"}
 	pool.Payload.Status.Providers = []api.PoolProvider{{Name: "milan", State: "Ready"}}
 	run := playAgent(t, map[string][]any{
-		"/clusters": clusters, "/requests": itemsOf[api.RequestStatus](), "/virtual-node-pools": itemsOf(pool),
+		"/clusters": clusters, "/namespaces/team/resourcerequests": requestsOf(), "/virtualnodepools": poolsOf(pool),
 		"/reservations/r-1": {api.Envelope[api.Reservation]{ID: "r-1",
 			Payload: api.Reservation{State: api.Rejected, Decision: &api.Decision{Considered: 2}}}},
 		"/status": {api.AgentStatus{Cluster: "rome", Connected: true, Broker: "https://broker.example"}},
@@ -99,7 +150,7 @@ func TestViewsSayThatAProviderMayBeAway(t *testing.T) {
 	pool.Payload.Status.Providers = []api.PoolProvider{{Name: "milan", State: "Ready"}}
 	run := playAgent(t, map[string][]any{
 		"/clusters": itemsOf(silent, heard("oslo", 0)), "/clusters/milan": {silent},
-		"/requests": itemsOf[api.RequestStatus](), "/virtual-node-pools": itemsOf(pool),
+		"/namespaces/team/resourcerequests": requestsOf(), "/virtualnodepools": poolsOf(pool),
 		"/reservations/r-1": {api.Envelope[api.Reservation]{ID: "r-1", Payload: api.Reservation{State: api.Active,
 			Provider: "milan", Decision: &api.Decision{Considered: 1}}}},
 	})
@@ -138,12 +189,15 @@ func TestListsNameARequestThatIsNotReady(t *testing.T) {
 	fine := steady()
 	fine.Status.Reservation = "r-2"
 	run := playAgent(t, map[string][]any{
-		"/status": {api.AgentStatus{Cluster: "rome", Connected: true, Broker: "https://broker.example"}},
-		"/requests": itemsOf(api.Envelope[api.RequestStatus]{ID: "team/web", Payload: r},
-			api.Envelope[api.RequestStatus]{ID: "team/fine", Payload: fine}),
-		"/clusters":     itemsOf[api.Cluster](),
-		"/contracts":    itemsOf[api.Deal](),
-		"/reservations": itemsOf(api.Envelope[api.Reservation]{ID: "r-1", Payload: api.Reservation{State: api.Active}}),
+		"/status":                                    {api.AgentStatus{Cluster: "rome", Connected: true, Broker: "https://broker.example"}},
+		"/namespaces/team/resourcerequests":          requestsOf(requestOf("web", r, 1), requestOf("fine", fine, 1)),
+		"/clusters":                                  itemsOf[api.Cluster](),
+		"/namespaces/team/contracts":                 {api.ContractList{TypeMeta: metaOf("ContractList")}},
+		"/namespaces/bourse/contracts":               {api.ContractList{TypeMeta: metaOf("ContractList")}},
+		"/namespaces/team/reservationinstructions":   {api.ReservationInstructionList{TypeMeta: metaOf("ReservationInstructionList")}},
+		"/namespaces/bourse/reservationinstructions": {api.ReservationInstructionList{TypeMeta: metaOf("ReservationInstructionList")}},
+		"/namespaces/bourse/providerinstructions":    {api.ProviderInstructionList{TypeMeta: metaOf("ProviderInstructionList")}},
+		"/reservations":                              itemsOf(api.Envelope[api.Reservation]{ID: "r-1", Payload: api.Reservation{State: api.Active}}),
 	})
 	for _, list := range []string{"reservations", "status", "contracts"} {
 		_, progress := run(list)
@@ -158,9 +212,13 @@ func TestListsNameARequestThatIsNotReady(t *testing.T) {
 // A command shows its own answer also where what it shows beside that cannot be read, and says so.
 func TestListsWithoutWhatIsBeside(t *testing.T) {
 	run := playAgent(t, map[string][]any{
-		"/status":       {api.AgentStatus{Cluster: "rome", Connected: true, Broker: "https://broker.example"}},
-		"/reservations": itemsOf(api.Envelope[api.Reservation]{ID: "r-1", Payload: api.Reservation{State: api.Active}}),
-		"/contracts":    itemsOf[api.Deal](),
+		"/status":                                    {api.AgentStatus{Cluster: "rome", Connected: true, Broker: "https://broker.example"}},
+		"/reservations":                              itemsOf(api.Envelope[api.Reservation]{ID: "r-1", Payload: api.Reservation{State: api.Active}}),
+		"/namespaces/team/contracts":                 {api.ContractList{TypeMeta: metaOf("ContractList")}},
+		"/namespaces/bourse/contracts":               {api.ContractList{TypeMeta: metaOf("ContractList")}},
+		"/namespaces/team/reservationinstructions":   {api.ReservationInstructionList{TypeMeta: metaOf("ReservationInstructionList")}},
+		"/namespaces/bourse/reservationinstructions": {api.ReservationInstructionList{TypeMeta: metaOf("ReservationInstructionList")}},
+		"/namespaces/bourse/providerinstructions":    {api.ProviderInstructionList{TypeMeta: metaOf("ProviderInstructionList")}},
 	})
 	for command, want := range map[string]string{"status": "broker.example", "reservations": "r-1", "contracts": ""} {
 		out, progress := run(command)
@@ -188,19 +246,23 @@ func TestClustersWithoutThosePassedOver(t *testing.T) {
 func TestDescribesWhatIsInForce(t *testing.T) {
 	r := steady()
 	r.Request.Resources = api.Resources{"cpu": resource.MustParse("60")}
-	one := api.Envelope[api.RequestStatus]{ID: "team/web", Payload: r}
-	run := playAgent(t, map[string][]any{"/requests": itemsOf(one), "/requests/team/web": {one}})
+	one := requestOf("web", r, 1)
+	run := playAgent(t, map[string][]any{"/namespaces/team/resourcerequests": requestsOf(one),
+		"/namespaces/team/resourcerequests/web": {one}, "/namespaces/team/reservationinstructions/r-1": {stepsOf(r)}})
 	out, _ := run("describe", "web")
 	says(t, "describe", out, "asks for     cpu=60\n", "in force     cpu=6\n")
 }
 
 // A change of a bound request repeats no step that was reached before, and shows each of its own steps once.
 func TestFollowsAChangeWithoutRepetition(t *testing.T) {
-	envelope := func(r api.RequestStatus, revision uint64) api.Envelope[api.RequestStatus] {
-		return api.Envelope[api.RequestStatus]{ID: "team/web", Revision: revision, Payload: r}
+	of := func(r api.RequestStatus, generation int64) api.ResourceRequest {
+		return requestOf("web", r, generation)
 	}
 	before, asked, lost, done := steady(), steady(), steady(), steady()
 	const change = "milan is asked to accept the change"
+	for _, r := range []*api.RequestStatus{&before, &asked, &lost, &done} {
+		r.Status.Began = &metav1.Time{Time: time.Now().Add(-time.Hour)}
+	}
 	asked.Status.Conditions[1] = metav1.Condition{Type: api.ConditionUpToDate, Status: metav1.ConditionFalse,
 		Reason: api.Changing, Message: change, ObservedGeneration: 2}
 	lost.Status.Conditions[1] = asked.Status.Conditions[1]
@@ -208,9 +270,11 @@ func TestFollowsAChangeWithoutRepetition(t *testing.T) {
 		Message: "milan has not answered yet"}
 	done.Status.Conditions[1].ObservedGeneration = 2
 	run := playAgent(t, map[string][]any{
-		"/requests": itemsOf(envelope(before, 1)), "/reservations/r-1": {envelope(asked, 2)},
-		"/requests/team/web": {envelope(before, 1), envelope(asked, 2), envelope(asked, 2), envelope(lost, 2),
-			envelope(asked, 2), envelope(done, 2)},
+		"/namespaces/team/resourcerequests": requestsOf(of(before, 1)),
+		"/namespaces/team/resourcerequests/web": {of(asked, 2), of(before, 1), of(asked, 2), of(asked, 2), of(lost, 2),
+			of(asked, 2), of(done, 2)},
+		"/namespaces/team/reservationinstructions/r-1": {stepsOf(before), stepsOf(asked), stepsOf(asked), stepsOf(lost),
+			stepsOf(asked), stepsOf(done)},
 	})
 	_, progress := run("resize", "web", "--cpu", "8")
 	want := []string{change, "Granted: not yet: Waiting: milan has not answered yet", "Granted"}
@@ -241,8 +305,14 @@ func TestListsAreNarrow(t *testing.T) {
 	broker.Payload.Status.URL = "https://bourse.north.example:7443"
 	broker.Payload.Status.Conditions = []metav1.Condition{{Type: api.ConditionConnected, Reason: "Connected",
 		LastTransitionTime: metav1.NewTime(time.Now().Add(-200 * time.Minute))}}
+	waits := api.ProviderInstruction{Spec: api.Instruction{Consumer: approval.Payload.Consumer, Until: until,
+		Resources: approval.Payload.Resources}}
+	waits.Name = approval.ID
+	waits.Status.Approval = &api.PendingApproval{Offer: "training", Plan: "a100", Units: 12, By: until}
 	run := playAgent(t, map[string][]any{
-		"/approvals": itemsOf(approval), "/proposals": itemsOf(proposal), "/brokers": itemsOf(broker),
+		"/namespaces/bourse/providerinstructions": {api.ProviderInstructionList{TypeMeta: metaOf("ProviderInstructionList"),
+			Items: []api.ProviderInstruction{waits}}},
+		"/proposals": itemsOf(proposal), "/brokers": itemsOf(broker),
 	})
 	for _, list := range []string{"approvals", "proposals", "brokers"} {
 		out, _ := run(list)

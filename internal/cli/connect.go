@@ -19,43 +19,45 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 )
 
-// agentClient returns a client of this cluster: with --context or --kubeconfig, as the user of the kubeconfig, else at
-// the agent's own listener. BOURSE_TOKEN holds the token for a listener on loopback.
+// agentClient returns a client of this cluster. It goes the way that the flags and the environment name. BOURSE_TOKEN
+// holds the token for a listener on loopback.
 func (sh *shell) agentClient() (*cluster.Client, error) {
 	if sh.cluster != nil {
 		return sh.cluster, nil
 	}
-	if sh.context != "" || sh.kubeconfig != "" {
-		c, err := sh.clusterClient()
-		sh.cluster = c
-		return c, err
-	}
-	server, err := sh.find("agent", agentSocket(), "start one: bourse agent (to try it out: bourse demo)")
+	way, err := sh.findWay().choose()
 	if err != nil {
 		return nil, err
 	}
-	return cluster.AtListener(client.New(server, nil).WithToken(os.Getenv("BOURSE_TOKEN"))), nil
-}
-
-// clusterClient returns a client as the user of a kubeconfig, for the namespace that -n or the context names.
-func (sh *shell) clusterClient() (*cluster.Client, error) {
-	config, err := sh.userConfig()
-	switch {
-	case err != nil:
-		return nil, err
-	case sh.allNamespaces:
-		return cluster.New(config)
+	var namespaces []string
+	if way.asUser {
+		config, err := sh.userConfig()
+		if err != nil {
+			return nil, err
+		}
+		if !sh.allNamespaces {
+			namespaces = []string{sh.namespace}
+		}
+		if way.server == "" {
+			sh.cluster, err = cluster.New(config, namespaces...)
+			return sh.cluster, err
+		}
+		if way.objects, err = cluster.NewObjects(config); err != nil {
+			return nil, err
+		}
+	} else if sh.allNamespaces || sh.namespace != "" {
+		return nil, api.Invalid("--namespace", "is not what the agent at %s asks about: it is for the whole cluster", way.server).
+			Fix("reach the cluster as yourself: --context NAME; or leave out --namespace and --all-namespaces")
 	}
-	return cluster.New(config, sh.namespace)
+	listener := client.New(way.server, nil).WithToken(os.Getenv("BOURSE_TOKEN"))
+	sh.cluster = cluster.At(listener, way.objects, namespaces...)
+	return sh.cluster, nil
 }
 
 // userConfig returns how the user of the kubeconfig reaches the cluster. Without -n it takes the namespace of the
 // context. Errors: Invalid.
 func (sh *shell) userConfig() (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = sh.kubeconfig
-	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
-		&clientcmd.ConfigOverrides{CurrentContext: sh.context})
+	loaded := sh.loaded()
 	config, err := loaded.ClientConfig()
 	if err != nil {
 		return nil, api.Invalid("--context", "%s", err).Fix("see: kubectl config get-contexts; or name a file: --kubeconfig FILE")
@@ -66,6 +68,14 @@ func (sh *shell) userConfig() (*rest.Config, error) {
 		}
 	}
 	return config, nil
+}
+
+// loaded reads the kubeconfig that the flags, KUBECONFIG or the home folder name.
+func (sh *shell) loaded() clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = sh.kubeconfig
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: sh.context})
 }
 
 // close ends the sessions of a command. The agent ends those that stay.
@@ -83,7 +93,14 @@ func (sh *shell) close(ctx context.Context) {
 
 // operator returns a client of the broker, through its socket or with an operator's certificate.
 func (sh *shell) operator() (*client.Client, error) {
-	server, err := sh.find("broker", brokerSocket(), "start one: bourse broker")
+	server, err := sh.server, checkServer(sh.server)
+	if server == "" {
+		server, err = "unix://"+brokerSocket(), nil
+		if _, missing := os.Stat(brokerSocket()); missing != nil {
+			err = api.Errorf(api.CodeUnavailable, "no broker listens at %s", brokerSocket()).
+				Fix("start one: bourse broker; or give its address: --server unix:///SOCKET (or BOURSE_SERVER)")
+		}
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -128,21 +145,4 @@ func (sh *shell) asOperator(run action[*client.Client]) func(*cobra.Command, []s
 		}
 		return run(cmd.Context(), c, args)
 	}
-}
-
-// find returns the address of the server: --server, or the default socket of this user.
-func (sh *shell) find(what, socket, start string) (string, error) {
-	switch {
-	case strings.HasPrefix(sh.server, "unix://"), strings.HasPrefix(sh.server,
-		"https://"), strings.HasPrefix(sh.server, "http://"):
-		return sh.server, nil
-	case sh.server != "":
-		return "", api.Invalid("--server", "%q is neither a URL nor a socket", sh.server).
-			Fix("use https://HOST:PORT or unix:///SOCKET")
-	}
-	if _, err := os.Stat(socket); err != nil {
-		return "", api.Errorf(api.CodeUnavailable, "no %s listens at %s", what, socket).
-			Fix("%s; or give its address: --server unix:///SOCKET (or BOURSE_SERVER)", start)
-	}
-	return "unix://" + socket, nil
 }

@@ -66,7 +66,7 @@ func (sh *shell) contractsCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&bought, "bought", false, "only contracts in which your cluster is the buyer")
 	cmd.Flags().BoolVar(&sold, "sold", false, "only contracts in which your cluster is the seller")
-	cmd.Flags().BoolVarP(&all, "all", "A", false, "also contracts that have ended")
+	cmd.Flags().BoolVar(&all, "all", false, "also contracts that have ended")
 	return sh.watchable(cmd)
 }
 
@@ -180,7 +180,7 @@ func (sh *shell) readContract(cmd *cobra.Command, name string) (api.ContractSpec
 			}
 		}
 		return api.ContractSpec{}, api.Errorf(api.CodeNotFound,
-			"your cluster has no contract %q, and there is no file of that name", name).Fix("see: bourse contracts -A")
+			"your cluster has no contract %q, and there is no file of that name", name).Fix("see: bourse contracts --all")
 	}
 	data, err := readLimited(name, maxContract, "a Contract")
 	if err != nil {

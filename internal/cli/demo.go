@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/payload"
 	"github.com/bourse-dev/bourse/internal/sim"
 	"github.com/bourse-dev/bourse/internal/sim/federation"
@@ -207,7 +207,7 @@ func (sh *shell) play(ctx context.Context, f *federation.Federation, still bool)
 }
 
 // showBurst shows rome's VirtualNodePool once pods run at the hub, which it waits for up to 10 seconds.
-func (sh *shell) showBurst(ctx context.Context, rome *client.Client) {
+func (sh *shell) showBurst(ctx context.Context, rome *cluster.Client) {
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end) &&
 		ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
 		all, err := rome.VirtualNodePools(ctx)
@@ -231,7 +231,7 @@ var demoCommands = [][]string{
 // asRome runs a command as a user of rome.
 func asRome(ctx context.Context, out, progress io.Writer, args ...string) error {
 	root := Root(out, progress)
-	root.SetArgs(append(args, "--server", "unix://"+agentSocket()))
+	root.SetArgs(append(args, "--kubeconfig", demoKubeconfig("rome")))
 	return root.ExecuteContext(ctx)
 }
 

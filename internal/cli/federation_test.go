@@ -87,9 +87,10 @@ func eventually(ts *testscript.TestScript, what string, ask func() error) {
 	}
 }
 
-// as CLUSTER acts for another cluster's people.
+// as CLUSTER acts as the admin of another cluster. $SOCKET is that of its agent.
 func actAs(ts *testscript.TestScript, _ bool, args []string) {
-	ts.Setenv("BOURSE_SERVER", "unix://"+playedIn(ts).Members[args[0]].Socket)
+	ts.Setenv("KUBECONFIG", ts.MkAbs(args[0]+".kubeconfig"))
+	ts.Setenv("SOCKET", "unix://"+playedIn(ts).Members[args[0]].Socket)
 }
 
 // broker stop, broker start.
@@ -101,11 +102,19 @@ func stopOrStartBroker(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(playedIn(ts).Broker.Start())
 }
 
-// pass DURATION lets time pass for all of the federation.
+// pass DURATION lets time pass for all of the federation. What agents do each hour they do when they start again.
 func passTime(ts *testscript.TestScript, _ bool, args []string) {
 	d, err := time.ParseDuration(args[0])
 	ts.Check(err)
-	playedIn(ts).Pass(d)
+	f := playedIn(ts)
+	f.Pass(d)
+	if d < time.Hour {
+		return
+	}
+	for name := range f.Members {
+		f.StopMember(name)
+		f.StartMember(name)
+	}
 }
 
 // uses RESERVATION CPU says in rome what its pods use of a reservation, as its

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,7 +37,7 @@ func findRequest(ctx context.Context, c *cluster.Client, name string) (client.Re
 	case 0:
 		return client.RequestStatus{}, api.Errorf(api.CodeNotFound,
 			"%.80q is not the name of a ResourceRequest of this cluster, and not the ID of a reservation", name).
-			Fix("see: bourse reservations -A")
+			Fix("see: bourse reservations --all")
 	case 1:
 		return found[0], nil
 	}
@@ -50,7 +51,7 @@ func findRequest(ctx context.Context, c *cluster.Client, name string) (client.Re
 func reservationID(ctx context.Context, c *cluster.Client, name string) (string, error) {
 	r, err := findRequest(ctx, c, name)
 	switch {
-	case api.CodeOf(err) == api.CodeNotFound && err != nil:
+	case api.CodeOf(err) == api.CodeNotFound && err != nil, errors.Is(err, cluster.ErrNoKubeconfig):
 		return madeByDeleted(ctx, c, name)
 	case err != nil:
 		return "", err

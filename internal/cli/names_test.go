@@ -9,6 +9,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
@@ -22,27 +24,27 @@ func TestWhatANameMeans(t *testing.T) {
 		created := metav1.NewTime(time.Now().Add(time.Duration(hours) * time.Hour))
 		return api.Envelope[api.Reservation]{ID: id, Payload: api.Reservation{Object: object, Created: created, State: api.Released}}
 	}
-	split := api.Envelope[api.RequestStatus]{ID: "team/split"}
-	split.Payload.Status = api.ResourceRequestStatus{Reservation: "r-part-1",
-		Parts: []api.RequestPart{{Reservation: "r-part-1"}, {Reservation: "r-part-2"}}}
-	answers := map[string]any{
-		"/requests": itemsOf(split)[0],
-		"/reservations": itemsOf(made("r-lent", "", 0), made("r-old", "team/web", -2), made("r-new", "team/web", -1),
-			made("r-other", "other/shop", -2), made("r-same", "team/shop", -1))[0],
-	}
+	split := requestOf("split", api.RequestStatus{Status: api.ResourceRequestStatus{Reservation: "r-part-1",
+		Parts: []api.RequestPart{{Reservation: "r-part-1"}, {Reservation: "r-part-2"}}}}, 1)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(answers[strings.TrimPrefix(r.URL.Path, api.Prefix)])
+		_ = json.NewEncoder(w).Encode(itemsOf(made("r-lent", "", 0), made("r-old", "team/web", -2), made("r-new", "team/web", -1),
+			made("r-other", "other/shop", -2), made("r-same", "team/shop", -1))[0])
 	}))
 	t.Cleanup(s.Close)
+	scheme := runtime.NewScheme()
+	if err := api.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c := cluster.At(client.New(s.URL, nil), fake.NewClientBuilder().WithScheme(scheme).WithObjects(&split).Build())
 	for name, want := range map[string]string{
 		"": "", "web": "r-new", "team/shop": "r-same", "r-part-2": "r-part-1", "r-nobody": "r-nobody",
 	} {
-		if id, err := reservationID(t.Context(), cluster.AtListener(client.New(s.URL, nil)), name); err != nil || id != want {
+		if id, err := reservationID(t.Context(), c, name); err != nil || id != want {
 			t.Errorf("%q means %q, %v; want %q", name, id, err, want)
 		}
 	}
-	_, err := reservationID(t.Context(), cluster.AtListener(client.New(s.URL, nil)), "shop")
+	_, err := reservationID(t.Context(), c, "shop")
 	if api.CodeOf(err) != api.CodeConflict || !strings.Contains(err.Error(), "other/shop and team/shop") {
 		t.Errorf("shop: %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client/cluster"
+	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/payload"
 )
 
@@ -142,6 +143,9 @@ func (sh *shell) offerCreateCommand() *cobra.Command {
 
 // putOffer writes an offer, and waits for the agent's answer, with a time limit.
 func (sh *shell) putOffer(ctx context.Context, c *cluster.Client, name string, spec api.OfferSpec) error {
+	if err := match.New().CheckAccept(spec.Accept); err != nil {
+		return err
+	}
 	made, err := c.PutOffer(ctx, name, spec)
 	if err != nil {
 		return err

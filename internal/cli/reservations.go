@@ -62,7 +62,7 @@ func (sh *shell) reservationsCommand() *cobra.Command {
 			return sh.showReservations(self.Cluster, items)
 		}),
 	}
-	cmd.Flags().BoolVarP(&all, "all", "A", false, "also reservations that have ended")
+	cmd.Flags().BoolVar(&all, "all", false, "also reservations that have ended")
 	return sh.watchable(cmd)
 }
 
@@ -82,7 +82,7 @@ func (sh *shell) warnOfUnready(ctx context.Context, c *cluster.Client) {
 }
 
 func noReservation(name string) error {
-	return api.Errorf(api.CodeNotFound, "your cluster has no reservation %.80q", name).Fix("see: bourse reservations -A")
+	return api.Errorf(api.CodeNotFound, "your cluster has no reservation %.80q", name).Fix("see: bourse reservations --all")
 }
 
 // showReservations lists reservations as the cluster self sees them.
@@ -219,7 +219,7 @@ func (sh *shell) releaseNamed(ctx context.Context, c *cluster.Client, name strin
 	err = sh.release(ctx, c, id, given)
 	if api.CodeOf(err) == api.CodeNotFound && id == name {
 		return api.Errorf(api.CodeNotFound, "your cluster has no reservation or request %.80q", name).
-			Fix("it may have ended, see: bourse reservations -A")
+			Fix("it may have ended, see: bourse reservations --all")
 	}
 	if err == nil {
 		fmt.Fprintln(sh.progress, id, "is being released")

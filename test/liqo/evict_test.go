@@ -26,7 +26,7 @@ func TestEvictWithoutTheBroker(t *testing.T) {
 		t.Errorf("%+v, %v", audit, err)
 	}
 	w.Broker.Kill()
-	e, err := milan.Evict(t.Context(), "rome")
+	e, err := w.milan.Evict(t.Context(), "rome")
 	if err != nil || len(e.Reservations) != 1 {
 		t.Fatalf("%+v, %v", e, err)
 	}

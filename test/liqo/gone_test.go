@@ -76,7 +76,7 @@ func (a *asked) borrowsAnew(provider *federation.Member, name string) {
 // it is left there.
 func (w *world) evictsWithoutIt(t *testing.T, provider, consumer *federation.Member) {
 	t.Helper()
-	if _, err := provider.People(0).Evict(t.Context(), consumer.Name); err != nil {
+	if _, err := provider.Evict(t.Context(), consumer.Name); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "nothing of "+consumer.Name+" is left at "+provider.Name, func(ctx context.Context) error {

@@ -61,7 +61,7 @@ func TestContainers(t *testing.T) {
 	ends("fails", "Failed(3)")
 	ends("stays", "Failed(137)")
 
-	if _, err := w.milan.People(0).Evict(t.Context(), "rome"); err != nil {
+	if _, err := w.milan.Evict(t.Context(), "rome"); err != nil {
 		t.Fatal(err)
 	}
 	ends("site", "Failed(2)") // as a Go program ends that handles no signal, and is the first of its container

@@ -91,11 +91,7 @@ func TestApproval(t *testing.T) {
 	if left := must(f.rome.People.Offer(t.Context(), "milan", "web"))(t).Payload.Plans["small"].Remaining; left != 1 {
 		t.Errorf("%d are left beside what waits", left)
 	}
-	for range 2 {
-		if err := f.milan.People.Answer(t.Context(), bought.Reservation, api.Answer{Approve: true}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	f.answers(f.milan, bought.Reservation, api.Answer{Approve: true})
 	f.becomes(f.rome, "bought", func(s api.ResourceRequestStatus) bool {
 		bought = s
 		return s.State == api.Reserved && meta.IsStatusConditionFalse(s.Conditions, api.ConditionAwaitsApproval)
@@ -112,9 +108,7 @@ func TestApproval(t *testing.T) {
 	})
 
 	unwanted := f.asks(f.rome, "unwanted", buy(1))
-	if err := f.milan.People.Answer(t.Context(), unwanted.Reservation, api.Answer{Reason: "not on Fridays"}); err != nil {
-		t.Fatal(err)
-	}
+	f.answers(f.milan, unwanted.Reservation, api.Answer{Reason: "not on Fridays"})
 	f.becomes(f.rome, "unwanted", func(s api.ResourceRequestStatus) bool {
 		return s.State == api.Failed && strings.Contains(s.Message, "NotApproved: not on Fridays")
 	})

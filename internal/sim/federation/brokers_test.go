@@ -41,19 +41,11 @@ func (f *fair) brokerState(m *federation.Member, name string) string {
 
 func (f *fair) buysAt(m *federation.Member, broker, name string, units int64) api.ResourceRequestStatus {
 	f.t.Helper()
-	_, err := m.People.MakeRequest(f.t.Context(), api.RequestCreate{Name: name, Broker: broker, Request: api.Request{
-		Purchase: &api.Purchase{Seller: "milan", Offer: "web", Plan: "small",
-			Units: units, MaxPrice: webOffer("0.10").Plans[0].Price}, Duration: &metav1.Duration{Duration: 10 * time.Hour},
-	}})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	var s api.ResourceRequestStatus
-	f.until("the purchase "+name+" has an answer", func() bool {
-		s = must(m.People.Request(f.t.Context(), "default", name))(f.t).Payload.Status
-		return answered(s)
-	})
-	return s
+	r := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	r.Spec.Broker, r.Spec.Duration = broker, &metav1.Duration{Duration: 10 * time.Hour}
+	r.Spec.Purchase = &api.Purchase{Seller: "milan", Offer: "web", Plan: "small",
+		Units: units, MaxPrice: webOffer("0.10").Plans[0].Price}
+	return f.applies(m, r)
 }
 
 // A cluster that has joined two brokers sells at both, and what it sells is one offer, counted
@@ -172,12 +164,8 @@ func TestBrokersThatCannotBe(t *testing.T) {
 		spec  api.BrokerSpec
 		field string
 	}{
-		"no token":         {"north", api.BrokerSpec{}, "join"},
-		"no token at all":  {"north", api.BrokerSpec{Join: "x"}, "join"},
-		"another main one": {"main", api.BrokerSpec{Join: "x"}, "name"},
-		"no name":          {"-", api.BrokerSpec{Join: "x"}, "name"},
-		"a path":           {"main2", api.BrokerSpec{URL: "https://north/path"}, "url"},
-		"not TLS":          {"main2", api.BrokerSpec{URL: "http://north:1"}, "url"},
+		"no token":        {"north", api.BrokerSpec{}, "join"},
+		"no token at all": {"north", api.BrokerSpec{Join: "x"}, "join"},
 	} {
 		_, err := f.rome.People.PutBroker(t.Context(), c.name, c.spec)
 		if e, ok := err.(*api.Error); !ok || e.Code != api.CodeInvalid ||

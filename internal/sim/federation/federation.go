@@ -22,6 +22,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/agent"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/agent/settings"
@@ -57,10 +58,10 @@ type Member struct {
 
 	// Address is set by Start: that of its connector.
 	Address string
-	// Cluster, Objects and People are set by Start: the cluster, its API, and its agent.
+	// Cluster, Objects and People are set by Start: the cluster, its API, and its admin, who asks at Socket.
 	Cluster *sim.Cluster
 	Objects kube.Client
-	People  *client.Client
+	People  *cluster.Client
 	run     func() // starts its agent
 	stop    func() // and stops it
 }
@@ -232,7 +233,7 @@ func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logge
 	if m.Socket == "" {
 		m.Socket = filepath.Join(f.Dir, m.Name+".sock")
 	}
-	m.People = client.New("unix://"+m.Socket, nil)
+	m.People = cluster.At(client.New("unix://"+m.Socket, nil), m.Objects)
 	f.Members[m.Name] = m
 	url := ""
 	if m.Connector {

@@ -172,7 +172,11 @@ func (s *stage) meet() {
 // asks makes a request of rome's, and waits for what comes of it.
 func (s *stage) asks(name string) (r api.ResourceRequestStatus) {
 	s.t.Helper()
-	must(s.rome.People.MakeRequest(s.t.Context(), api.RequestCreate{Name: name, Request: transporttest.Request("1")}))(s.t)
+	made := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	made.Spec.Request = transporttest.Request("1")
+	if err := s.rome.Objects.Create(s.t.Context(), made); err != nil {
+		s.t.Fatal(err)
+	}
 	eventually(s.t, name+" is answered", func() bool {
 		r = s.request(name)
 		return r.State != "" && r.State != api.Held

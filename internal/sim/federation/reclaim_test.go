@@ -32,22 +32,22 @@ func TestReclaim(t *testing.T) {
 	if firm.State != api.Reserved || spot.State != api.Reserved {
 		t.Fatalf("%+v %+v", firm, spot)
 	}
-	if _, err := f.milan.People.Reclaim(t.Context(), firm.Reservation); api.CodeOf(err) != api.CodeForbidden {
+	if _, err := reclaim(t.Context(), f.milan, firm.Reservation); api.CodeOf(err) != api.CodeForbidden {
 		t.Errorf("what is firm is taken back: %v", err)
 	}
-	if _, err := f.rome.People.Reclaim(t.Context(), spot.Reservation); api.CodeOf(err) != api.CodeNotFound {
+	if _, err := reclaim(t.Context(), f.rome, spot.Reservation); api.CodeOf(err) != api.CodeNotFound {
 		t.Errorf("the buyer takes it back: %v", err)
 	}
 	var at metav1.Time
 	f.until("it is committed, and taken back", func() bool {
-		r, err := f.milan.People.Reclaim(t.Context(), spot.Reservation)
+		r, err := reclaim(t.Context(), f.milan, spot.Reservation)
 		at = r.At
 		return err == nil
 	})
 	if left := time.Until(at.Time); left < 59*time.Minute || left > 61*time.Minute {
 		t.Errorf("it ends in %s", left)
 	}
-	if again := must(f.milan.People.Reclaim(t.Context(), spot.Reservation))(t); !again.At.Equal(&at) {
+	if again := must(reclaim(t.Context(), f.milan, spot.Reservation))(t); !again.At.Equal(&at) {
 		t.Errorf("said again, it ends at %s, not %s", again.At, at)
 	}
 	f.until("both know", func() bool {
@@ -58,9 +58,7 @@ func TestReclaim(t *testing.T) {
 	f.becomes(f.rome, "spot", func(s api.ResourceRequestStatus) bool {
 		return strings.HasSuffix(s.Message, at.UTC().Format(time.RFC3339)+", when it takes the contract back") && s.Until.Equal(&at)
 	})
-	if _, err := f.milan.People.Evict(t.Context(), "oslo"); err != nil {
-		t.Fatal(err)
-	}
+	f.evicts(f.milan, "oslo")
 	f.until("that is a breach, to both", func() bool {
 		b, s := f.contractsOf(f.oslo)[firm.Reservation].Status, f.contractsOf(f.milan)[firm.Reservation].Status
 		return meta.IsStatusConditionTrue(b.Conditions, api.ConditionBreached) &&

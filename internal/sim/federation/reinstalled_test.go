@@ -101,7 +101,7 @@ func TestReinstalledBuyer(t *testing.T) {
 	if d := f.contractsOf(f.milan)[lost]; d.Status.State != api.Reserved {
 		t.Errorf("what milan promised to the lost key: %+v", d.Status)
 	}
-	must(f.milan.People.Evict(t.Context(), "rome"))(t)
+	f.evicts(f.milan, "rome")
 	f.until("milan ended what the lost key bought", func() bool {
 		return f.contractsOf(f.milan)[lost].Status.State == api.Released
 	})

@@ -112,9 +112,7 @@ func TestSplit(t *testing.T) {
 		}
 		return bound == 2
 	})
-	if err := turin.People.Answer(t.Context(), denied, api.Answer{Reason: "not on Fridays"}); err != nil {
-		t.Fatal(err)
-	}
+	f.answers(turin, denied, api.Answer{Reason: "not on Fridays"})
 	f.becomes(f.rome, "refused", func(s api.ResourceRequestStatus) bool { return s.State == api.Failed })
 	f.until("nothing of it is left", all)
 }

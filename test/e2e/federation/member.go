@@ -15,6 +15,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/agent"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/test/lab"
@@ -178,9 +179,18 @@ func (m *Member) Socket(replica int) string {
 	return filepath.Join(m.federation.dir, fmt.Sprintf("%s-%d.sock", m.Name, replica))
 }
 
-// People act through the cluster's agent.
-func (m *Member) People(replica int) *client.Client {
-	return client.New("unix://"+m.Socket(replica), nil)
+// People act as the cluster's admin, and ask a replica of its agent.
+func (m *Member) People(replica int) *cluster.Client {
+	return cluster.At(client.New("unix://"+m.Socket(replica), nil), m.Objects)
+}
+
+// Evict ends what the cluster shows that it lends a consumer, as its admin.
+func (m *Member) Evict(ctx context.Context, consumer string) (api.Eviction, error) {
+	shown, err := m.People(0).Audit(ctx, consumer)
+	if err != nil {
+		return api.Eviction{}, err
+	}
+	return m.People(0).Evict(ctx, shown)
 }
 
 // AwaitConnected returns when the first agent is connected to the broker, and the broker has its

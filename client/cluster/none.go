@@ -1,0 +1,35 @@
+package cluster
+
+import (
+	"context"
+
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// none is the objects of a user without a kubeconfig. Nothing takes their place: a socket does not say who asks.
+type none struct{ kube.Client }
+
+// ErrNoKubeconfig is the error of everything that needs objects, of a user without a kubeconfig.
+var ErrNoKubeconfig error = api.Invalid("--kubeconfig", "is missing: this reads or writes objects of the cluster, as you").
+	Fix("export KUBECONFIG=FILE, or give --kubeconfig FILE")
+
+// Get implements kube.Reader.
+func (none) Get(context.Context, kube.ObjectKey, kube.Object, ...kube.GetOption) error {
+	return ErrNoKubeconfig
+}
+
+// List implements kube.Reader.
+func (none) List(context.Context, kube.ObjectList, ...kube.ListOption) error { return ErrNoKubeconfig }
+
+// Create implements kube.Writer.
+func (none) Create(context.Context, kube.Object, ...kube.CreateOption) error { return ErrNoKubeconfig }
+
+// Delete implements kube.Writer.
+func (none) Delete(context.Context, kube.Object, ...kube.DeleteOption) error { return ErrNoKubeconfig }
+
+// Patch implements kube.Writer.
+func (none) Patch(context.Context, kube.Object, kube.Patch, ...kube.PatchOption) error {
+	return ErrNoKubeconfig
+}

@@ -1,0 +1,43 @@
+package federation_test
+
+import (
+	"context"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/sim/federation"
+)
+
+// answers answers what a provider shows as waiting for approval.
+func (f *fair) answers(m *federation.Member, id string, word api.Answer) {
+	f.t.Helper()
+	for _, a := range must(m.People.Approvals(f.t.Context()))(f.t) {
+		if a.ID == id {
+			if err := m.People.Answer(f.t.Context(), a, word); err != nil {
+				f.t.Fatal(err)
+			}
+			return
+		}
+	}
+	f.t.Fatalf("%s does not wait for approval", id)
+}
+
+// evicts ends what a provider shows that it lends a consumer.
+func (f *fair) evicts(m *federation.Member, consumer string) {
+	f.t.Helper()
+	f.until(consumer+" is evicted", func() bool {
+		shown, err := m.People.Audit(f.t.Context(), consumer)
+		if err == nil {
+			_, err = m.People.Evict(f.t.Context(), shown)
+		}
+		return err == nil
+	})
+}
+
+// reclaim takes back a contract as a seller shows it.
+func reclaim(ctx context.Context, m *federation.Member, id string) (api.Reclaimed, error) {
+	shown, err := m.People.Sold(ctx, id)
+	if err != nil {
+		return api.Reclaimed{}, err
+	}
+	return m.People.Reclaim(ctx, shown)
+}
