@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/agent/consumer/requests"
 	"github.com/bourse-dev/bourse/internal/agent/consumer/virtualnodepools"
 	"github.com/bourse-dev/bourse/internal/agent/federation/brokers"
@@ -372,6 +373,10 @@ func (w *wiring) makeViews(context.Context) (err error) {
 			{About: "Ledgers", Find: w.ledgers.Find},
 		}, w.liqo.Checks...),
 	})
+	objects, err := cluster.NewObjects(w.Kubernetes)
+	if err != nil {
+		return err
+	}
 	users := localapi.New(localapi.Options{
 		Cluster: localapi.NewCluster(localapi.ClusterOptions{
 			Client: w.client, Cluster: w.cluster, Namespace: w.Namespace, Ledger: w.market, Member: w.member,
@@ -391,7 +396,7 @@ func (w *wiring) makeViews(context.Context) (err error) {
 			Home: distributedcatalog.Objects{
 				Client: w.client, Namespace: w.Namespace, Advertisement: w.AdvertisementName, Liqo: w.here != nil,
 			},
-			URL: w.Listen.ConnectorURL, Log: w.Log,
+			Objects: objects, URL: w.Listen.ConnectorURL, Log: w.Log,
 		}),
 	})
 	asked, err := questions.New(questions.Options{Client: w.client, Server: users.Questions(), Listen: w.Listen.Questions,

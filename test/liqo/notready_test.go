@@ -33,7 +33,7 @@ func TestTheVirtualNodeIsNotReady(t *testing.T) {
 	w.diagnoses(t, "NodeNotReady", "reservation "+a.request.Status.Reservation)
 	first := func() string {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), w.Binary, "reservations", "--server", "unix://"+w.rome.Socket(0))
+		cmd := exec.CommandContext(t.Context(), w.Binary, "reservations", "-A", "--kubeconfig", w.rome.Cluster.Kubeconfig())
 		cmd.Env = []string{"HOME=" + t.TempDir()}
 		out, err := cmd.CombinedOutput()
 		if err != nil {

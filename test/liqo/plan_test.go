@@ -26,7 +26,7 @@ func TestWhatADryRunPrintsIsMade(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), w.Binary,
 			append([]string{"reserve", "--cpu", "1", "--memory", "1Gi",
 				"--target", "paris", "-n", "planned", "--name", "planned",
-				"--offload", "planned", "--server", "unix://" + w.rome.Socket(0)}, more...)...)
+				"--offload", "planned", "--kubeconfig", w.rome.Cluster.Kubeconfig()}, more...)...)
 		cmd.Dir, cmd.Env = t.TempDir(), []string{"HOME=" + t.TempDir()}
 		out, err := cmd.CombinedOutput()
 		if err != nil {

@@ -204,8 +204,8 @@ func (a *asked) waitsFor(reason, volumes string) {
 // releases runs bourse release, without a terminal.
 func (w *world) releases(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), w.Binary, append([]string{"release"}, args...)...)
-	cmd.Env = append(os.Environ(), "BOURSE_SERVER=unix://"+w.rome.Socket(0))
+	cmd := exec.CommandContext(t.Context(), w.Binary, append([]string{"release", "-A"}, args...)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.rome.Cluster.Kubeconfig())
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"sync"
 
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/server"
 )
 
@@ -32,6 +34,8 @@ type Home interface {
 // ConnectorOptions say what the connector's interface stands before.
 type ConnectorOptions struct {
 	Home Home
+	// Objects are those of the cluster, read from its API server and written as the agent.
+	Objects kube.Client
 	// Server is that of the agent's listener, made by [server.Local]: it bounds what callers hold open.
 	Server *server.Server
 	// URL is where others reach the agent's connector; empty: it has none.
@@ -71,7 +75,7 @@ func Connector(ctx context.Context, next http.Handler, o ConnectorOptions) http.
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	c := &connector{ConnectorOptions: o, Client: inside{next: next, remote: "inside"}.api(),
+	c := &connector{ConnectorOptions: o, Client: cluster.At(inside{next: next, remote: "inside"}.api(), o.Objects),
 		shown: map[string]string{}, subscribers: subscribers{ctx: ctx, log: o.Log}}
 	mux := bounded{http.NewServeMux(), o.Server, server.LocalUser, refuseInText}
 	for route, handle := range map[string]func(http.ResponseWriter, *http.Request) (any, error){
@@ -121,7 +125,7 @@ func refuseInText(w http.ResponseWriter, _ *http.Request, err error) {
 
 type connector struct {
 	ConnectorOptions
-	*client.Client
+	*cluster.Client
 	subscribers subscribers
 
 	mu sync.Mutex

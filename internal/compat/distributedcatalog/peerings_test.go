@@ -3,6 +3,7 @@ package distributedcatalog
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -12,20 +13,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/server"
 )
 
 // villa is an agent whose cluster rome bought of milan and sold to oslo.
-type villa struct{ deals []api.Envelope[api.Deal] }
+type villa struct{}
 
-func (v villa) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	answer := map[string]any{
-		api.Prefix + "/status":    api.AgentStatus{Cluster: "rome", Broker: "https://broker.example"},
-		api.Prefix + "/contracts": api.List[api.Deal]{Items: v.deals},
-	}[r.URL.Path]
-	_ = json.NewEncoder(w).Encode(answer)
+func (villa) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	_ = json.NewEncoder(w).Encode(api.AgentStatus{Cluster: "rome", Broker: "https://broker.example"})
 }
 
 func (villa) Profile(context.Context) (Profile, error)  { return Profile{}, nil }
@@ -48,21 +47,25 @@ func (villa) Peerings(context.Context) ([]api.Peering, error) {
 // What is bought and sold, and used of it, is added up by cluster and direction, and beside it
 // stands how far the peering is.
 func TestPeerings(t *testing.T) {
-	deal := func(buyer, seller string, state api.State, cpu, used string) api.Envelope[api.Deal] {
-		d := api.Deal{Used: api.Resources{"cpu": resource.MustParse(used)}}
-		d.Status.State = state
-		d.Status.Terms = api.ContractTerms{Buyer: buyer, Seller: seller,
-			Resources: api.Resources{"cpu": resource.MustParse(cpu), "memory": resource.MustParse("1Gi")}}
-		return api.Envelope[api.Deal]{Payload: d}
+	var objects []kube.Object
+	deal := func(buyer, seller string, state api.State, cpu, used string) {
+		meta := metav1.ObjectMeta{Namespace: api.Namespace, Name: fmt.Sprintf("r-%d", len(objects))}
+		o := &api.Contract{ObjectMeta: meta, Status: api.ContractStatus{State: state, Terms: api.ContractTerms{
+			Buyer: buyer, Seller: seller,
+			Resources: api.Resources{"cpu": resource.MustParse(cpu), "memory": resource.MustParse("1Gi")}}}}
+		bought := &api.ReservationInstruction{ObjectMeta: meta}
+		bought.Status.Used = api.Resources{"cpu": resource.MustParse(used)}
+		objects = append(objects, o, bought)
 	}
-	v := villa{[]api.Envelope[api.Deal]{
-		deal("rome", "milan", api.Active, "2", "500m"), deal("rome",
-			"milan", api.Reserved, "1", "0"), deal("rome", "milan", api.Released, "9", "9"),
-		deal("oslo", "rome", api.Active, "4", "4"),
-	}}
+	deal("rome", "milan", api.Active, "2", "500m")
+	deal("rome", "milan", api.Reserved, "1", "0")
+	deal("rome", "milan", api.Released, "9", "9")
+	deal("oslo", "rome", api.Active, "4", "4")
+	v := villa{}
 	w := httptest.NewRecorder()
 	local := server.Local(nil, nil, 1000, slog.New(slog.DiscardHandler))
-	Connector(t.Context(), v, ConnectorOptions{Home: v, Server: local}).ServeHTTP(w,
+	Connector(t.Context(), v, ConnectorOptions{Home: v, Server: local,
+		Objects: fake.NewClientBuilder().WithScheme(schemeOf(t)).WithObjects(objects...).Build()}).ServeHTTP(w,
 		httptest.NewRequest("GET", "/api/peer", nil))
 	var got []PeeringDocument
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {

@@ -46,7 +46,7 @@ func (c *connector) sell(_ http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	for _, a := range waiting {
 		if p := a.Payload; p.Consumer == buyer && p.Offer == offer.ID && p.Plan == plan.Name {
-			if err := c.Answer(r.Context(), a.ID, api.Answer{Approve: true, Generation: p.Generation}); err != nil {
+			if err := c.Answer(r.Context(), a, api.Answer{Approve: true}); err != nil {
 				return nil, err
 			}
 			return c.awaitContract(r.Context(), func(d *api.Deal) bool { return d.Spec.Reservation == a.ID })
@@ -89,7 +89,7 @@ func (c *connector) revoke(_ http.ResponseWriter, r *http.Request) (any, error) 
 		case d.Status.Terms.Buyer == status.Cluster:
 			return withMessage("Contract ended"), c.ReleaseLocally(r.Context(), id, api.Release{})
 		default:
-			reclaimed, err := c.Reclaim(r.Context(), id)
+			reclaimed, err := c.Reclaim(r.Context(), deals[i])
 			return withMessage("Contract ends at " + reclaimed.At.UTC().Format(time.RFC3339)), err
 		}
 	}

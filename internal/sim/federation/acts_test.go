@@ -2,6 +2,7 @@ package federation_test
 
 import (
 	"context"
+	"path/filepath"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/sim/federation"
@@ -40,4 +41,14 @@ func reclaim(ctx context.Context, m *federation.Member, id string) (api.Reclaime
 		return api.Reclaimed{}, err
 	}
 	return m.People.Reclaim(ctx, shown)
+}
+
+// kubeconfigOf writes the kubeconfig of a member's admin, and returns its file.
+func (f *fair) kubeconfigOf(m *federation.Member) string {
+	f.t.Helper()
+	file := filepath.Join(f.t.TempDir(), m.Name+".kubeconfig")
+	if err := f.WriteKubeconfig(file, m); err != nil {
+		f.t.Fatal(err)
+	}
+	return file
 }

@@ -28,10 +28,11 @@ func TestExtendAPlanWrittenWithRAM(t *testing.T) {
 		t.Fatalf("%d %v", status, answer)
 	}
 	f.until("rome sees it", func() bool { _, err := f.rome.People.Offer(t.Context(), "milan", "old"); return err == nil })
+	kubeconfig := f.kubeconfigOf(f.rome)
 	bourse := func(args ...string) (end time.Time) {
 		t.Helper()
 		said := &strings.Builder{}
-		if code := cli.Main(append(args, "--server", "unix://"+f.rome.Socket), said, said); code != 0 {
+		if code := cli.Main(append(args, "--kubeconfig", kubeconfig), said, said); code != 0 {
 			t.Fatalf("bourse %s: %d %s", strings.Join(args, " "), code, said)
 		}
 		r := must(f.rome.People.Request(t.Context(), "default", "bought"))(t).Payload.Status
@@ -62,10 +63,11 @@ func TestResizeBeyondTheCap(t *testing.T) {
 		t.Helper()
 		must(f.Operator.SetCaps(t.Context(), "rome", api.Caps{Resources: api.Resources{"cpu": resource.MustParse(cpu)}}))(t)
 	}
+	kubeconfig := f.kubeconfigOf(f.rome)
 	bourse := func(want int, says string, args ...string) {
 		t.Helper()
 		said := &strings.Builder{}
-		code := cli.Main(append(args, "--server", "unix://"+f.rome.Socket), said, said)
+		code := cli.Main(append(args, "--kubeconfig", kubeconfig), said, said)
 		if code != want || !strings.Contains(said.String(), says) {
 			t.Fatalf("bourse %s: %d %s", strings.Join(args, " "), code, said)
 		}
