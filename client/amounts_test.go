@@ -38,10 +38,6 @@ func TestEndlessAmounts(t *testing.T) {
 			func(c *client.Client) error {
 				return c.WatchCatalog(ctx, "", "all", func(api.WatchEvent) error { t.Error("the event is handled"); return nil })
 			}},
-		"an agent's pools": {`{"items":[{"payload":{"spec":{"max":{"cpu":%s}}}}]}`,
-			func(c *client.Client) error { _, err := c.VirtualNodePools(ctx); return err }},
-		"an agent's requests": {`{"items":[{"payload":{"request":{"resources":{"cpu":%s}}}}]}`,
-			func(c *client.Client) error { _, err := c.Requests(ctx); return err }},
 	} {
 		for _, amount := range amounts {
 			body := fmt.Sprintf(c.body, amount)

@@ -118,7 +118,7 @@ func (c *Client) ofReservation(ctx context.Context, id string) (*api.ResourceReq
 		return nil, err
 	case found.Payload.Object == "":
 		return nil, api.Errorf(api.CodeNotFound, "no request of this cluster made reservation %.80q", id).
-			Fix("see: bourse reservations")
+			Fix("see: bourse reservations; if the cluster signed it and lost its request: bourse release --help")
 	}
 	return nil, nil
 }

@@ -381,7 +381,7 @@ func (w *wiring) makeViews(context.Context) (err error) {
 		Cluster: localapi.NewCluster(localapi.ClusterOptions{
 			Client: w.client, Cluster: w.cluster, Namespace: w.Namespace, Ledger: w.market, Member: w.member,
 			Sharing: w.policy.Sharing,
-			Gate:    w.gateWithOffers(),
+			Gate:    w.gate,
 			Requests: struct {
 				*requests.Borrower
 				*requests.Controller

@@ -164,14 +164,16 @@ func sizes(r api.Resources) string {
 
 func (sh *shell) releaseCommand() *cobra.Command {
 	var given []string
-	all := false
+	all, without := false, false
 	cmd := &cobra.Command{
 		Use: "release RESERVATION...", GroupID: "use", Short: "Release reservations, and delete their ResourceRequests",
 		Long: "Release ends reservations that your cluster made, named by ID or by the name of the ResourceRequest.\n" +
 			"Of one that has ended it says how; the agent keeps the name for an hour after that. --all ends every\n" +
 			"one. Volumes whose data is at the provider are deleted with a reservation. Release names them and, at a\n" +
 			"terminal, asks. Elsewhere it ends nothing that has volumes, unless --volumes-die has the digest of\n" +
-			"their list.",
+			"their list.\n\n" +
+			"After a loss of its own data, your cluster may have signed a reservation that no request made. An admin\n" +
+			"ends it at the agent: kubectl -n bourse exec deploy/bourse-agent -- bourse release ID --without-request",
 		Example: "  bourse release web\n  bourse release --all",
 		Args:    cobra.ArbitraryArgs, ValidArgsFunction: complete(sh.agentClient, reservationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -180,6 +182,9 @@ func (sh *shell) releaseCommand() *cobra.Command {
 			}
 			ctx := cmd.Context()
 			c, self, err := sh.ownStatus(ctx)
+			if err == nil && without {
+				return endUnknown(ctx, c, args)
+			}
 			if err == nil && all {
 				if args, err = ownReservations(ctx, c, self.Cluster); err == nil {
 					err = sh.ask(ctx, fmt.Sprintf("Release %s: %s?",
@@ -198,10 +203,20 @@ func (sh *shell) releaseCommand() *cobra.Command {
 			return failed
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "release all reservations that your cluster made")
+	cmd.Flags().BoolVar(&all, "all", false, "release all reservations of the namespace; with -A, of the cluster")
+	cmd.Flags().BoolVar(&without, "without-request", false,
+		"at the agent's socket: end reservations, by ID, that your cluster signed and has no request for")
 	cmd.Flags().StringSliceVar(&given, "volumes-die", nil,
 		"digest of a list of volumes, from the refusal to delete them: deletes these volumes; may be repeated")
 	return sh.asksFirst(cmd)
+}
+
+// endUnknown ends reservations that the cluster signed and has no request for.
+func endUnknown(ctx context.Context, c *cluster.Client, ids []string) (failed error) {
+	for _, id := range ids {
+		failed = errors.Join(failed, c.EndUnknown(ctx, id))
+	}
+	return failed
 }
 
 // releaseNamed releases what a user names. It does nothing if that has ended and its ResourceRequest is gone.

@@ -252,26 +252,6 @@ func (l *local) routes(a huma.API) {
 				return l.broker.Offer(ctx, in.Cluster, in.Name)
 			}))
 		})
-	paged(a, l.cluster, "list-offers", "/offers", "List the offers of this cluster", ClusterAPI.Offers)
-	huma.Register(a, operation("put-offer", http.MethodPut, "/offers/{name}", "Create or change an Offer"),
-		func(ctx context.Context, in *struct {
-			Name string `path:"name" maxLength:"63"`
-			Body api.OfferSpec
-		}) (*body[api.Envelope[api.OwnOffer]], error) {
-			return answered(l.cluster.PutOffer(ctx, in.Name, in.Body))
-		})
-	huma.Register(a, operation("delete-offer", http.MethodDelete, "/offers/{name}", "Delete an Offer", noContent),
-		func(ctx context.Context, in *struct {
-			Name string `path:"name" maxLength:"63"`
-		}) (*struct{}, error) {
-			return nil, wrap(l.cluster.DeleteOffer(ctx, in.Name))
-		})
-	paged(a, l.cluster, "list-contracts", "/contracts", "List the contracts of this cluster", ClusterAPI.Deals)
-	huma.Register(a, operation("reclaim", http.MethodPost, "/contracts/{id}/reclaim",
-		"Take back a sold contract, with its notice"),
-		func(ctx context.Context, in *ReservationPath) (*body[api.Reclaimed], error) {
-			return answered(l.cluster.Reclaim(ctx, in.ID))
-		})
 	huma.Register(a, operation("propose", http.MethodPost, "/proposals", "Propose other terms for a plan to its seller"),
 		func(ctx context.Context, in *struct{ Body api.ProposalCreate }) (*body[api.Envelope[api.KnownProposal]], error) {
 			return answered(l.cluster.Propose(ctx, in.Body))
@@ -285,16 +265,6 @@ func (l *local) routes(a huma.API) {
 	}) (*body[api.Envelope[api.KnownProposal]], error) {
 		return answered(l.cluster.AnswerProposal(ctx, in.ID, in.Body))
 	})
-	paged(a, l.cluster, "list-approvals", "/approvals", "List the requests that wait for an admin's approval",
-		ClusterAPI.Approvals)
-	huma.Register(a, operation("answer", http.MethodPost, "/approvals/{id}", "Approve or refuse a waiting request",
-		noContent),
-		func(ctx context.Context, in *struct {
-			ReservationPath
-			Body api.Answer
-		}) (*struct{}, error) {
-			return nil, wrap(l.cluster.Answer(ctx, in.ID, in.Body))
-		})
 	huma.Register(a, operation("evaluate", http.MethodPost, "/evaluations", "Decide without a reservation", asks(OfNamespace)),
 		func(ctx context.Context, in *struct{ Body api.DryRun }) (*body[api.Evaluation], error) {
 			return answered(l.evaluate(ctx, in.Body))
@@ -305,41 +275,15 @@ func (l *local) routes(a huma.API) {
 		func(ctx context.Context, in *ReservationPath) (*body[api.Envelope[api.Reservation]], error) {
 			return answered(l.reservation(ctx, in.ID))
 		})
-	huma.Register(a, operation("change", http.MethodPatch, "/reservations/{id}", "Edit the request behind a reservation"),
-		func(ctx context.Context, in *struct {
-			ReservationPath
-			Body api.ReservationChange
-		}) (*body[api.Envelope[api.RequestStatus]], error) {
-			return answered(l.cluster.ChangeReservation(ctx, in.ID, in.Body))
-		})
-	huma.Register(a, operation("release", http.MethodPost, "/reservations/{id}/release",
-		"Delete the request behind a reservation", noContent), func(ctx context.Context, in *struct {
-		ReservationPath
-		Body *api.Release
-	}) (*struct{}, error) {
-		if in.Body == nil {
-			in.Body = &api.Release{}
-		}
-		return nil, wrap(l.cluster.ReleaseReservation(ctx, in.ID, *in.Body))
-	})
-	paged(a, l.cluster, "list-requests", "/requests", "List the ResourceRequests of this cluster", ClusterAPI.Requests)
-	huma.Register(a, operation("create-request", http.MethodPost, "/requests", "Make a ResourceRequest", created),
-		func(ctx context.Context, in *struct{ Body api.RequestCreate }) (*body[api.Envelope[api.RequestStatus]], error) {
-			return answered(l.cluster.MakeRequest(ctx, in.Body))
-		})
-	huma.Register(a, operation("get-request", http.MethodGet, "/requests/{namespace}/{name}", "Read a ResourceRequest"),
-		func(ctx context.Context, in *RequestPath) (*body[api.Envelope[api.RequestStatus]], error) {
-			return answered(l.cluster.Request(ctx, in.Namespace, in.Name))
+	huma.Register(a, operation("end-unknown", http.MethodPost, "/reservations/{id}/end",
+		"End a reservation that this cluster signed and has no request for", noContent),
+		func(ctx context.Context, in *ReservationPath) (*struct{}, error) {
+			return nil, wrap(l.cluster.EndUnknown(ctx, in.ID))
 		})
 	huma.Register(a, operation("impact", http.MethodGet, "/requests/{namespace}/{name}/impact",
 		"Show what would end with a ResourceRequest", asks(OfNamespace)),
 		func(ctx context.Context, in *RequestPath) (*body[api.Impact], error) {
 			return answered(l.impact(ctx, in.Namespace, in.Name))
-		})
-	huma.Register(a, operation("confirm-request", http.MethodPost, "/requests/{namespace}/{name}/confirm",
-		"Confirm a held request"),
-		func(ctx context.Context, in *RequestPath) (*body[api.Envelope[api.RequestStatus]], error) {
-			return answered(l.cluster.ConfirmRequest(ctx, in.Namespace, in.Name))
 		})
 	huma.Register(a, operation("diagnose", http.MethodGet, "/diagnosis", "List the problems, worst first", asks(OfCluster)),
 		func(ctx context.Context, _ *struct{}) (*body[api.Diagnosis], error) {
@@ -350,32 +294,6 @@ func (l *local) routes(a huma.API) {
 		func(ctx context.Context, in *ClusterPath) (*body[*api.Audit], error) {
 			return answered(largely(ctx, l, func() (*api.Audit, error) { return l.cluster.Audit(ctx, in.Cluster) }))
 		})
-	huma.Register(a, operation("evict", http.MethodPost, "/peers/{cluster}/evict",
-		"End all reservations of another cluster here"),
-		func(ctx context.Context, in *ClusterPath) (*body[api.Eviction], error) {
-			return answered(l.cluster.Evict(ctx, in.Cluster))
-		})
-	paged(a, l.cluster, "list-peers", "/peers", "List the clusters with known keys", ClusterAPI.Peers)
-	huma.Register(a, operation("trust", http.MethodPut, "/peers/{cluster}", "Confirm the key of a cluster"),
-		func(ctx context.Context, in *struct {
-			ClusterPath
-			Body api.PeerSpec
-		}) (*body[api.Envelope[api.KnownPeer]], error) {
-			return answered(l.cluster.Trust(ctx, in.Cluster, in.Body))
-		})
-	huma.Register(a, operation("suspend", http.MethodPost, "/peers/{cluster}/suspend",
-		"Lend another cluster nothing more; existing reservations stay"), func(ctx context.Context, in *struct {
-		ClusterPath
-		Body api.Suspension
-	}) (*body[api.Envelope[api.KnownPeer]], error) {
-		return answered(l.cluster.Suspend(ctx, in.Cluster, in.Body))
-	})
-	huma.Register(a, operation("resume", http.MethodPost, "/peers/{cluster}/resume", "End a suspension"),
-		func(ctx context.Context, in *ClusterPath) (*body[api.Envelope[api.KnownPeer]], error) {
-			return answered(l.cluster.Resume(ctx, in.Cluster))
-		})
-	paged(a, l.cluster, "list-virtual-node-pools", "/virtual-node-pools", "List the VirtualNodePools of this cluster",
-		ClusterAPI.VirtualNodePools)
 	huma.Register(a, operation("plan-virtual-node-pool", http.MethodPost, "/virtual-node-pools/{name}/plan",
 		"Show what a VirtualNodePool would reserve now, and write nothing", asks(OfCluster)), func(ctx context.Context, in *struct {
 		PoolPath
@@ -385,37 +303,8 @@ func (l *local) routes(a huma.API) {
 			return l.cluster.PlanVirtualNodePool(ctx, in.Name, in.Body)
 		}))
 	})
-	huma.Register(a, operation("admit-provider", http.MethodPut, "/virtual-node-pools/{name}/providers/{cluster}",
-		"Let a provider serve a VirtualNodePool, or not"), func(ctx context.Context, in *struct {
-		PoolPath
-		ClusterPath
-		Body api.Admission
-	}) (*body[api.Envelope[api.KnownVirtualNodePool]], error) {
-		return answered(l.cluster.AdmitProvider(ctx, in.Name, in.Cluster, in.Body))
-	})
-	huma.Register(a, operation("stop-virtual-node-pool", http.MethodDelete, "/virtual-node-pools/{name}",
-		"Delete a VirtualNodePool: empty its virtual nodes, and end its reservations", noContent),
-		func(ctx context.Context, in *struct {
-			PoolPath
-			VolumesDie string `query:"volumesDie" maxLength:"1200" doc:"the digest of the volumes that are given up, from the refusal VolumesAtStake"`
-		}) (*struct{}, error) {
-			return nil, wrap(l.cluster.StopVirtualNodePool(ctx, in.Name, in.VolumesDie))
-		})
 	paged(a, l.cluster, "list-brokers", "/brokers", "List the brokers of this cluster", ClusterAPI.Brokers,
 		asks(OfCluster))
-	huma.Register(a, operation("put-broker", http.MethodPut, "/brokers/{name}", "Add or change a broker"),
-		func(ctx context.Context, in *struct {
-			Name string `path:"name" maxLength:"63"`
-			Body api.BrokerSpec
-		}) (*body[api.Envelope[api.KnownBroker]], error) {
-			return answered(l.cluster.PutBroker(ctx, in.Name, in.Body))
-		})
-	huma.Register(a, operation("delete-broker", http.MethodDelete, "/brokers/{name}", "Remove a broker", noContent),
-		func(ctx context.Context, in *struct {
-			Name string `path:"name" maxLength:"63"`
-		}) (*struct{}, error) {
-			return nil, wrap(l.cluster.DeleteBroker(ctx, in.Name))
-		})
 	huma.Register(a, operation("rotate-key", http.MethodPost, "/key/rotate",
 		"Give this cluster a new key, signed by the old one"),
 		func(ctx context.Context, in *struct{ Body api.KeyRotation }) (*body[api.KeyRotated], error) {

@@ -14,8 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/server"
@@ -56,10 +54,6 @@ func (h *house) Status(context.Context) (api.AgentStatus, error) {
 	return api.AgentStatus{Cluster: "rome"}, h.found("status")
 }
 
-func (h *house) MakeRequest(_ context.Context, r api.RequestCreate) (client.RequestStatus, error) {
-	return client.RequestStatus{ID: r.Namespace + "/" + r.Name}, h.found("make " + r.Name)
-}
-
 func (h *house) Preview(ctx context.Context, broker transport.Broker, q api.DryRun) (api.Evaluation, error) {
 	q.Request.StickTo = []string{"milan"}
 	if err := h.found("preview " + q.Name); err != nil {
@@ -72,65 +66,12 @@ func (h *house) PassedOver(context.Context, []string) (map[string]error, error) 
 	return map[string]error{"paris": api.Errorf(api.CodeInUse, "paris serves a VirtualNodePool")}, h.unread
 }
 
-func (h *house) Request(_ context.Context, namespace, name string) (client.RequestStatus, error) {
-	return client.RequestStatus{ID: namespace + "/" + name}, h.found("request " + name)
-}
-
 func (h *house) Impact(_ context.Context, namespace, name string) (api.Impact, error) {
 	return api.Impact{Volumes: &api.Volumes{Count: 2, Claims: []string{namespace + "/a", "shop/b"}}}, h.found("impact " + name)
 }
 
-func (h *house) Requests(context.Context) ([]client.RequestStatus, error) {
-	return []client.RequestStatus{{ID: "default/b"}, {ID: "default/a"}}, h.found("requests")
-}
-
-func (h *house) ConfirmRequest(_ context.Context, namespace, name string) (client.RequestStatus, error) {
-	return client.RequestStatus{ID: namespace + "/" + name}, h.found("confirm " + name)
-}
-
-func (h *house) ChangeReservation(_ context.Context, id string, c api.ReservationChange) (client.RequestStatus, error) {
-	cpu := c.Resources["cpu"]
-	return client.RequestStatus{ID: id + cpu.String() + c.For.Duration.String()}, h.found("change " + id)
-}
-
-func (h *house) ReleaseReservation(_ context.Context, id string, _ api.Release) error {
-	return h.found("release " + id)
-}
-
-func (h *house) Offers(context.Context) ([]api.Envelope[api.OwnOffer], error) {
-	return []api.Envelope[api.OwnOffer]{{ID: "web"}}, h.found("offers")
-}
-
-func (h *house) PutOffer(_ context.Context, name string, spec api.OfferSpec) (api.Envelope[api.OwnOffer], error) {
-	return api.Envelope[api.OwnOffer]{ID: name, Payload: api.OwnOffer{Spec: spec}}, h.found("put offer " + name)
-}
-
-func (h *house) DeleteOffer(_ context.Context, name string) error {
-	return h.found("delete offer " + name)
-}
-
 func (h *house) Brokers(context.Context) ([]api.Envelope[api.KnownBroker], error) {
 	return []api.Envelope[api.KnownBroker]{{ID: api.MainBroker}}, h.found("brokers")
-}
-
-func (h *house) PutBroker(_ context.Context, name string, s api.BrokerSpec) (api.Envelope[api.KnownBroker], error) {
-	return api.Envelope[api.KnownBroker]{ID: name, Payload: api.KnownBroker{Spec: s}}, h.found("put broker " + name)
-}
-
-func (h *house) DeleteBroker(_ context.Context, name string) error {
-	return h.found("delete broker " + name)
-}
-
-func (h *house) Deals(context.Context) ([]api.Envelope[api.Deal], error) {
-	return []api.Envelope[api.Deal]{{ID: "default/r-1"}}, h.found("contracts")
-}
-
-func (h *house) Reclaim(_ context.Context, id string) (api.Reclaimed, error) {
-	return api.Reclaimed{}, h.found("reclaim " + id)
-}
-
-func (h *house) Approvals(context.Context) ([]api.Envelope[api.Approval], error) {
-	return []api.Envelope[api.Approval]{{ID: "r-1"}}, h.found("approvals")
 }
 
 func (h *house) Propose(_ context.Context, p api.ProposalCreate) (api.Envelope[api.KnownProposal], error) {
@@ -146,10 +87,6 @@ func (h *house) AnswerProposal(_ context.Context, id string,
 	return api.Envelope[api.KnownProposal]{ID: id + fmt.Sprint(a.Units)}, h.found("counter " + id)
 }
 
-func (h *house) Answer(_ context.Context, id string, word api.Answer) error {
-	return h.found("answer " + word.Reason + id)
-}
-
 func (h *house) Diagnose(context.Context) api.Diagnosis {
 	h.asked = "diagnose"
 	return api.Diagnosis{Problems: []api.Problem{{Code: "LiqoMissing"}}}
@@ -159,43 +96,12 @@ func (h *house) Audit(_ context.Context, cluster string) (*api.Audit, error) {
 	return &api.Audit{Cluster: cluster}, h.found("audit " + cluster)
 }
 
-func (h *house) Evict(_ context.Context, cluster string) (api.Eviction, error) {
-	return api.Eviction{Reservations: []string{"r-1"}}, h.found("evict " + cluster)
-}
-
-func (h *house) VirtualNodePools(context.Context) ([]api.Envelope[api.KnownVirtualNodePool], error) {
-	return []api.Envelope[api.KnownVirtualNodePool]{{ID: "burst"}}, h.found("pools")
-}
-
 func (h *house) PlanVirtualNodePool(_ context.Context, name string,
 	spec api.VirtualNodePoolSpec) (api.VirtualNodePoolStatus, error) {
 	return api.VirtualNodePoolStatus{Why: spec.Namespaces[0]}, h.found("plan " + name)
 }
 
-func (h *house) AdmitProvider(_ context.Context, name, provider string,
-	is api.Admission) (api.Envelope[api.KnownVirtualNodePool], error) {
-	return api.Envelope[api.KnownVirtualNodePool]{ID: name}, h.found(fmt.Sprintf("admit %s %t", provider, is.Admitted))
-}
-
-func (h *house) StopVirtualNodePool(_ context.Context, name, volumesDie string) error {
-	return h.found("stop " + name + volumesDie)
-}
-
-func (h *house) Peers(context.Context) ([]api.Envelope[api.KnownPeer], error) {
-	return []api.Envelope[api.KnownPeer]{{ID: "milan"}}, h.found("peers")
-}
-
-func (h *house) Trust(_ context.Context, cluster string, said api.PeerSpec) (api.Envelope[api.KnownPeer], error) {
-	return api.Envelope[api.KnownPeer]{ID: cluster, Payload: api.KnownPeer{Spec: said}}, h.found("trust " + cluster)
-}
-
-func (h *house) Suspend(_ context.Context, cluster string, s api.Suspension) (api.Envelope[api.KnownPeer], error) {
-	return api.Envelope[api.KnownPeer]{ID: cluster + s.Reason}, h.found("suspend " + cluster)
-}
-
-func (h *house) Resume(_ context.Context, cluster string) (api.Envelope[api.KnownPeer], error) {
-	return api.Envelope[api.KnownPeer]{ID: cluster}, h.found("resume " + cluster)
-}
+func (h *house) EndUnknown(_ context.Context, id string) error { return h.found("end " + id) }
 
 func (h *house) RotateKey(_ context.Context, r api.KeyRotation) (api.KeyRotated, error) {
 	return api.KeyRotated{Fingerprint: r.From + "+1"}, h.found("rotate " + r.From)
@@ -234,21 +140,6 @@ func TestLocal(t *testing.T) {
 	c := onSocket(t, server.Local(h, h, 1000, servertest.Silent()).For(server.LocalUser))
 	for name, call := range map[string]func() (string, error){
 		"status": func() (string, error) { s, err := c.Status(ctx); return s.Cluster, err },
-		"make": func() (string, error) {
-			r, err := c.MakeRequest(ctx, api.RequestCreate{Namespace: "default", Name: "r", Request: transporttest.Request("1")})
-			return r.ID, err
-		},
-		"request":  func() (string, error) { r, err := c.Request(ctx, "default", "r"); return r.ID, err },
-		"requests": func() (string, error) { r, err := c.Requests(ctx); return r[0].ID + r[1].ID, err },
-		"confirm":  func() (string, error) { r, err := c.ConfirmRequest(ctx, "default", "r"); return r.ID, err },
-		"release":  func() (string, error) { return "", c.ReleaseLocally(ctx, "r-1", api.Release{}) },
-		"change": func() (string, error) {
-			r, err := c.ChangeLocally(ctx, "r-1", api.ReservationChange{Resources: transporttest.CPU("3"),
-				For: &metav1.Duration{Duration: time.Hour}})
-			return r.ID, err
-		},
-		"reclaim":   func() (string, error) { _, err := c.Reclaim(ctx, "r-1"); return "", err },
-		"approvals": func() (string, error) { a, err := c.Approvals(ctx); return a[0].ID, err },
 		"propose": func() (string, error) {
 			p, err := c.Propose(ctx, api.ProposalCreate{Seller: "milan", Offer: "web", Plan: "small",
 				ProposalTerms: api.ProposalTerms{Message: "please"}})
@@ -259,49 +150,28 @@ func TestLocal(t *testing.T) {
 			p, err := c.AnswerProposal(ctx, "p-1", api.ProposalAnswer{ProposalTerms: api.ProposalTerms{Units: 2}})
 			return p.ID, err
 		},
-		"answer no": func() (string, error) { return "", c.Answer(ctx, "r-1", api.Answer{Reason: "no"}) },
-		"diagnose":  func() (string, error) { d, err := c.Diagnose(ctx); return d.Problems[0].Code, err },
-		"audit":     func() (string, error) { a, err := c.Audit(ctx, "milan"); return a.Cluster, err },
-		"evict":     func() (string, error) { e, err := c.Evict(ctx, "milan"); return e.Reservations[0], err },
-		"peers":     func() (string, error) { p, err := c.Peers(ctx); return p[0].ID, err },
-		"pools":     func() (string, error) { p, err := c.VirtualNodePools(ctx); return p[0].ID, err },
+		"end":      func() (string, error) { return "", c.EndUnknown(ctx, "r-1") },
+		"diagnose": func() (string, error) { d, err := c.Diagnose(ctx); return d.Problems[0].Code, err },
+		"audit":    func() (string, error) { a, err := c.Audit(ctx, "milan"); return a.Cluster, err },
 		"plan burst": func() (string, error) {
 			s, err := c.PlanVirtualNodePool(ctx, "burst", api.VirtualNodePoolSpec{
 				Namespaces: []string{"team"}, Max: transporttest.CPU("3")})
 			return s.Why, err
 		},
-		"admit milan true": func() (string, error) {
-			p, err := c.AdmitProvider(ctx, "burst", "milan", api.Admission{Admitted: true})
-			return p.ID, err
-		},
-		"stop burst":      func() (string, error) { return "", c.StopVirtualNodePool(ctx, "burst", "") },
-		"stop burstaa,bb": func() (string, error) { return "", c.StopVirtualNodePool(ctx, "burst", "aa,bb") },
-		"trust": func() (string, error) {
-			p, err := c.Trust(ctx, "milan", "SHA256:k")
-			return p.ID + p.Payload.Spec.Fingerprint, err
-		},
-		"suspend": func() (string, error) { p, err := c.Suspend(ctx, "milan", "bills"); return p.ID, err },
-		"resume":  func() (string, error) { p, err := c.Resume(ctx, "milan"); return p.ID, err },
-		"rotate":  func() (string, error) { r, err := c.RotateKey(ctx, "SHA256:k"); return r.Fingerprint, err },
+		"rotate": func() (string, error) { r, err := c.RotateKey(ctx, "SHA256:k"); return r.Fingerprint, err },
 	} {
-		want := map[string]string{"status": "rome", "requests": "default/adefault/b", "release": "", "approvals": "r-1",
-			"propose": "milanplease", "proposals": "p-1", "counter": "p-12",
-			"reclaim": "", "answer no": "", "change": "r-131h0m0s", "peers": "milan", "pools": "burst", "plan burst": "team", "admit milan true": "burst", "stop burst": "", "stop burstaa,bb": "", "audit": "milan", "evict": "r-1", "diagnose": "LiqoMissing", "trust": "milanSHA256:k", "suspend": "milanbills", "resume": "milan", "rotate": "SHA256:k+1"}
+		want := map[string]string{"status": "rome", "propose": "milanplease", "proposals": "p-1", "counter": "p-12", "end": "",
+			"plan burst": "team", "audit": "milan", "diagnose": "LiqoMissing", "rotate": "SHA256:k+1"}
 		got, err := call()
-		if expected, special := want[name]; err != nil || special && got != expected || !special && got != "default/r" {
+		if err != nil || got != want[name] {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 		if !strings.HasPrefix(h.asked, name) {
 			t.Errorf("%s: the cluster was asked for %q", name, h.asked)
 		}
 	}
-	for name, err := range map[string]error{
-		"unknown request":     errOf(c.Request(ctx, "default", "none")),
-		"unknown reservation": c.ReleaseLocally(ctx, "none", api.Release{}),
-	} {
-		if api.CodeOf(err) != api.CodeNotFound {
-			t.Errorf("%s: %v", name, err)
-		}
+	if err := c.EndUnknown(ctx, "none"); api.CodeOf(err) != api.CodeNotFound {
+		t.Errorf("unknown reservation: %v", err)
 	}
 	if _, err := c.Evaluate(ctx, transporttest.Request("1")); api.CodeOf(err) != api.CodeUnavailable {
 		t.Errorf("the broker is away: %v", err)
@@ -322,7 +192,7 @@ func TestLocal(t *testing.T) {
 	}
 	for name, err := range map[string]error{
 		"what only a broker has":  errOf(c.Members(ctx)),
-		"a name that is too long": errOf(c.Request(ctx, strings.Repeat("n", 100), "r")),
+		"a name that is too long": errOf(c.Impact(ctx, strings.Repeat("n", 100), "r")),
 	} {
 		if code := api.CodeOf(err); code != api.CodeNotFound && code != api.CodeInvalid {
 			t.Errorf("%s: %v", name, err)
@@ -389,16 +259,16 @@ func TestWholeListsOfABroker(t *testing.T) {
 // silent is a cluster whose API server stands still.
 type silent struct{ house }
 
-func (*silent) Requests(ctx context.Context) ([]client.RequestStatus, error) {
+func (*silent) Impact(ctx context.Context, _, _ string) (i api.Impact, _ error) {
 	<-ctx.Done()
-	return nil, ctx.Err()
+	return i, ctx.Err()
 }
 
 // A call of a user is answered before the client gives up, and says what is wrong.
 func TestAnAgentWhoseAPIServerStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, began := &silent{}, time.Now()
-		answer, call := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, api.Prefix+"/requests", nil)
+		answer, call := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, api.Prefix+"/requests/default/r/impact", nil)
 		server.Local(&h.Broker, h, 100, slog.New(slog.DiscardHandler)).For(server.LocalUser).
 			ServeHTTP(answer, call.WithContext(t.Context()))
 		if took := time.Since(began); took > 28*time.Second || answer.Code != http.StatusServiceUnavailable ||

@@ -18,7 +18,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/payload"
 	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
@@ -205,15 +204,12 @@ func (*bare) Reservations(context.Context) ([]transport.Reservation, error)     
 func (*bare) Reservation(context.Context, string) (r transport.Reservation, _ error) { return r, nil }
 func (*bare) Fit(context.Context, api.EvaluationCreate) (e api.Evaluation, _ error)  { return e, nil }
 func (*bare) Diagnose(context.Context) (d api.Diagnosis)                             { return d }
-func (*bare) Evict(context.Context, string) (e api.Eviction, _ error)                { return e, nil }
-func (*bare) Requests(context.Context) ([]client.RequestStatus, error)               { return nil, nil }
 
 // bodiesOfUsers are bodies that the operations of an agent accept.
 var bodiesOfUsers = map[string]string{
-	"put-offer": `{"plans":[]}`, "propose": `{"seller":"milan","offer":"web","plan":"small"}`, "answer-proposal": `{}`,
-	"answer": `{"approve":true}`, "evaluate": `{"request":{}}`, "change": `{"for":"1h"}`, "create-request": `{"request":{}}`,
-	"trust": `{}`, "suspend": `{}`, "plan-virtual-node-pool": `{"namespaces":["team"],"max":{}}`,
-	"admit-provider": `{"admitted":true}`, "put-broker": `{}`, "rotate-key": `{"from":"SHA256:x"}`,
+	"propose": `{"seller":"milan","offer":"web","plan":"small"}`, "answer-proposal": `{}`,
+	"evaluate": `{"request":{}}`, "plan-virtual-node-pool": `{"namespaces":["team"],"max":{}}`,
+	"rotate-key": `{"from":"SHA256:x"}`,
 }
 
 // Answers of an agent that has nothing to show have no null for an array or an object.

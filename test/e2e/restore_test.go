@@ -37,7 +37,7 @@ func TestConsumersEtcdRestored(t *testing.T) {
 		t.Errorf("the provider has the reservation as %q (%v), want Reserved", i.Status.State, err)
 	}
 	w.shows(t, w.paris, "cpu", n.reserve(3000))
-	if err := w.rome.People(0).ReleaseLocally(t.Context(), r.Status.Reservation, api.Release{}); err != nil {
+	if err := w.rome.People(0).EndUnknown(t.Context(), r.Status.Reservation); err != nil {
 		t.Error(err)
 	}
 	w.shows(t, w.paris, "cpu", n.reserve(1000))

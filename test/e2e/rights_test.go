@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -44,13 +45,16 @@ var unused = map[string]string{
 	"update bourse.dev/resourcerequests/finalizers /": "asked about by the admission plugin OwnerReferencesPermissionEnforcement, which is on here, not by a request",
 	"patch events.k8s.io/events /":                    "for an Event that repeats itself",
 	"patch /events bourse/":                           "the same, of leading",
+	"get bourse.dev/providerinstructions bourse/":     "for who approves by the Distributed Catalog's interface",
+	"get bourse.dev/contracts bourse/":                "for who takes back by the same interface",
 }
 
 // The agent can do what config/rbac says and uses all of it.
 func TestAgentsRightsAreTheLeast(t *testing.T) {
 	w := start(t)
 	useAllRights(t, w)
-	rights := agentsRights(t, w.Path("config/rbac/agent.yaml"))
+	rights := append(agentsRights(t, w.Path("config/rbac/agent.yaml")),
+		agentsRights(t, w.Path("config/distributed-catalog/rights.yaml"))...)
 	eventually(t, "the agents have used all their rights", func(context.Context) (err error) { // some a moment later
 		used := map[right]bool{}
 		for _, m := range w.Members {
@@ -153,7 +157,11 @@ func useAllRights(t *testing.T, w *world) {
 	joinsAndLeaves(t, w)
 	trades(t, w)
 	proposes(t, w)
-	callsItself(t, w.rome)
+	const spare = `{"offerID":"rome_spare","offerName":"spare","plans":[{"planID":"rome_spare_small","planCost":0.1,` +
+		`"planCostCurrency":"EUR","planCostPeriod":"hour","planQuantity":1,"resources":{"cpu":"1","ram":"2Gi"}}]}`
+	byCatalog(t, w.rome, "POST", "offers", spare)
+	byCatalog(t, w.rome, "POST", "cluster/prettyname?id=Roma", "")
+	byCatalog(t, w.rome, "DELETE", "offers?id=rome_spare", "")
 	namesItself(t, w.rome)
 	editInstructions(t, w)
 	if _, err := w.paris.People(0).Contracts(t.Context()); err != nil {
@@ -163,22 +171,28 @@ func useAllRights(t *testing.T, w *world) {
 		api.Request{Resources: cpu("1"), Target: "milan"}), api.Reserved)
 }
 
-// callsItself says what a cluster is called, by the Distributed Catalog's interface.
-func callsItself(t *testing.T, m *federation.Member) {
+// byCatalog makes a call of the Distributed Catalog's interface at a member, and returns its answer.
+func byCatalog(t *testing.T, m *federation.Member, method, path, body string) string {
 	t.Helper()
 	socket := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context,
 		_, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", m.Socket(0))
 	}}}
 	defer socket.CloseIdleConnections()
-	answer, err := socket.Post("http://agent/api/cluster/prettyname?id=Roma", "", nil)
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://agent/api/"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := socket.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	if said, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK {
-		t.Errorf("%s, %v: %s", answer.Status, err, said)
+	said, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Errorf("%s %s: %s, %v: %s", method, path, answer.Status, err, said)
 	}
+	return string(said)
 }
 
 // joinsAndLeaves has an agent deal with a broker by a second name, disabled and enabled on the way.
@@ -204,9 +218,8 @@ func joinsAndLeaves(t *testing.T, w *world) {
 			return fmt.Errorf("%+v, %v", all, err)
 		})
 	}
-	if err := people.DeleteBroker(t.Context(), "again"); err != nil {
-		t.Fatal(err)
-	}
+	byCatalog(t, w.rome, "PUT", "brokers?id=again&subscribe=false", "")
+	byCatalog(t, w.rome, "DELETE", "brokers?id=again", "")
 }
 
 // proposes has rome propose to paris, and paris forget what it did not receive.
@@ -241,6 +254,17 @@ func proposes(t *testing.T, w *world) {
 		}
 		return kube.IgnoreNotFound(err)
 	})
+	eventually(t, "rome sees what it buys", func(ctx context.Context) error {
+		_, err := w.rome.People(0).Offer(ctx, "paris", "talks")
+		return err
+	})
+	byCatalog(t, w.rome, "GET", "catalog", "")
+	bought := struct{ ContractID string }{}
+	if err := json.Unmarshal([]byte(byCatalog(t, w.rome, "POST",
+		"contracts/buy?offer-id=paris_talks&plan-id=paris_talks_small", `{"clusterID":"paris"}`)), &bought); err != nil {
+		t.Fatal(err)
+	}
+	byCatalog(t, w.rome, "DELETE", "contracts?id="+bought.ContractID, "")
 	if err := w.paris.People(0).DeleteOffer(t.Context(), "talks"); err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +321,7 @@ func agentsRights(t *testing.T, manifest string) (rights []right) {
 			}
 		}
 	}
-	if len(rights) < 20 {
+	if len(rights) < 9 {
 		t.Fatalf("only %d rights in %s", len(rights), manifest)
 	}
 	return rights

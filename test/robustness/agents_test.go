@@ -16,6 +16,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	bourse "github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/agent"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/agent/settings"
@@ -29,7 +30,7 @@ type cluster struct {
 	t      *testing.T
 	name   string
 	kube   kube.Client
-	people *client.Client
+	people *bourse.Client
 }
 
 func logger() *slog.Logger {
@@ -81,7 +82,7 @@ func startCluster(t *testing.T, operator *client.Client, name, cpus string, shar
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- agent.Run(ctx, options) }()
-	c := &cluster{t: t, name: name, kube: objects, people: client.New("unix://"+socket, nil)}
+	c := &cluster{t: t, name: name, kube: objects, people: bourse.At(client.New("unix://"+socket, nil), objects)}
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {

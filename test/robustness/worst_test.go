@@ -19,6 +19,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	bourse "github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/identity"
 	joining "github.com/bourse-dev/bourse/internal/identity/join"
@@ -70,7 +71,7 @@ func (v *victim) everybodyHasShown(times int64) bool {
 // victim is an agent as a process of its own, with everybody around it.
 type victim struct {
 	kube    kube.Client
-	people  *client.Client
+	people  *bourse.Client
 	broker  *liar
 	sellers []*liar
 	silent  []string // connectors
@@ -105,7 +106,7 @@ func startVictim(t *testing.T) *victim {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	a := agentOfTest{apiServer.URL, token.Token, "https://" + v.broker.address, dir, freeAddress(t)}
-	v.people = client.New("unix://"+a.socket(), nil)
+	v.people = bourse.At(client.New("unix://"+a.socket(), nil), v.kube)
 	v.start(t, a)
 	startCluster(t, north.operator, "lender", "1000", true)
 	token, err = north.operator.CreateToken(t.Context(), victimName, 0)

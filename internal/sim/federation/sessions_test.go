@@ -71,11 +71,8 @@ func TestQuestionsBySession(t *testing.T) {
 		"its own reservation": {func() error { _, err := team.Reservation(t.Context(), ids["team"]); return err }, ""},
 		"another's":           {func() error { _, err := team.Reservation(t.Context(), ids["shop"]); return err }, api.CodeNotFound},
 		"problems":            {func() error { _, err := team.Diagnose(t.Context()); return err }, api.CodeForbidden},
-		"a request": {func() error {
-			_, err := team.MakeRequest(t.Context(), api.RequestCreate{Namespace: "team", Name: "x"})
-			return err
-		}, api.CodeNotFound},
-		"an end": {func() error { return team.ReleaseLocally(t.Context(), ids["team"], api.Release{}) }, api.CodeNotFound},
+		"an end":              {func() error { return team.EndUnknown(t.Context(), ids["team"]) }, api.CodeNotFound},
+		"another key":         {func() error { _, err := team.RotateKey(t.Context(), "SHA256:x"); return err }, api.CodeNotFound},
 	} {
 		if err := c.ask(); (err == nil) != (c.want == "") || err != nil && api.CodeOf(err) != c.want {
 			t.Errorf("%s: %v, want %q", what, err, c.want)

@@ -57,8 +57,10 @@ func (m *Member) start(ctx context.Context, f *Federation, l *lab.Lab) (err erro
 	if err := m.Cluster.Apply(ctx, namespace); err != nil {
 		return err
 	}
-	if err := m.Cluster.ApplyFS(ctx, os.DirFS(f.Path("config/rbac"))); err != nil {
-		return err
+	for _, rights := range []string{"config/rbac", "config/distributed-catalog"} {
+		if err := m.Cluster.ApplyFS(ctx, os.DirFS(f.Path(rights))); err != nil {
+			return err
+		}
 	}
 	if m.Liqo {
 		if err := m.Cluster.ApplyFS(ctx, os.DirFS(f.Path("config/liqo"))); err != nil {

@@ -2,7 +2,6 @@ package localapi
 
 import (
 	"context"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,13 +44,6 @@ type Member interface {
 
 // Gate decides what this cluster lends.
 type Gate interface {
-	CheckAccept(expression string) error
-	// PublishAgain publishes an offer that a broker took off sale.
-	PublishAgain(name string)
-	Approve(ctx context.Context, id string, generation int64) error
-	Deny(ctx context.Context, id string, generation int64, reason string) error
-	Reclaim(ctx context.Context, id string) (at time.Time, err error)
-	Revoke(ctx context.Context, consumer string) (ended []string, err error)
 	// DigestLent returns the digest that an eviction of a Peer names now. Empty: nothing is lent to it.
 	DigestLent(ctx context.Context, peer client.Object) (string, error)
 }
@@ -90,7 +82,6 @@ type BrokerList interface {
 	MainState() session.State
 	RetryMain()
 	List(ctx context.Context) ([]api.Envelope[api.KnownBroker], error)
-	Check(name string, spec api.BrokerSpec) error
 }
 
 // Doctor finds problems.
@@ -174,10 +165,4 @@ func (c *Cluster) digestLent(ctx context.Context, cluster string) (string, error
 		return "", kubeobject.Error(client.IgnoreNotFound(err))
 	}
 	return c.o.Gate.DigestLent(ctx, &peer)
-}
-
-// Evict ends all that another cluster has reserved here.
-func (c *Cluster) Evict(ctx context.Context, cluster string) (api.Eviction, error) {
-	ended, err := c.o.Gate.Revoke(ctx, cluster)
-	return api.Eviction{Reservations: ended}, err
 }

@@ -54,15 +54,12 @@ func TestALedgerThatStandsStill(t *testing.T) {
 		empty := &transporttest.Broker{}
 		open.Add(session.New(session.Options{Cluster: "rome", Broker: lists{Broker: empty}}))
 		b := Brokers{Clock: clock.RealClock{}, Relay: session.Relay{Broker: empty, Sessions: open, Ledger: ledger}}
-		c := NewCluster(ClusterOptions{Ledger: ledger})
 		stands := make(chan struct{})
 		defer close(stands)
 		go func() { _ = ledger.Read(context.Background(), func(*market.State) { <-stands }) }()
 		synctest.Wait()
 		for of, call := range map[string]func() error{
 			"reservations": func() error { _, err := b.Reservations(t.Context()); return err },
-			"approvals":    func() error { _, err := c.Approvals(t.Context()); return err },
-			"release":      func() error { return c.ReleaseReservation(t.Context(), "r-1", api.Release{}) },
 		} {
 			began, err := time.Now(), call()
 			if took := time.Since(began); took > 10*time.Second || api.CodeOf(err) != api.CodeUnavailable ||

@@ -87,3 +87,8 @@ func isDirect(r *market.Reservation) bool { return !session.IsBroker(r.Via) }
 func fromLedger(r *market.Reservation) transport.Reservation {
 	return transport.Reservation{ID: r.ID, Revision: r.Revision, Payload: server.PayloadOf(r)}
 }
+
+// EndUnknown ends a reservation that this cluster signed and has no request for. Errors: NotFound.
+func (c *Cluster) EndUnknown(ctx context.Context, id string) error {
+	return c.o.Requests.EndUnknown(ctx, id)
+}
