@@ -1,7 +1,7 @@
 // Package config has the manifests that programs of this repository apply.
 package config
 
-import _ "embed"
+import "embed"
 
 // AgentNamespace is the namespace of the agent.
 //
@@ -21,3 +21,8 @@ var (
 	//go:embed liqo-webhook/validating.yaml
 	ValidatingWebhook []byte
 )
+
+// Kinds are the CustomResourceDefinitions of Bourse.
+//
+//go:embed crd/bourse.dev_*.yaml
+var Kinds embed.FS

@@ -6,6 +6,7 @@ package federation
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,6 +25,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/client/cluster"
+	"github.com/bourse-dev/bourse/config"
 	"github.com/bourse-dev/bourse/internal/agent"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/agent/settings"
@@ -91,29 +94,23 @@ type Broker struct {
 }
 
 // Kinds are our kinds, for a simulated API.
-func Kinds() []kubeapi.Type {
-	kind := func(kind, resource string, namespaced, status bool) kubeapi.Type {
-		return kubeapi.Type{GroupVersion: api.GroupVersion, Kind: kind,
-			Resource: resource, Namespaced: namespaced, Status: status}
+func Kinds() []kubeapi.Type { return kinds() }
+
+var kinds = sync.OnceValue(func() (all []kubeapi.Type) {
+	files, err := fs.Glob(config.Kinds, "crd/*.yaml")
+	for _, file := range files {
+		var text []byte
+		var kind kubeapi.Type
+		if text, err = config.Kinds.ReadFile(file); err == nil {
+			kind, err = kubeapi.CustomType(text)
+		}
+		if err != nil {
+			panic(fmt.Sprintf("%s: %v", file, err)) // they are ours
+		}
+		all = append(all, kind)
 	}
-	return []kubeapi.Type{
-		kind("ResourceRequest", "resourcerequests", true, true),
-		kind("ReservationInstruction", "reservationinstructions", true, true),
-		kind("ProviderInstruction", "providerinstructions", true, true),
-		kind("SharingPolicy", "sharingpolicies", false, true),
-		kind("Advertisement", "advertisements", true, true),
-		kind("Ledger", "ledgers", true, false),
-		kind("Peering", "peerings", true, true),
-		kind("Offer", "offers", true, true),
-		kind("Contract", "contracts", true, true),
-		kind("Proposal", "proposals", true, true),
-		kind("Peer", "peers", true, true),
-		kind("Broker", "brokers", true, true),
-		kind("VirtualNodePool", "virtualnodepools", false, true),
-		kind("Session", "sessions", true, true),
-		kind("ClusterSession", "clustersessions", false, true),
-	}
-}
+	return all
+})
 
 // Start starts a federation whose files are in dir. It returns when the broker serves and every agent has
 // been started with a token of its own.
@@ -192,7 +189,7 @@ func (b *Broker) Start() error {
 func (b *Broker) Stop() { b.stop() }
 
 func (f *Federation) startMember(ctx context.Context, m *Member, log *slog.Logger) (err error) {
-	m.Types = append(Kinds(), kubeapi.Type{GroupVersion: corev1.SchemeGroupVersion, Kind: "PersistentVolumeClaim",
+	m.Types = append(slices.Clip(Kinds()), kubeapi.Type{GroupVersion: corev1.SchemeGroupVersion, Kind: "PersistentVolumeClaim",
 		Resource: "persistentvolumeclaims", Namespaced: true, Status: true})
 	if m.Cluster, err = sim.NewCluster(ctx, m.Options); err != nil {
 		return err

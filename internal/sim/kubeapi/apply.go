@@ -42,6 +42,9 @@ func (a *API) apply(q *request, old *object) (*object, error) {
 		return nil, err
 	}
 	fresh, err := q.table.normal(timeless(merged))
+	if err == nil {
+		err = q.fill(fresh)
+	}
 	if err != nil {
 		return nil, unprocessable(err)
 	}
@@ -82,6 +85,9 @@ func (t *table) owners(subresource string) (*managedfields.FieldManager, error) 
 		resets[version] = fieldpath.NewExcludeSetFilter(fieldpath.NewSet(fieldpath.MakePathOrDie(ignored)))
 	}
 	shapes := managedfields.TypeConverter(looseShapes{managedfields.NewDeducedTypeConverter()})
+	if t.custom != nil {
+		shapes = t.custom.shapes
+	}
 	if t.typed() {
 		shapes = applyconfigurations.NewTypeConverter(scheme.Scheme)
 	}

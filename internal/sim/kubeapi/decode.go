@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +13,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/internal/payload"
@@ -50,6 +52,43 @@ func (t *table) protobuf(body []byte) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{Object: object}
 	u.SetGroupVersionKind(*got)
 	return u, t.expect(u)
+}
+
+// decode reads the object that a request sends, and its fields as the type has them. Errors: BadRequest.
+func (q *request) decode() (*unstructured.Unstructured, error) {
+	u, err := q.table.decode(q.body)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.fill(u); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return u, nil
+}
+
+// fill removes fields that the type does not have, and fills in defaults. A field that is unknown, or twice in what the
+// request sends, is an error with fieldValidation=Strict, and else a warning.
+func (q *request) fill(u *unstructured.Unstructured) error {
+	if q.table.custom == nil {
+		return nil
+	}
+	var wrong []string
+	for _, path := range q.table.custom.fill(u.Object) {
+		wrong = append(wrong, fmt.Sprintf("unknown field %q", path))
+	}
+	var sent any
+	if twice, err := json.UnmarshalStrict(q.body, &sent); err == nil {
+		for _, err := range twice {
+			wrong = append(wrong, err.Error())
+		}
+	}
+	switch {
+	case q.options.FieldValidation == metav1.FieldValidationStrict && len(wrong) > 0:
+		return fmt.Errorf("strict decoding error: %s", strings.Join(wrong, ", "))
+	case q.options.FieldValidation != metav1.FieldValidationIgnore:
+		q.warnings = wrong
+	}
+	return nil
 }
 
 // content parses JSON, or else YAML, and keeps integers whole.

@@ -31,7 +31,7 @@ func (a *API) delete(q *request) ([]byte, error) {
 		}
 	}
 	if q.table.objects[q.key] != nil {
-		return o.raw, nil
+		return q.show(o), nil
 	}
 	return marshal(metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,

@@ -12,6 +12,9 @@ import (
 // discover answers what is asked about the server itself, and tells whether
 // it did. Clients that offer aggregated discovery fall back to this form.
 func (a *API) discover(w http.ResponseWriter, r *http.Request) bool {
+	if strings.HasPrefix(r.URL.Path, "/openapi/v3") {
+		return a.openAPI(w, r.URL.Path)
+	}
 	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch {
 	case len(path) == 1 && (path[0] == "livez" || path[0] == "readyz" || path[0] == "healthz"):

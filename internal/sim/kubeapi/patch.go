@@ -49,6 +49,9 @@ func (a *API) patch(q *request) (*object, error) {
 	if fresh, err = q.table.normal(fresh); err != nil {
 		return nil, unprocessable(err)
 	}
+	if err := q.fill(fresh); err != nil {
+		return nil, unprocessable(err)
+	}
 	was := old.decoded()
 	if err := a.own(q, was, fresh); err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package kubeapi
 
 import (
-	"bytes"
 	"fmt"
 	"strconv"
 
@@ -32,21 +31,7 @@ func (a *API) list(q *request) ([]byte, error) {
 	a.mu.Lock()
 	found, revision := q.table.matching(s.matches), a.revision
 	a.mu.Unlock()
-	return q.renderList(found, revision), nil
-}
-
-func (q *request) renderList(found []*object, revision uint64) []byte {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, `{"kind":"%sList","apiVersion":"%s","metadata":{"resourceVersion":"%d"},"items":[`,
-		q.table.Kind, q.table.GroupVersion, revision)
-	for i, o := range found {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.Write(o.raw)
-	}
-	b.WriteString("]}")
-	return b.Bytes()
+	return q.showList(found, revision), nil
 }
 
 // selection is which objects a list, watch or deletion of many concerns, and

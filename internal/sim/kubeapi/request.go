@@ -26,17 +26,19 @@ type request struct {
 	subresource string // "" or "status"
 	key         types.NamespacedName
 	query       url.Values
+	form        form                // of the objects in the answer
 	options     metav1.PatchOptions // what create and update have of them, too
 	header      http.Header
 	body        []byte
 
-	created bool // set when that is what happened
+	created  bool     // set when that is what happened
+	warnings []string // for the client, beside the answer
 }
 
 // understand reads /api/v1/... and /apis/GROUP/VERSION/..., which go on as
 // [namespaces/NS/]RESOURCE[/NAME[/status]].
 func (a *API) understand(r *http.Request, u User) (*request, error) {
-	q := &request{user: u, query: r.URL.Query(), header: r.Header}
+	q := &request{user: u, query: r.URL.Query(), header: r.Header, form: formOf(r.Header.Get("Accept"))}
 	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	var gv schema.GroupVersion
 	switch {

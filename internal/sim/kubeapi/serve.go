@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/net"
 )
 
 // serve answers one request of a user. A lost connection is http.ErrAbortHandler, which
@@ -40,6 +41,11 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, u User) {
 		return
 	}
 	answer, err := a.do(q)
+	for _, text := range q.warnings {
+		if line, err := net.NewWarningHeader(299, "-", text); err == nil {
+			w.Header().Add("Warning", line)
+		}
+	}
 	if err == nil {
 		err = q.fail(faults.After)
 	}
@@ -74,7 +80,7 @@ func (a *API) do(q *request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o.raw, nil
+	return q.show(o), nil
 }
 
 func (q *request) fail(hook func(verb, resource, ns, name string) error) error {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,6 +22,9 @@ type Type struct {
 	Namespaced   bool
 	Status       bool // has a /status of its own
 	ShortNames   []string
+
+	custom  *custom                                          // nil: every field may be there
+	columns []apiextensionsv1.CustomResourceColumnDefinition // of its tables, beside the name
 
 	// What follows only built-in types have.
 

@@ -56,7 +56,7 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request, q *request) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
 	for _, o := range found {
-		t.send(watch.Added, o.raw)
+		t.send(watch.Added, t.show(o))
 	}
 	if initial || s.revision == 0 {
 		t.next = current
@@ -116,21 +116,26 @@ func (t *watcher) consider(e event) {
 	matches := e.kind != watch.Deleted && t.matches(e.after)
 	switch {
 	case matches && matched:
-		t.send(watch.Modified, e.after.raw)
+		t.send(watch.Modified, t.show(e.after))
 	case matches:
-		t.send(watch.Added, e.after.raw)
+		t.send(watch.Added, t.show(e.after))
 	case matched && e.kind == watch.Deleted:
-		t.send(watch.Deleted, e.after.raw)
+		t.send(watch.Deleted, t.show(e.after))
 	case matched:
 		// As the client knew it, at the revision at which it went.
-		last := e.before.decoded()
-		last.SetResourceVersion(strconv.FormatUint(t.next, 10))
-		t.send(watch.Deleted, marshal(last.Object))
+		last := *e.before
+		u := last.decoded()
+		u.SetResourceVersion(strconv.FormatUint(t.next, 10))
+		last.raw = marshal(u.Object)
+		t.send(watch.Deleted, t.show(&last))
 	}
 }
 
 func (t *watcher) send(kind watch.EventType, raw json.RawMessage) {
 	t.quiet = 0
+	if t.form == asTable && kind != watch.Bookmark {
+		t.form = unheading
+	}
 	// A broken connection shows by its context, not here.
 	_, _ = fmt.Fprintf(t.out, `{"type":"%s","object":%s}`+"\n", kind, raw)
 }

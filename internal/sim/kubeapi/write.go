@@ -18,7 +18,7 @@ import (
 )
 
 func (a *API) create(q *request) (*object, error) {
-	fresh, err := q.table.decode(q.body)
+	fresh, err := q.decode()
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +58,7 @@ func (a *API) insert(q *request, fresh *unstructured.Unstructured) (*object, err
 		t.defaults(fresh.Object)
 	}
 	errs := validation.ValidateObjectMetaAccessor(fresh, t.Namespaced, t.checkName, field.NewPath("metadata"))
+	errs = append(errs, t.custom.check(fresh.Object)...)
 	if len(errs) > 0 {
 		return nil, q.invalid(errs...)
 	}
@@ -76,7 +77,7 @@ func (a *API) insert(q *request, fresh *unstructured.Unstructured) (*object, err
 }
 
 func (a *API) update(q *request) (*object, error) {
-	fresh, err := q.table.decode(q.body)
+	fresh, err := q.decode()
 	if err != nil {
 		return nil, err
 	}
@@ -121,6 +122,7 @@ func (a *API) replace(q *request, old *object, was, fresh *unstructured.Unstruct
 	path := field.NewPath("metadata")
 	errs := validation.ValidateObjectMetaAccessor(fresh, t.Namespaced, t.checkName, path)
 	errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(fresh, was, path)...)
+	errs = append(errs, t.custom.check(fresh.Object)...)
 	if was.GetDeletionTimestamp() != nil {
 		errs = append(errs, validation.ValidateNoNewFinalizers(fresh.GetFinalizers(),
 			was.GetFinalizers(), path.Child("finalizers"))...)

@@ -55,14 +55,14 @@ In another terminal, as the admin of rome:
   kubectl --context paris get advertisement -n bourse
   kubectl delete resourcerequest training
 
+  kubectl --context paris cordon paris-1
+  sleep 3; bourse clusters                 # paris has 16 CPU less
+
 As ann, who may request in namespace team of rome:
 
   bourse --context rome-ann auth whoami
   bourse --context rome-ann reserve --cpu 1 --memory 512Mi --for 1h
   kubectl --context rome-ann get resourcerequests
-
-  kubectl --context paris cordon paris-1
-  sleep 3; bourse clusters                 # paris has 16 CPU less
 
 Kill what you like, and start it again (etcd, kube-apiserver, agent and so on):
 
