@@ -42,11 +42,11 @@ func (a *API) apply(q *request, old *object) (*object, error) {
 		return nil, err
 	}
 	fresh, err := q.table.normal(timeless(merged))
-	if err == nil {
-		err = q.fill(fresh)
-	}
 	if err != nil {
 		return nil, unprocessable(err)
+	}
+	if err := q.fill(fresh); err != nil {
+		return nil, q.refusedPatch(err)
 	}
 	if old == nil {
 		return a.insert(q, fresh)

@@ -17,7 +17,7 @@ import (
 func BenchmarkRequests(b *testing.B) {
 	cfg := newAPI(kubeapi.Options{}).Config()
 	maps := kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps("ns")
-	w := kubeapitest.Widgets()
+	w := kubeapitest.Types()[0]
 	widgets := dynamic.NewForConfigOrDie(cfg).Resource(w.GroupVersion.WithResource(w.Resource)).Namespace("ns")
 	cm := configMap("a")
 	cm.Data = map[string]string{"k": "v"}

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 }
 
 func newAPI(o kubeapi.Options) *kubeapi.API {
-	o.Types = append(o.Types, kubeapitest.Widgets())
+	o.Types = append(o.Types, kubeapitest.Types()...)
 	return kubeapi.New(o)
 }
 

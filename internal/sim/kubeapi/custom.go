@@ -53,10 +53,11 @@ func CustomType(definition []byte) (Type, error) {
 		return Type{}, err
 	}
 	t.custom = &custom{structural: structural, openapi: structural.ToKubeOpenAPI()}
-	t.custom.validator = validate.NewSchemaValidator(structural.ToKubeOpenAPI(), nil, "", strfmt.Default)
+	t.custom.validator = validate.NewSchemaValidator(structural.Unfold().ToKubeOpenAPI(), nil, "", strfmt.Default)
 	gvk := t.gvk()
 	t.custom.openapi.AddExtension("x-kubernetes-group-version-kind", []any{gvkOf(gvk)})
-	t.custom.openapi.Properties["metadata"] = metadata
+	maps.Copy(t.custom.openapi.Properties, map[string]spec.Schema{"metadata": metadata,
+		"apiVersion": *spec.StringProperty(), "kind": *spec.StringProperty()})
 	t.custom.shapes, err = managedfields.NewTypeConverter(map[string]*spec.Schema{t.Kind: t.custom.openapi}, false)
 	return t, err
 }
@@ -147,6 +148,13 @@ func (c *custom) check(content map[string]any) (errs field.ErrorList) {
 				allowed = append(allowed, fmt.Sprint(value))
 			}
 			errs = append(errs, field.NotSupported(path, wrong.Value, allowed))
+		case openapierrors.TooLongFailCode:
+			most, _ := wrong.Valid.(int64)
+			errs = append(errs, field.TooLong(path, "", int(most)))
+		case openapierrors.MaxItemsFailCode, openapierrors.TooManyPropertiesCode:
+			are, _ := wrong.Value.(int64)
+			most, _ := wrong.Valid.(int64)
+			errs = append(errs, field.TooMany(path, int(are), int(most)))
 		default:
 			errs = append(errs, field.Invalid(path, wrong.Value, wrong.Error()))
 		}

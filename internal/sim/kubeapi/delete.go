@@ -40,6 +40,34 @@ func (a *API) delete(q *request) ([]byte, error) {
 	}), nil
 }
 
+// deleteMany answers with the objects that it deleted, or that finalizers keep.
+func (a *API) deleteMany(q *request) ([]byte, error) {
+	options, err := q.deleteOptions()
+	if err != nil {
+		return nil, err
+	}
+	s, err := q.selection()
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	found := q.table.matching(s.matches)
+	for _, o := range found {
+		o = q.table.current(o)
+		if o == nil || len(options.DryRun) > 0 { // it went with another, which owned it
+			continue
+		}
+		if err := q.precondition(options.Preconditions, o); err != nil {
+			return nil, err
+		}
+		if _, err := a.remove(q.table, o); err != nil {
+			return nil, err
+		}
+	}
+	return q.showList(found, a.revision), nil
+}
+
 func (q *request) deleteOptions() (*metav1.DeleteOptions, error) {
 	options := &metav1.DeleteOptions{}
 	var err error

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
@@ -50,7 +51,7 @@ func (a *API) patch(q *request) (*object, error) {
 		return nil, unprocessable(err)
 	}
 	if err := q.fill(fresh); err != nil {
-		return nil, unprocessable(err)
+		return nil, q.refusedPatch(err)
 	}
 	was := old.decoded()
 	if err := a.own(q, was, fresh); err != nil {
@@ -126,6 +127,12 @@ func operate(raw, patch []byte) ([]byte, error) {
 		return nil, unprocessable(err)
 	}
 	return patched, nil
+}
+
+// refusedPatch is the error of a patch whose fields are wrong.
+func (q *request) refusedPatch(err error) error {
+	return apierrors.NewInvalid(schema.GroupKind{}, "",
+		field.ErrorList{field.Invalid(field.NewPath("patch"), string(q.body), err.Error())})
 }
 
 func unprocessable(err error) error {

@@ -91,7 +91,7 @@ func readBody(r *http.Request) ([]byte, error) {
 
 func (q *request) setVerb(r *http.Request) error {
 	single := map[string]string{"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-	whole := map[string]string{"GET": "list", "POST": "create"}
+	whole := map[string]string{"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 	verbs := whole
 	if q.key.Name != "" {
 		verbs = single

@@ -68,6 +68,8 @@ func (a *API) do(q *request) ([]byte, error) {
 		return a.list(q)
 	case "delete":
 		return a.delete(q)
+	case "deletecollection":
+		return a.deleteMany(q)
 	case "get":
 		o, err = a.get(q)
 	case "create":

@@ -129,10 +129,16 @@ func testMetadata(s *suite) {
 	s.makeGadgets()
 	client, err := metadata.NewForConfig(s.cfg)
 	s.ok(err)
-	gadgets := client.Resource(widgetsResource().GroupVersion().WithResource("gadgets")).Namespace(s.ns)
+	gadgets := client.Resource(version.WithResource("gadgets")).Namespace(s.ns)
 	one, err := gadgets.Get(s.ctx, "a", metav1.GetOptions{})
 	s.ok(err)
-	s.equal([]string{one.Kind, one.APIVersion, one.Name}, []string{"PartialObjectMetadata", "meta.k8s.io/v1", "a"}, "one")
+	s.equal(one.Name, "a", "one")
+	body := s.open("/apis/kubeapitest.bourse.dev/v1/namespaces/"+s.ns+"/gadgets/a",
+		"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
+	defer body.Close()
+	var raw object
+	s.ok(json.NewDecoder(body).Decode(&raw))
+	s.equal([]any{raw["kind"], raw["apiVersion"], raw["spec"]}, []any{"PartialObjectMetadata", "meta.k8s.io/v1", nil}, "it")
 	all, err := gadgets.List(s.ctx, metav1.ListOptions{})
 	s.ok(err)
 	s.equal([]any{len(all.Items), all.Items[1].Name}, []any{2, "b"}, "all")

@@ -2,17 +2,19 @@
 // relies on it. Run passes on a real kube-apiserver and on the simulated one
 // (package kubeapi): a behaviour that no test here names may differ.
 //
-//	api := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{kubeapitest.Widgets()}})
+//	api := kubeapi.New(kubeapi.Options{Types: kubeapitest.Types()})
 //	kubeapitest.Run(t, api.Config())
 //
 // On a real server the configuration must be an administrator's, and the
-// controller manager must run its garbage collector. Run installs a
-// CustomResourceDefinition of its own where it is missing, works in namespaces
+// controller manager must run its garbage collector. Run installs
+// CustomResourceDefinitions of its own where they are missing, works in namespaces
 // of its own and deletes them at the end, without waiting.
 package kubeapitest
 
 import (
 	"context"
+	"embed"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +27,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
@@ -33,12 +36,25 @@ import (
 // passes comes near it.
 const patience = 60 * time.Second
 
-// Widgets is the type that the suite works with: namespaced, with a status.
-func Widgets() kubeapi.Type {
-	return kubeapi.Type{
-		GroupVersion: schema.GroupVersion{Group: "kubeapitest.bourse.dev", Version: "v1"},
-		Kind:         "Widget", Resource: "widgets", Namespaced: true, Status: true, ShortNames: []string{"wd"},
+// version is that of all types of the suite.
+var version = schema.GroupVersion{Group: "kubeapitest.bourse.dev", Version: "v1"}
+
+//go:embed widgets.yaml gadgets.yaml
+var definitions embed.FS
+
+// Types are those that the suite works with: widgets, which have any fields, and gadgets, which have a schema.
+func Types() []kubeapi.Type { return []kubeapi.Type{typeOf("widgets.yaml"), typeOf("gadgets.yaml")} }
+
+func typeOf(file string) kubeapi.Type {
+	text, err := definitions.ReadFile(file)
+	var t kubeapi.Type
+	if err == nil {
+		t, err = kubeapi.CustomType(text)
 	}
+	if err != nil {
+		panic(err) // the files are ours
+	}
+	return t
 }
 
 // Run checks a server, each behaviour as a subtest in a namespace of its own.
@@ -83,6 +99,14 @@ func Run(t *testing.T, cfg *rest.Config) {
 		{"leader election", testLeaderElection},
 		{"recorder", testRecorder},
 		{"reviews", testReviews},
+		{"defaults", testDefaults},
+		{"schema", testSchema},
+		{"strict fields", testStrict},
+		{"apply lists", testApplyLists},
+		{"tables", testTables},
+		{"table watch", testTableWatch},
+		{"metadata alone", testMetadata},
+		{"delete many", testDeleteMany},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(newSuite(t, cfg)) })
 	}
@@ -127,53 +151,40 @@ func newSuite(t *testing.T, cfg *rest.Config) *suite {
 }
 
 func widgetsResource() schema.GroupVersionResource {
-	return Widgets().GroupVersion.WithResource(Widgets().Resource)
+	return version.WithResource("widgets")
 }
 
-// install makes the server serve widgets, if it does not yet.
+// install makes the server serve the types of the suite, if it does not yet.
 func install(t *testing.T, cfg *rest.Config) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := Widgets()
-	served := func(ctx context.Context) (bool, error) {
-		_, err := client.Resource(widgetsResource()).Namespace("default").List(ctx, metav1.ListOptions{})
-		return err == nil, nil
-	}
-	if yes, _ := served(t.Context()); yes {
-		return
-	}
-	open := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
-	status := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": map[string]any{
-		"conditions": map[string]any{
-			"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": []any{"type"},
-			"items": map[string]any{"type": "object", "required": []any{"type"}, "x-kubernetes-preserve-unknown-fields": true,
-				"properties": map[string]any{"type": map[string]any{"type": "string"}}},
-		},
-	}}
-	crd := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": w.Resource + "." + w.GroupVersion.Group},
-		"spec": map[string]any{
-			"group": w.GroupVersion.Group, "scope": "Namespaced",
-			"names": map[string]any{"kind": w.Kind, "plural": w.Resource, "shortNames": []any{"wd"}},
-			"versions": []any{map[string]any{
-				"name": w.GroupVersion.Version, "served": true, "storage": true,
-				"subresources": map[string]any{"status": map[string]any{}},
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{
-					"type": "object", "properties": map[string]any{"spec": open, "status": status},
-				}},
-			}},
-		},
-	}}
-	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io",
-		Version: "v1", Resource: "customresourcedefinitions"}
-	if _, err := client.Resource(crds).Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, served); err != nil {
-		t.Fatalf("widgets are not served: %v", err)
+	for _, file := range []string{"widgets.yaml", "gadgets.yaml"} {
+		of := version.WithResource(strings.TrimSuffix(file, ".yaml"))
+		served := func(ctx context.Context) (bool, error) {
+			_, err := client.Resource(of).Namespace("default").List(ctx, metav1.ListOptions{})
+			return err == nil, nil
+		}
+		if yes, _ := served(t.Context()); yes {
+			continue
+		}
+		text, err := definitions.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		definition := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(text, &definition.Object); err != nil {
+			t.Fatal(err)
+		}
+		definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+			Resource: "customresourcedefinitions"}
+		if _, err := client.Resource(definitions).Create(t.Context(), definition, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, served); err != nil {
+			t.Fatalf("%s are not served: %v", of.Resource, err)
+		}
 	}
 }

@@ -44,6 +44,6 @@ func testSelectors(s *suite) {
 		metav1.ListOptions{FieldSelector: "metadata.namespace=" + s.ns})
 	s.ok(err)
 	s.equal(len(all.Items), 3, "widgets of all namespaces that are in this one")
-	s.equal([]string{all.GetKind(), all.GetAPIVersion()}, []string{"WidgetList", Widgets().GroupVersion.String()},
+	s.equal([]string{all.GetKind(), all.GetAPIVersion()}, []string{"WidgetList", version.String()},
 		"kind of a list")
 }

@@ -12,7 +12,7 @@ import (
 
 // gadgets are objects of the type that has a schema.
 func (s *suite) gadgets() dynamic.ResourceInterface {
-	return s.dynamic.Resource(widgetsResource().GroupVersion().WithResource("gadgets")).Namespace(s.ns)
+	return s.dynamic.Resource(version.WithResource("gadgets")).Namespace(s.ns)
 }
 
 func gadget(name string, spec object) *unstructured.Unstructured {

@@ -56,7 +56,7 @@ type object = map[string]any
 
 func widget(name string, spec object) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: object{}}
-	u.SetGroupVersionKind(Widgets().GroupVersion.WithKind(Widgets().Kind))
+	u.SetGroupVersionKind(version.WithKind("Widget"))
 	u.SetName(name)
 	if spec != nil {
 		u.Object["spec"] = spec

@@ -32,7 +32,7 @@ func testDiscovery(s *suite) {
 		{corev1.SchemeGroupVersion.WithKind("Pod"), "pods", true},
 		{corev1.SchemeGroupVersion.WithKind("Node"), "nodes", false},
 		{coordinationv1.SchemeGroupVersion.WithKind("Lease"), "leases", true},
-		{Widgets().GroupVersion.WithKind("Widget"), "widgets", true},
+		{version.WithKind("Widget"), "widgets", true},
 	} {
 		m, err := mapper.RESTMapping(c.kind.GroupKind(), c.kind.Version)
 		s.ok(err)
@@ -46,15 +46,15 @@ func testDiscovery(s *suite) {
 	v, err := d.ServerVersion()
 	s.ok(err)
 	s.equal(v.Major, "1", "major version")
-	resources, err := d.ServerResourcesForGroupVersion(Widgets().GroupVersion.String())
+	resources, err := d.ServerResourcesForGroupVersion(version.String())
 	s.ok(err)
 	names := map[string]bool{}
 	for _, r := range resources.APIResources {
 		names[r.Name] = true
 	}
-	s.equal(names, map[string]bool{"widgets": true, "widgets/status": true}, "resources of the group")
+	s.equal(names, map[string]bool{"widgets": true, "widgets/status": true, "gadgets": true, "gadgets/status": true}, "resources of the group")
 
-	_, err = s.dynamic.Resource(Widgets().GroupVersion.WithResource("gadgets")).Namespace(s.ns).List(s.ctx,
+	_, err = s.dynamic.Resource(version.WithResource("things")).Namespace(s.ns).List(s.ctx,
 		metav1.ListOptions{})
 	s.refused(err, apierrors.IsNotFound, "list of an unknown resource")
 	ns, err := s.kube.CoreV1().Namespaces().Get(s.ctx, "kube-system", metav1.GetOptions{})
