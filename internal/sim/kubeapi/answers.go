@@ -50,12 +50,23 @@ func (q *request) show(o *object) json.RawMessage {
 	case asTable, unheading:
 		return marshal(q.tableOf([]*object{o}, o.revision))
 	}
+	if q.alias != nil {
+		return q.alias.shown(o)
+	}
 	return o.raw
+}
+
+// shownAs is the type of the objects in the answer.
+func (q *request) shownAs() Type {
+	if q.alias != nil {
+		return *q.alias
+	}
+	return q.table.Type
 }
 
 // showList returns a list of objects as the client wants it.
 func (q *request) showList(found []*object, revision uint64) []byte {
-	kind, version := q.table.Kind+"List", q.table.GroupVersion.String()
+	kind, version := q.shownAs().Kind+"List", q.shownAs().GroupVersion.String()
 	switch q.form {
 	case asMeta:
 		kind, version = "PartialObjectMetadataList", metav1.SchemeGroupVersion.String()

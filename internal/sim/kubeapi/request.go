@@ -23,6 +23,7 @@ type request struct {
 	user        User
 	verb        string // as RBAC names it
 	table       *table
+	alias       *Type  // as which objects are sent and answered; nil: as they are stored
 	subresource string // "" or "status"
 	key         types.NamespacedName
 	query       url.Values
@@ -66,6 +67,9 @@ func (a *API) understand(r *http.Request, u User) (*request, error) {
 		q.key.Namespace != "" && !t.Namespaced:
 		return nil, unknownPath(r)
 	}
+	if q.table.aliases != nil {
+		q.alias, q.table = &q.table.Type, a.table(coreEvents)
+	}
 	if err := q.setVerb(r); err != nil {
 		return nil, err
 	}
@@ -73,7 +77,9 @@ func (a *API) understand(r *http.Request, u User) (*request, error) {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	var err error
-	q.body, err = readBody(r)
+	if q.body, err = readBody(r); q.alias != nil {
+		q.body = q.alias.stored(q.body)
+	}
 	return q, err
 }
 

@@ -28,6 +28,7 @@ type Type struct {
 
 	// What follows only built-in types have.
 
+	aliases       map[string]string            // fields of core Events under other names: it is not stored itself
 	fields        []string                     // selectable, beside metadata.name and .namespace
 	defaults      func(content map[string]any) // what the real server fills in and others depend on
 	bornStatus    bool                         // create keeps the status that it was given
@@ -53,11 +54,18 @@ func builtin() []Type {
 		{GroupVersion: corev1.SchemeGroupVersion, Kind: "Namespace", Resource: "namespaces",
 			Status: true, ShortNames: []string{"ns"}, fields: []string{"status.phase"}, defaults: namespaceDefaults},
 		{GroupVersion: eventsv1.SchemeGroupVersion, Kind: "Event",
-			Resource: "events", Namespaced: true, ShortNames: []string{"ev"}},
+			Resource: "events", Namespaced: true, ShortNames: []string{"ev"}, aliases: eventNames},
 		{GroupVersion: storagev1.SchemeGroupVersion, Kind: "StorageClass",
 			Resource: "storageclasses", ShortNames: []string{"sc"}},
 	}
+	columns := map[string][]apiextensionsv1.CustomResourceColumnDefinition{
+		"events": {{Name: "Last Seen", Type: "date", JSONPath: ".metadata.creationTimestamp"}, text("Type", ".type"),
+			text("Reason", ".reason"), text("Object", ".involvedObject.name"), text("Message", ".message")},
+		"namespaces": {text("Status", ".status.phase"), age},
+		"nodes":      {text("Status", `.status.conditions[?(@.type=="Ready")].reason`), text("Version", ".status.nodeInfo.kubeletVersion"), age},
+	}
 	for i := range plain {
+		plain[i].columns = columns[plain[i].Resource]
 		plain[i].unconditional, plain[i].uncounted = true, true
 	}
 	return append(plain,
@@ -65,7 +73,13 @@ func builtin() []Type {
 			Resource: "leases", Namespaced: true, uncounted: true},
 		Type{GroupVersion: corev1.SchemeGroupVersion, Kind: "Pod",
 			Resource: "pods", Namespaced: true, Status: true, ShortNames: []string{"po"},
-			fields: []string{"spec.nodeName", "status.phase"}, defaults: podDefaults, unconditional: true})
+			fields: []string{"spec.nodeName", "status.phase"}, defaults: podDefaults, unconditional: true,
+			columns: []apiextensionsv1.CustomResourceColumnDefinition{text("Status", ".status.phase"), text("Node", ".spec.nodeName"), age}})
+}
+
+// text is a column of a built-in type. A real server has more of them, which no library of Kubernetes has.
+func text(name, path string) apiextensionsv1.CustomResourceColumnDefinition {
+	return apiextensionsv1.CustomResourceColumnDefinition{Name: name, Type: "string", JSONPath: path}
 }
 
 func (t Type) gvk() schema.GroupVersionKind { return t.GroupVersion.WithKind(t.Kind) }

@@ -142,7 +142,7 @@ func (t *watcher) send(kind watch.EventType, raw json.RawMessage) {
 
 func (t *watcher) sendBookmark(more string) {
 	t.send(watch.Bookmark, fmt.Appendf(nil, `{"kind":"%s","apiVersion":"%s","metadata":{"resourceVersion":"%d"%s}}`,
-		t.table.Kind, t.table.GroupVersion, t.next, more))
+		t.shownAs().Kind, t.shownAs().GroupVersion, t.next, more))
 }
 
 func (t *watcher) sendError(err error) {

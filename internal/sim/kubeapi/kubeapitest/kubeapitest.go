@@ -98,6 +98,7 @@ func Run(t *testing.T, cfg *rest.Config) {
 		{"reconciler", testReconciler},
 		{"leader election", testLeaderElection},
 		{"recorder", testRecorder},
+		{"events", testEvents},
 		{"reviews", testReviews},
 		{"defaults", testDefaults},
 		{"schema", testSchema},
