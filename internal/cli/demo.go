@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
@@ -137,7 +138,7 @@ func (sh *shell) demo(ctx context.Context, lasts time.Duration, still bool, log 
 			ctx, cancel = context.WithTimeout(ctx, lasts)
 			defer cancel()
 		}
-		if err = writeDemoKubeconfigs(f); err == nil {
+		if err = writeDemoKubeconfigs(ctx, f); err == nil {
 			err = sh.play(ctx, f, still)
 		}
 		if stopped := f.Stop(); err == nil {
@@ -158,12 +159,19 @@ func demoKubeconfig(cluster string) string {
 	return filepath.Join(RuntimeDir(), "demo", cluster+".kubeconfig")
 }
 
-// writeDemoKubeconfigs writes a kubeconfig for each cluster: for its admin, and for ann, a user of namespace team.
-func writeDemoKubeconfigs(f *federation.Federation) error {
+// writeDemoKubeconfigs writes a kubeconfig for each cluster: for its admin, and for ann, a user of namespace team. It
+// makes the namespaces that these users see.
+func writeDemoKubeconfigs(ctx context.Context, f *federation.Federation) error {
 	if err := os.MkdirAll(filepath.Dir(demoKubeconfig("")), 0o700); err != nil {
 		return err
 	}
 	for name, m := range f.Members {
+		for _, namespace := range []string{api.Namespace, "team"} {
+			o := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+			if err := m.Objects.Create(ctx, o); err != nil {
+				return err
+			}
+		}
 		if err := f.WriteKubeconfig(demoKubeconfig(name), m, kubeapi.User{Name: "ann", Namespace: "team"}); err != nil {
 			return err
 		}

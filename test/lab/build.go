@@ -78,8 +78,8 @@ func buildGuest(ctx context.Context, to string) error {
 	return err
 }
 
-// Kubectl builds kubectl, into the same folder, and returns its path: for people who have a lab and
-// no kubectl.
+// Kubectl builds kubectl of the same version, into the same folder, and returns its path: for tests, and for users of
+// a lab who have none.
 func Kubectl(ctx context.Context, progress io.Writer) (string, error) {
 	const kubectl = "kubectl"
 	b, err := build(ctx, progress, kubernetesModule, []program{{kubectl, "k8s.io/kubernetes/cmd/kubectl"}})

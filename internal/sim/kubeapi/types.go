@@ -39,7 +39,8 @@ type Type struct {
 // builtin are the types that every server has.
 func builtin() []Type {
 	eventFields := []string{"involvedObject.kind", "involvedObject.name",
-		"involvedObject.namespace", "involvedObject.uid", "reason", "type"}
+		"involvedObject.namespace", "involvedObject.uid", "involvedObject.apiVersion", "involvedObject.resourceVersion",
+		"involvedObject.fieldPath", "reason", "reportingComponent", "type"}
 	plain := []Type{
 		{GroupVersion: corev1.SchemeGroupVersion, Kind: "ConfigMap",
 			Resource: "configmaps", Namespaced: true, ShortNames: []string{"cm"}},

@@ -14,7 +14,7 @@ import (
 func testEvents(s *suite) {
 	w := s.create(widget("a", nil))
 	core, events := s.kube.CoreV1().Events(s.ns), s.kube.EventsV1().Events(s.ns)
-	watch, err := core.Watch(s.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=a,involvedObject.uid=" + string(w.GetUID())})
+	watch, err := core.Watch(s.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=a,involvedObject.apiVersion=" + w.GetAPIVersion() + ",involvedObject.uid=" + string(w.GetUID())})
 	s.ok(err)
 	defer watch.Stop()
 	made, err := events.Create(s.ctx, &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Name: "a.1"},

@@ -1,0 +1,53 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/bourse-dev/bourse/test/e2e/federation"
+	"github.com/bourse-dev/bourse/test/lab"
+)
+
+// kubectl works on the clusters of bourse demo, for an admin and for a user of one namespace. They are simulated: that they
+// answer as a real API server does is what the test in conformance_test.go proves.
+func TestKubectlOnTheDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds kubectl")
+	}
+	bin := t.TempDir()
+	if _, err := federation.Build(t.Context(), bin); err != nil {
+		t.Fatal(err)
+	}
+	kubectl, err := lab.Kubectl(t.Context(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Files: []string{"testdata/kubectl.txt"},
+		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"until": until},
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("PATH", bin+string(os.PathListSeparator)+filepath.Dir(kubectl)+string(os.PathListSeparator)+os.Getenv("PATH"))
+			e.Setenv("XDG_RUNTIME_DIR", e.WorkDir)
+			e.Setenv("HOME", e.WorkDir)
+			return nil
+		},
+	})
+}
+
+// until PATTERN PROGRAM ARGS... runs a program again and again until it succeeds and writes what matches.
+func until(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile(args[0])
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		if ts.Exec(args[1], args[2:]...) == nil && pattern.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("never: %s", args[0])
+		}
+	}
+}
