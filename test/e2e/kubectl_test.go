@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 	"github.com/bourse-dev/bourse/test/lab"
 )
 
-// kubectl works on the clusters of bourse demo, for an admin and for a user of one namespace. They are simulated: that they
-// answer as a real API server does is what the test in conformance_test.go proves.
+// kubectl works on the simulated clusters of bourse demo, for an admin and for a user of one namespace. The test in
+// conformance_test.go proves that they answer as a real API server does.
 func TestKubectlOnTheDemo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds kubectl")
@@ -31,7 +32,7 @@ func TestKubectlOnTheDemo(t *testing.T) {
 		Files: []string{"testdata/kubectl.txt"},
 		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"until": until},
 		Setup: func(e *testscript.Env) error {
-			e.Setenv("PATH", bin+string(os.PathListSeparator)+filepath.Dir(kubectl)+string(os.PathListSeparator)+os.Getenv("PATH"))
+			e.Setenv("PATH", strings.Join([]string{bin, filepath.Dir(kubectl), os.Getenv("PATH")}, string(os.PathListSeparator)))
 			e.Setenv("XDG_RUNTIME_DIR", e.WorkDir)
 			e.Setenv("HOME", e.WorkDir)
 			return nil

@@ -22,8 +22,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
 )
 
-// WriteKubeconfig serves the API of a member on loopback until the federation stops, and writes a kubeconfig for it that
-// only its owner can read. Its current context is that of an admin, and has the member's name. Each of the users has one
+// WriteKubeconfig serves the API of a member on loopback until the federation stops, and writes a kubeconfig for it.
+// Only its owner can read the file. The current context is an admin's, and has the member's name. Each user has a context
 // named MEMBER-USER, with the user's namespace. Tokens are drawn here.
 func (f *Federation) WriteKubeconfig(path string, m *Member, users ...kubeapi.User) error {
 	certificate, authority, err := selfSigned(net.ParseIP(f.host))

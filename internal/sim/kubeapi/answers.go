@@ -74,7 +74,8 @@ func (q *request) showList(found []*object, revision uint64) []byte {
 		return marshal(q.tableOf(found, revision))
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `{"kind":"%s","apiVersion":"%s","metadata":{"resourceVersion":"%d"},"items":[`, kind, version, revision)
+	fmt.Fprintf(&b, `{"kind":"%s","apiVersion":"%s","metadata":{"resourceVersion":"%d"},"items":[`,
+		kind, version, revision)
 	for i, o := range found {
 		if i > 0 {
 			b.WriteByte(',')
@@ -126,7 +127,8 @@ func (q *request) tableOf(found []*object, revision uint64) *metav1.Table {
 }
 
 // age is the column of types that have no others.
-var age = apiextensionsv1.CustomResourceColumnDefinition{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"}
+var age = apiextensionsv1.CustomResourceColumnDefinition{Name: "Age", Type: "date",
+	JSONPath: ".metadata.creationTimestamp"}
 
 // cell returns what an object has in a column; nil if it has nothing there, or something of another type.
 func cell(c apiextensionsv1.CustomResourceColumnDefinition, content map[string]any) any {

@@ -14,19 +14,25 @@
 // passes on both, and only that may be relied on. In short: optimistic
 // concurrency, generation, no-op writes, status kept apart from spec, JSON,
 // merge and strategic patches, server-side apply with field ownership and
-// conflicts (the library that the real server uses), finalizers,
-// preconditions, selectors, ordered watches that resume, bookmarks, streamed
-// lists (WatchList), 410 for what is no longer remembered, and Status errors.
+// conflicts, finalizers, preconditions, deletion of collections, selectors,
+// ordered watches that resume, bookmarks, streamed lists (WatchList), 410 for
+// what is no longer remembered, Status errors, tables and metadata alone, and
+// one set of Events for both of their APIs. A type that [CustomType] makes of a
+// CustomResourceDefinition has its fields, defaults, bounds and columns. For
+// apply, fields and patches these are the libraries that the real server uses.
 //
 // What is simpler here:
 //
-//   - No schemas for the types given: nothing is validated but metadata,
-//     nothing pruned or defaulted. For apply, their lists are replaced whole,
-//     except status.conditions (merged by type), finalizers and
+//   - Rules in CEL and admission policies are not evaluated. There is no
+//     admission, scheduler, kubelet or controller.
+//   - The reasons for what a schema forbids are fewer: one error for each field.
+//   - Of built-in types the shape is checked, the content hardly. fieldValidation
+//     is ignored for them, they have few columns, and kubectl does not explain
+//     them. Pods begin as Pending and are deleted at once: no graceful
+//     termination.
+//   - A type without a definition may have any fields. For apply, its lists are
+//     replaced whole, except status.conditions (merged by type), finalizers and
 //     ownerReferences.
-//   - Of built-in types the shape is checked, the content hardly. There is no
-//     admission, scheduler, kubelet or controller. Pods begin as Pending and are
-//     deleted at once: no graceful termination.
 //   - Ownership of fields is tracked from the first apply on, without times.
 //   - A namespace need not exist. Deleting one deletes what is in it, at once.
 //   - Garbage is collected in the same step as its last owner, however the
@@ -35,13 +41,8 @@
 //     some built-in types get through.
 //   - Lists are never split and always of now: limit and what a list says of
 //     resourceVersion are ignored.
-//   - Events of the core and of the events.k8s.io API are two sets.
-//   - There is no deletion of a collection, and there are no answers of metadata
-//     alone.
-//   - fieldValidation is ignored: a field that nobody knows or that stands twice
-//     is no error. Without schemas nobody knows the fields of the types given.
-//   - Each group has one version. There are no tables: kubectl prints names and
-//     ages, and applies with --validate=false.
-//   - There are no roles. A user of HandlerFor may do everything, in the cluster
-//     or in one namespace; everybody else is an admin.
+//   - A JSON patch of an Event names the fields of the core's Events.
+//   - Each group has one version, and answers are always JSON.
+//   - There are no roles. A user of [API.HandlerFor] may do everything, in the
+//     cluster or in one namespace; everybody else is an admin.
 package kubeapi

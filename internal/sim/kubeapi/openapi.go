@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// openAPI answers what kubectl asks before it applies (whether the server checks fields) and explains, and tells whether
-// it did. Built-in types have no fields here.
+// openAPI answers what kubectl asks before it applies (whether the server checks fields) and explains, and tells
+// whether it did. Built-in types have no fields here.
 func (a *API) openAPI(w http.ResponseWriter, path string) bool {
 	of := strings.TrimPrefix(path, "/openapi/v3/")
 	paths, schemas := map[string]any{}, map[string]any{}

@@ -63,7 +63,8 @@ func builtin() []Type {
 		"events": {{Name: "Last Seen", Type: "date", JSONPath: ".metadata.creationTimestamp"}, text("Type", ".type"),
 			text("Reason", ".reason"), text("Object", ".involvedObject.name"), text("Message", ".message")},
 		"namespaces": {text("Status", ".status.phase"), age},
-		"nodes":      {text("Status", `.status.conditions[?(@.type=="Ready")].reason`), text("Version", ".status.nodeInfo.kubeletVersion"), age},
+		"nodes": {text("Status", `.status.conditions[?(@.type=="Ready")].reason`),
+			text("Version", ".status.nodeInfo.kubeletVersion"), age},
 	}
 	for i := range plain {
 		plain[i].columns = columns[plain[i].Resource]
@@ -75,7 +76,8 @@ func builtin() []Type {
 		Type{GroupVersion: corev1.SchemeGroupVersion, Kind: "Pod",
 			Resource: "pods", Namespaced: true, Status: true, ShortNames: []string{"po"},
 			fields: []string{"spec.nodeName", "status.phase"}, defaults: podDefaults, unconditional: true,
-			columns: []apiextensionsv1.CustomResourceColumnDefinition{text("Status", ".status.phase"), text("Node", ".spec.nodeName"), age}})
+			columns: []apiextensionsv1.CustomResourceColumnDefinition{text("Status", ".status.phase"),
+				text("Node", ".spec.nodeName"), age}})
 }
 
 // text is a column of a built-in type. A real server has more of them, which no library of Kubernetes has.

@@ -13,7 +13,8 @@ import (
 )
 
 // asTable is what kubectl get accepts.
-const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
+const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io," +
+	"application/json"
 
 // open sends a GET of a path, and accepts some forms of an answer.
 func (s *suite) open(path, accept string) io.ReadCloser {
@@ -62,7 +63,8 @@ func testTables(s *suite) {
 	for _, c := range all.ColumnDefinitions {
 		heads = append(heads, c.Name+" "+c.Type)
 	}
-	s.equal(heads, []string{"Name string", "Size integer", "Color string", "Ready string", "Tags string", "Age date"}, "columns")
+	s.equal(strings.Join(heads, ", "),
+		"Name string, Size integer, Color string, Ready string, Tags string, Age date", "columns")
 	s.equal(all.ColumnDefinitions[2].Description, "how it looks", "description")
 	s.equal(all.ColumnDefinitions[4].Priority, 1, "priority")
 	s.equal(cellsOf(all), [][]any{{"a", 1, "red", "True", nil}, {"b", 2, "green", nil, `["x","y"]`}}, "cells")
@@ -73,9 +75,9 @@ func testTables(s *suite) {
 	}
 	s.ok(json.Unmarshal(all.Rows[0].Object.Raw, &row))
 	s.equal([]any{row.Kind, row.Metadata.Name, row.Spec}, []any{"PartialObjectMetadata", "a", nil}, "the object of a row")
-	one := s.tableAt(at + "/b?includeObject=Object")
-	s.equal(len(one.Rows), 1, "rows of one object")
-	s.ok(json.Unmarshal(one.Rows[0].Object.Raw, &row))
+	single := s.tableAt(at + "/b?includeObject=Object")
+	s.equal(len(single.Rows), 1, "rows of one object")
+	s.ok(json.Unmarshal(single.Rows[0].Object.Raw, &row))
 	s.equal([]any{row.Kind, row.Spec.(object)["size"]}, []any{"Gadget", 2}, "the whole object of a row")
 	none := s.tableAt(at + "?includeObject=None&labelSelector=none")
 	s.equal(len(none.Rows)+len(none.ColumnDefinitions), 6, "columns of no objects")
@@ -130,15 +132,16 @@ func testMetadata(s *suite) {
 	client, err := metadata.NewForConfig(s.cfg)
 	s.ok(err)
 	gadgets := client.Resource(version.WithResource("gadgets")).Namespace(s.ns)
-	one, err := gadgets.Get(s.ctx, "a", metav1.GetOptions{})
+	a, err := gadgets.Get(s.ctx, "a", metav1.GetOptions{})
 	s.ok(err)
-	s.equal(one.Name, "a", "one")
+	s.equal(a.Name, "a", "name")
 	body := s.open("/apis/kubeapitest.bourse.dev/v1/namespaces/"+s.ns+"/gadgets/a",
 		"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
 	defer body.Close()
 	var raw object
 	s.ok(json.NewDecoder(body).Decode(&raw))
-	s.equal([]any{raw["kind"], raw["apiVersion"], raw["spec"]}, []any{"PartialObjectMetadata", "meta.k8s.io/v1", nil}, "it")
+	s.equal([]any{raw["kind"], raw["apiVersion"], raw["spec"]},
+		[]any{"PartialObjectMetadata", "meta.k8s.io/v1", nil}, "what comes")
 	all, err := gadgets.List(s.ctx, metav1.ListOptions{})
 	s.ok(err)
 	s.equal([]any{len(all.Items), all.Items[1].Name}, []any{2, "b"}, "all")

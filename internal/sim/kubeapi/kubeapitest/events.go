@@ -14,13 +14,15 @@ import (
 func testEvents(s *suite) {
 	w := s.create(widget("a", nil))
 	core, events := s.kube.CoreV1().Events(s.ns), s.kube.EventsV1().Events(s.ns)
-	watch, err := core.Watch(s.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=a,involvedObject.apiVersion=" + w.GetAPIVersion() + ",involvedObject.uid=" + string(w.GetUID())})
+	watch, err := core.Watch(s.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=a," +
+		"involvedObject.apiVersion=" + w.GetAPIVersion() + ",involvedObject.uid=" + string(w.GetUID())})
 	s.ok(err)
 	defer watch.Stop()
 	made, err := events.Create(s.ctx, &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Name: "a.1"},
 		EventTime: metav1.NewMicroTime(time.Now()), ReportingController: "bourse.dev/test", ReportingInstance: "one",
 		Action: "Test", Reason: "Tested", Type: corev1.EventTypeNormal, Note: "size is 1",
-		Regarding: corev1.ObjectReference{APIVersion: w.GetAPIVersion(), Kind: w.GetKind(), Namespace: s.ns, Name: "a", UID: w.GetUID()},
+		Regarding: corev1.ObjectReference{APIVersion: w.GetAPIVersion(), Kind: w.GetKind(), Namespace: s.ns, Name: "a",
+			UID: w.GetUID()},
 	}, metav1.CreateOptions{})
 	s.ok(err)
 	s.equal([]string{made.Note, made.Regarding.Name}, []string{"size is 1", "a"}, "as it was made")

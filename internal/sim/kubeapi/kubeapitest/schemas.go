@@ -1,6 +1,7 @@
 package kubeapitest
 
 import (
+	"encoding/json"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,7 +37,8 @@ func testDefaults(s *suite) {
 	want["color"] = "green"
 	s.equal(patched.Object["spec"], want, "what is stored after a patch")
 	s.equal(patched.GetGeneration(), 2, "its generation")
-	again, err := s.gadgets().Patch(s.ctx, "a", types.MergePatchType, []byte(`{"spec":{"other":1}}`), metav1.PatchOptions{})
+	again, err := s.gadgets().Patch(s.ctx, "a", types.MergePatchType, []byte(`{"spec":{"other":1}}`),
+		metav1.PatchOptions{})
 	s.ok(err)
 	s.equal(again, patched, "the object after a patch of what is unknown")
 }
@@ -44,24 +46,27 @@ func testDefaults(s *suite) {
 // testSchema checks what the server refuses.
 func testSchema(s *suite) {
 	for what, c := range map[string]struct {
-		spec object
+		spec string
 		want []string
 	}{
-		"nothing":            {nil, []string{"spec: Required value"}},
-		"a missing field":    {object{}, []string{"spec.size: Required value"}},
-		"a type":             {object{"size": "1"}, []string{"spec.size: Invalid value"}},
-		"a number":           {object{"size": int64(10)}, []string{"spec.size: Invalid value"}},
-		"a word":             {object{"size": int64(1), "color": "blue"}, []string{`spec.color: Unsupported value: "blue": supported values: "red", "green"`}},
-		"a length":           {object{"size": int64(1), "name": "abcde"}, []string{"spec.name: Too long: may not be more than 4 bytes"}},
-		"a pattern":          {object{"size": int64(1), "name": "A"}, []string{"spec.name: Invalid value"}},
-		"a set":              {object{"size": int64(1), "tags": []any{"a", "a"}}, []string{`spec.tags[1]: Duplicate value: "a"`}},
-		"a long list":        {object{"size": int64(1), "tags": []any{"a", "b", "c"}}, []string{"spec.tags: Too many: 3: must have at most 2 items"}},
-		"a key twice":        {object{"size": int64(1), "parts": []any{object{"name": "a"}, object{"name": "a"}}}, []string{"spec.parts[1]: Duplicate value"}},
-		"a map's value":      {object{"size": int64(1), "labels": object{"k": int64(1)}}, []string{"spec.labels.k: Invalid value"}},
-		"an amount":          {object{"size": int64(1), "amount": true}, []string{"spec.amount: Invalid value"}},
-		"two wrong at once ": {object{"size": int64(0), "color": "blue"}, []string{"spec.size: Invalid value", "spec.color: Unsupported value"}},
+		"nothing":         {`null`, []string{"spec: Required value"}},
+		"a missing field": {`{}`, []string{"spec.size: Required value"}},
+		"a type":          {`{"size":"1"}`, []string{"spec.size: Invalid value"}},
+		"a number":        {`{"size":10}`, []string{"spec.size: Invalid value"}},
+		"a word": {`{"size":1,"color":"blue"}`,
+			[]string{`spec.color: Unsupported value: "blue": supported values: "red", "green"`}},
+		"a length":      {`{"size":1,"name":"abcde"}`, []string{"spec.name: Too long: may not be more than 4 bytes"}},
+		"a pattern":     {`{"size":1,"name":"A"}`, []string{"spec.name: Invalid value"}},
+		"a set":         {`{"size":1,"tags":["a","a"]}`, []string{`spec.tags[1]: Duplicate value: "a"`}},
+		"a long list":   {`{"size":1,"tags":["a","b","c"]}`, []string{"spec.tags: Too many: 3: must have at most 2 items"}},
+		"a key twice":   {`{"size":1,"parts":[{"name":"a"},{"name":"a"}]}`, []string{"spec.parts[1]: Duplicate value"}},
+		"a map's value": {`{"size":1,"labels":{"k":1}}`, []string{"spec.labels.k: Invalid value"}},
+		"an amount":     {`{"size":1,"amount":true}`, []string{"spec.amount: Invalid value"}},
+		"two at once":   {`{"size":0,"color":"blue"}`, []string{"spec.size: Invalid value", "spec.color: Unsupported value"}},
 	} {
-		_, err := s.gadgets().Create(s.ctx, gadget("a", c.spec), metav1.CreateOptions{})
+		sent := gadget("a", nil)
+		s.ok(json.Unmarshal([]byte(`{"spec":`+c.spec+`}`), &sent.Object))
+		_, err := s.gadgets().Create(s.ctx, sent, metav1.CreateOptions{})
 		s.refused(err, apierrors.IsInvalid, what)
 		for _, want := range c.want {
 			if err != nil && !strings.Contains(err.Error(), want) {
@@ -98,7 +103,8 @@ func testStrict(s *suite) {
 		types.MergePatchType: `{"spec":{"unknown":1}}`,
 		types.JSONPatchType:  `[{"op":"add","path":"/spec/unknown","value":1}]`,
 	} {
-		_, err := s.gadgets().Patch(s.ctx, "a", kind, []byte(patch), metav1.PatchOptions{FieldValidation: metav1.FieldValidationStrict})
+		_, err := s.gadgets().Patch(s.ctx, "a", kind, []byte(patch),
+			metav1.PatchOptions{FieldValidation: metav1.FieldValidationStrict})
 		s.refused(err, apierrors.IsInvalid, "an unknown field in a patch")
 		if err != nil && !strings.Contains(err.Error(), `unknown field "spec.unknown"`) {
 			s.Errorf("%s: %v", kind, err)

@@ -52,7 +52,8 @@ func testDiscovery(s *suite) {
 	for _, r := range resources.APIResources {
 		names[r.Name] = true
 	}
-	s.equal(names, map[string]bool{"widgets": true, "widgets/status": true, "gadgets": true, "gadgets/status": true}, "resources of the group")
+	s.equal(names, map[string]bool{"widgets": true, "widgets/status": true, "gadgets": true, "gadgets/status": true},
+		"resources of the group")
 
 	_, err = s.dynamic.Resource(version.WithResource("things")).Namespace(s.ns).List(s.ctx,
 		metav1.ListOptions{})

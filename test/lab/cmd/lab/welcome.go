@@ -130,7 +130,8 @@ spec:
 `
 
 // welcome writes the files that people need into dir, and tells how to use them.
-func welcome(ctx context.Context, out io.Writer, dir string, f *federation.Federation, kubectl string, o options) error {
+func welcome(ctx context.Context, out io.Writer, dir string, f *federation.Federation, kubectl string,
+	o options) error {
 	if err := os.Symlink(kubectl, filepath.Join(dir, "bin", "kubectl")); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -163,8 +164,8 @@ func welcome(ctx context.Context, out io.Writer, dir string, f *federation.Feder
 	return err
 }
 
-// writeContexts writes one kubeconfig with a context of each cluster's admin, and one of ann at each, named CLUSTER-ann.
-// The first is the current one.
+// writeContexts writes one kubeconfig. It has a context for each cluster's admin, named as the cluster, and one for ann,
+// named CLUSTER-ann. The first is the current one.
 func writeContexts(ctx context.Context, dir string, f *federation.Federation) (string, error) {
 	path := filepath.Join(dir, "kubeconfig")
 	rules := &clientcmd.ClientConfigLoadingRules{}
@@ -182,8 +183,8 @@ func writeContexts(ctx context.Context, dir string, f *federation.Federation) (s
 	return path, clientcmd.WriteToFile(*all, path)
 }
 
-// makeAnn makes a user who may request in namespace team, and writes her kubeconfig. She is a ServiceAccount: its token is
-// all that she needs.
+// makeAnn makes a user who may request in namespace team, and writes her kubeconfig. She is a ServiceAccount, which needs
+// only a token.
 func makeAnn(ctx context.Context, m *federation.Member, path string) error {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "ann"}}
 	bind := func(namespace, kind, role string) *rbacv1.RoleBinding {
@@ -204,8 +205,7 @@ func makeAnn(ctx context.Context, m *federation.Member, path string) error {
 	if err := m.Objects.SubResource("token").Create(ctx, account, request); err != nil {
 		return err
 	}
-	name := m.Name + "-ann"
-	server := m.Cluster.Config()
+	name, server := m.Name+"-ann", m.Cluster.Config()
 	return clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters:  map[string]*clientcmdapi.Cluster{name: {Server: server.Host, CertificateAuthorityData: server.CAData}},
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{name: {Token: request.Status.Token}},
