@@ -30,9 +30,9 @@ func (sh *shell) demoCommand() *cobra.Command {
 	var log logFlags
 	cmd := &cobra.Command{
 		Use: "demo", GroupID: "run", Short: "Run a demo federation of six simulated clusters", Args: cobra.NoArgs,
-		Long: "A real broker (journal, TLS, keys) and six real agents run in this process, over simulated clusters. In\n" +
-			"another terminal, the commands of bourse act for the cluster rome. Ctrl-C ends the demo and removes its\n" +
-			"files.",
+		Long: "A real broker (journal, TLS, keys) and six real agents run in this process, over simulated clusters. The\n" +
+			"demo prints a kubeconfig for each cluster: use it in another terminal with bourse and kubectl. Ctrl-C ends\n" +
+			"the demo and removes its files.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger := slog.New(slog.DiscardHandler)
 			if cmd.Flags().Changed("log-level") {
@@ -195,7 +195,8 @@ func (sh *shell) play(ctx context.Context, f *federation.Federation, still bool)
 			return nil
 		}
 	}
-	fmt.Fprintf(sh.out, demoIntroduction, f.URL, demoKubeconfig("rome"), demoKubeconfig("milan"))
+	fmt.Fprintf(sh.out, demoIntroduction, f.URL, demoKubeconfig("rome"), demoKubeconfig("milan"),
+		agentSocket(), f.Members["milan"].Socket)
 	for _, args := range demoCommands {
 		fmt.Fprintf(sh.out, "\n$ bourse %s\n", strings.Join(args, " "))
 		words := make([]string, 0, len(args)+2)
@@ -255,8 +256,6 @@ borrows from austin. In another terminal, as the admin of rome:
     bourse catalog --for 8h --sort price
     bourse buy milan/web/small --units 2 --for 8h
     bourse contracts
-    bourse propose milan/web/small --price 0.06EUR/hour --for 48h
-    bourse proposals
     bourse reservations
     bourse vnp
     bourse vnp why burst
@@ -275,10 +274,16 @@ As the admin of milan, or of another cluster in the same way:
 
     export KUBECONFIG=%s
     bourse offer list
-    bourse proposals
-    bourse accept PROPOSAL
     bourse reservations
     bourse evict rome
+
+To negotiate a price you need the sockets of both agents:
+
+    bourse propose milan/web/small --price 0.06EUR/hour --for 48h \
+        --server unix://%s
+    export BOURSE_SERVER=unix://%s
+    bourse proposals
+    bourse accept PROPOSAL
 
 These API servers are simulated. They check the fields of objects, but no rules
 in CEL and no admission policies. They have no roles, and no pods run.

@@ -25,7 +25,8 @@
 //
 //   - Rules in CEL and admission policies are not evaluated. There is no
 //     admission, scheduler, kubelet or controller.
-//   - The reasons for what a schema forbids are fewer: one error for each field.
+//   - An update is checked whole. A real server lets what is unchanged pass, also
+//     if the schema forbids it by now.
 //   - Of built-in types the shape is checked, the content hardly. fieldValidation
 //     is ignored for them, they have few columns, and kubectl does not explain
 //     them. Pods begin as Pending and are deleted at once: no graceful
