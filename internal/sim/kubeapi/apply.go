@@ -2,7 +2,6 @@ package kubeapi
 
 import (
 	"fmt"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -11,7 +10,6 @@ import (
 	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
 // apply merges what a manager wants into what is stored (old, nil if nothing
@@ -84,11 +82,10 @@ func (t *table) owners(subresource string) (*managedfields.FieldManager, error) 
 		version := fieldpath.APIVersion(t.GroupVersion.String())
 		resets[version] = fieldpath.NewExcludeSetFilter(fieldpath.NewSet(fieldpath.MakePathOrDie(ignored)))
 	}
-	shapes := managedfields.TypeConverter(looseShapes{managedfields.NewDeducedTypeConverter()})
+	var shapes managedfields.TypeConverter
 	if t.custom != nil {
 		shapes = t.custom.shapes
-	}
-	if t.typed() {
+	} else {
 		shapes = applyconfigurations.NewTypeConverter(scheme.Scheme)
 	}
 	m, err := managedfields.NewDefaultFieldManager(shapes, asIs{},
@@ -107,47 +104,6 @@ func timeless(o runtime.Object) *unstructured.Unstructured {
 	u.SetManagedFields(entries)
 	return u
 }
-
-// looseShapes types objects without a schema: maps are merged, lists
-// replaced, except those that mean the same in every type.
-type looseShapes struct{ managedfields.TypeConverter }
-
-func (looseShapes) ObjectToTyped(o runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
-	return looseSchema().Type("object").FromUnstructured(o.(*unstructured.Unstructured).Object, options...)
-}
-
-var looseSchema = sync.OnceValue(func() *typed.Parser {
-	parser, err := typed.NewParser(`types:
-- name: object
-  map:
-    fields:
-    - {name: metadata, type: {namedType: metadata}}
-    - {name: status, type: {namedType: status}}
-    elementType: {namedType: any}
-- name: metadata
-  map:
-    fields:
-    - name: finalizers
-      type: {list: {elementType: {scalar: string}, elementRelationship: associative}}
-    - name: ownerReferences
-      type: {list: {elementType: {namedType: any}, elementRelationship: associative, keys: [uid]}}
-    elementType: {namedType: any}
-- name: status
-  map:
-    fields:
-    - name: conditions
-      type: {list: {elementType: {namedType: any}, elementRelationship: associative, keys: [type]}}
-    elementType: {namedType: any}
-- name: any
-  scalar: untyped
-  list: {elementType: {namedType: any}, elementRelationship: atomic}
-  map: {elementType: {namedType: any}, elementRelationship: separable}
-`)
-	if err != nil {
-		panic(err) // the text above is ours
-	}
-	return parser
-})
 
 // asIs says that there is one version of everything and that it has no defaults.
 type asIs struct{}

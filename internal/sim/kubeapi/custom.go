@@ -43,23 +43,48 @@ func CustomType(definition []byte) (Type, error) {
 		Namespaced: d.Spec.Scope == apiextensionsv1.NamespaceScoped,
 		Status:     version.Subresources != nil && version.Subresources.Status != nil,
 		columns:    version.AdditionalPrinterColumns}
+	err := t.describe(version.Schema.OpenAPIV3Schema)
+	return t, err
+}
+
+// anyFields is the schema of a type without a definition.
+const anyFields = `
+type: object
+x-kubernetes-preserve-unknown-fields: true
+properties:
+  status:
+    type: object
+    x-kubernetes-preserve-unknown-fields: true
+    properties:
+      conditions:
+        type: array
+        x-kubernetes-list-type: map
+        x-kubernetes-list-map-keys: [type]
+        items:
+          type: object
+          x-kubernetes-preserve-unknown-fields: true
+          properties: {type: {type: string}}
+`
+
+// describe gives a type its fields.
+func (t *Type) describe(fields *apiextensionsv1.JSONSchemaProps) error {
 	var properties apiextensions.JSONSchemaProps
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(
-		version.Schema.OpenAPIV3Schema, &properties, nil); err != nil {
-		return Type{}, err
+	err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(fields, &properties, nil)
+	if err != nil {
+		return err
 	}
 	structural, err := structuralschema.NewStructural(&properties)
 	if err != nil {
-		return Type{}, err
+		return err
 	}
-	t.custom = &custom{structural: structural, openapi: structural.ToKubeOpenAPI()}
-	t.custom.validator = validate.NewSchemaValidator(structural.Unfold().ToKubeOpenAPI(), nil, "", strfmt.Default)
-	gvk := t.gvk()
-	t.custom.openapi.AddExtension("x-kubernetes-group-version-kind", []any{gvkOf(gvk)})
-	maps.Copy(t.custom.openapi.Properties, map[string]spec.Schema{"metadata": metadata,
+	c := &custom{structural: structural, openapi: structural.ToKubeOpenAPI()}
+	c.validator = validate.NewSchemaValidator(structural.Unfold().ToKubeOpenAPI(), nil, "", strfmt.Default)
+	c.openapi.AddExtension("x-kubernetes-group-version-kind", []any{gvkOf(t.gvk())})
+	maps.Copy(c.openapi.Properties, map[string]spec.Schema{"metadata": metadata,
 		"apiVersion": *spec.StringProperty(), "kind": *spec.StringProperty()})
-	t.custom.shapes, err = managedfields.NewTypeConverter(map[string]*spec.Schema{t.Kind: t.custom.openapi}, false)
-	return t, err
+	c.shapes, err = managedfields.NewTypeConverter(map[string]*spec.Schema{t.Kind: c.openapi}, false)
+	t.custom = c
+	return err
 }
 
 func gvkOf(k schema.GroupVersionKind) map[string]any {
@@ -82,9 +107,6 @@ var metadata = func() (s spec.Schema) {
 
 // fill removes what the schema does not know, fills in its defaults, and returns the paths of what was unknown.
 func (c *custom) fill(content map[string]any) (unknown []string) {
-	if c == nil {
-		return nil
-	}
 	unknown = pruning.PruneWithOptions(content, c.structural, true,
 		structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
 	setDefaults(content, c.structural)

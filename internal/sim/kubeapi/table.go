@@ -3,10 +3,12 @@ package kubeapi
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -16,6 +18,8 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // maxObject is what etcd takes in one request. An object that outgrows a real
@@ -54,6 +58,12 @@ type table struct {
 }
 
 func (a *API) register(t Type) {
+	if t.custom == nil && !t.typed() {
+		var fields apiextensionsv1.JSONSchemaProps
+		if err := errors.Join(payload.ReadYAML([]byte(anyFields), &fields), t.describe(&fields)); err != nil {
+			panic(err) // they are ours
+		}
+	}
 	a.tables = slices.DeleteFunc(a.tables, func(old *table) bool { return old.groupResource() == t.groupResource() })
 	a.tables = append(a.tables, &table{
 		Type: t, floor: a.revision, objects: map[types.NamespacedName]*object{}, changed: make(chan struct{}),
