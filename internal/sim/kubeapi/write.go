@@ -122,15 +122,18 @@ func (a *API) replace(q *request, old *object, was, fresh *unstructured.Unstruct
 	path := field.NewPath("metadata")
 	errs := validation.ValidateObjectMetaAccessor(fresh, t.Namespaced, t.checkName, path)
 	errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(fresh, was, path)...)
-	errs = append(errs, t.custom.check(fresh.Object)...)
 	if was.GetDeletionTimestamp() != nil {
 		errs = append(errs, validation.ValidateNoNewFinalizers(fresh.GetFinalizers(),
 			was.GetFinalizers(), path.Child("finalizers"))...)
 	}
+	same := reflect.DeepEqual(was.Object, fresh.Object)
+	if !same {
+		errs = append(errs, t.custom.check(fresh.Object)...)
+	}
 	if len(errs) > 0 {
 		return nil, q.invalid(errs...)
 	}
-	if reflect.DeepEqual(was.Object, fresh.Object) {
+	if same {
 		return old, nil
 	}
 	if !t.uncounted && t.specDiffers(was, fresh) {
