@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,6 +22,7 @@ func TestActsAreOnWhatWasSeen(t *testing.T) {
 	defer cancel()
 	at := metav1.ObjectMeta{Namespace: api.Namespace, Name: "r-1"}
 	waits := &api.ProviderInstruction{ObjectMeta: at}
+	waits.Spec.Resources, waits.Spec.Until = api.Resources{"cpu": resource.MustParse("1")}, metav1.Now()
 	peer := &api.Peer{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "rome"}}
 	contract := &api.Contract{ObjectMeta: at}
 	for _, o := range []kube.Object{waits, peer, contract} {
@@ -28,7 +30,10 @@ func TestActsAreOnWhatWasSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	waits.Status.Approval, contract.Status.Digest = &api.PendingApproval{Digest: now}, now
+	contract.Status.Digest = now
+	contract.Status.Terms = api.ContractTerms{Buyer: "rome", Seller: "milan", Offer: "web", Plan: "small", Units: 1,
+		Resources: waits.Spec.Resources, Begins: waits.Spec.Until, Until: waits.Spec.Until}
+	waits.Status.Approval = &api.PendingApproval{Digest: now, Asked: metav1.Now(), By: metav1.Now()}
 	peer.Status.Lent = &api.LentToPeer{Reservations: 1, Digest: now}
 	for _, o := range []kube.Object{waits, peer, contract} {
 		if err := admin.Status().Update(ctx, o); err != nil {

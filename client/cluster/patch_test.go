@@ -48,7 +48,7 @@ func TestPatchesAreOfWhatWasSeen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config, admin := simulated(t)
 			object := &api.Peer{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "milan"}}
-			object.Spec.Address = "https://milan.example:7444"
+			object.Spec.Address = "milan.example:7444"
 			if err := admin.Create(t.Context(), object); err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +78,7 @@ func TestPatchesAreOfWhatWasSeen(t *testing.T) {
 			if (object.Annotations["bourse.dev/evict"] == "x") == c.refused || c.annotations != "" && object.Annotations[c.annotations] != "1" {
 				t.Errorf("its annotations are %v", object.Annotations)
 			}
-			if object.Spec.Address != "https://milan.example:7444" {
+			if object.Spec.Address != "milan.example:7444" {
 				t.Errorf("its spec is %+v", object.Spec)
 			}
 		})

@@ -39,7 +39,7 @@ func CustomType(definition []byte) (Type, error) {
 	}
 	version := d.Spec.Versions[0]
 	t := Type{GroupVersion: schema.GroupVersion{Group: d.Spec.Group, Version: version.Name}, Kind: d.Spec.Names.Kind,
-		Resource: d.Spec.Names.Plural, ShortNames: d.Spec.Names.ShortNames,
+		Resource: d.Spec.Names.Plural, ShortNames: d.Spec.Names.ShortNames, categories: d.Spec.Names.Categories,
 		Namespaced: d.Spec.Scope == apiextensionsv1.NamespaceScoped,
 		Status:     version.Subresources != nil && version.Subresources.Status != nil,
 		columns:    version.AdditionalPrinterColumns}

@@ -61,7 +61,7 @@ func (a *API) discoverVersion(w http.ResponseWriter, gv schema.GroupVersion) boo
 		}
 		list.APIResources = append(list.APIResources, metav1.APIResource{
 			Name: t.Resource, SingularName: strings.ToLower(t.Kind),
-			Namespaced: t.Namespaced, Kind: t.Kind, ShortNames: t.ShortNames,
+			Namespaced: t.Namespaced, Kind: t.Kind, ShortNames: t.ShortNames, Categories: t.categories,
 			Verbs: metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
 		})
 		if t.Status {

@@ -23,8 +23,9 @@ type Type struct {
 	Status       bool // has a /status of its own
 	ShortNames   []string
 
-	custom  *custom                                          // nil: every field may be there
-	columns []apiextensionsv1.CustomResourceColumnDefinition // of its tables, beside the name
+	categories []string
+	custom     *custom                                          // nil: every field may be there
+	columns    []apiextensionsv1.CustomResourceColumnDefinition // of its tables, beside the name
 
 	// What follows only built-in types have.
 
