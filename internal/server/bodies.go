@@ -131,6 +131,17 @@ func endSlowBodies(h http.Handler, b Bounds) http.Handler {
 	})
 }
 
+// endSlowAnswers ends calls whose answers are not read in time.
+func endSlowAnswers(h http.Handler, b Bounds) http.Handler {
+	if b.Answer == 0 {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		connOf(r.Context()).answerBy.Store(new(time.Now().Add(b.Answer)))
+		h.ServeHTTP(w, r) // what net/http writes after it has the same time
+	})
+}
+
 // deadline is implemented by net/http's answers.
 type deadline interface{ SetReadDeadline(time.Time) error }
 

@@ -19,6 +19,9 @@ type Bounds struct {
 	// Stall is the time that a peer may take to read 16 KiB, or to send the first bytes of a body: 10 s.
 	// After that it must send 16 KiB each second.
 	Stall time.Duration
+	// Answer is the time from the headers of a call until its answer must have been read. 0: none, since a watch is an
+	// answer.
+	Answer time.Duration
 	// Watches is the number of watches of a member: 16. Calls is the number of active calls of a caller:
 	// 32. Large is the number of those with a body of more than 64 KiB: 2. Further calls wait for
 	// Patience: 5 s.

@@ -38,6 +38,7 @@ type activeCall struct {
 
 	mu          sync.Mutex
 	large, over bool
+	atEnd       []func()
 }
 
 // begin waits for the turn of a call. End the call afterwards. A call that is made within another one
@@ -132,12 +133,29 @@ func (c *activeCall) end() {
 		return
 	}
 	c.over = true
+	for _, f := range c.atEnd {
+		f()
+	}
 	if c.large {
 		c.calls.large.Release(1)
 	}
 	c.calls.calls.Release(1)
 	c.limiter.leave(c.caller, c.calls)
 	openCalls.Add(-1)
+}
+
+// afterAnswer calls f once the call of a context has ended: its answer is written by then.
+func afterAnswer(ctx context.Context, f func()) {
+	call, _ := ctx.Value(activeCallKey{}).(*activeCall)
+	if call != nil {
+		call.mu.Lock()
+		defer call.mu.Unlock()
+	}
+	if call == nil || call.over {
+		f()
+		return
+	}
+	call.atEnd = append(call.atEnd, f)
 }
 
 // CountLarge counts the call of a context as a large one, because its answer takes much memory. It waits

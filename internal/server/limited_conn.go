@@ -20,6 +20,8 @@ type limitedConn struct {
 	preamble int         // the number of bytes that came before that
 	// certified is the caller by the certificate of the connection, once that was read.
 	certified atomic.Pointer[Caller]
+	// answerBy is until when the answer must have been read; nil: it has as long as it is being read.
+	answerBy atomic.Pointer[time.Time]
 
 	// The listener's lock guards the rest.
 	caller string // empty: unidentified
@@ -102,12 +104,16 @@ func (n *limitedConn) readPreamble(into []byte) (int, error) {
 
 var errLongPreamble = fmt.Errorf("more than %d bytes came before the headers of a call ended", maxPreamble)
 
-// Write implements net.Conn. A peer that keeps reading has no time limit; a peer that stops reading loses
-// its connection.
+// Write implements net.Conn. A peer that stops reading loses its connection. One that keeps reading has no time limit but
+// Bounds.Answer.
 func (n *limitedConn) Write(data []byte) (written int, err error) {
 	for len(data) > 0 && err == nil {
 		piece := data[:min(len(data), pieceSize)]
-		if err = n.SetWriteDeadline(time.Now().Add(n.listener.bounds.Stall)); err != nil {
+		until := time.Now().Add(n.listener.bounds.Stall)
+		if by := n.answerBy.Load(); by != nil && by.Before(until) {
+			until = *by
+		}
+		if err = n.SetWriteDeadline(until); err != nil {
 			break
 		}
 		var m int

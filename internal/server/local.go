@@ -55,43 +55,37 @@ const (
 	largeQuestions = 2
 )
 
-// large counts a call that takes much memory or work. Call end when its answer is made. Errors: TooManyRequests.
-func (l *local) large(ctx context.Context) (end func(), err error) {
-	if err := CountLarge(ctx); err != nil {
-		return nil, err
-	}
-	if CallerOf(ctx).Scope == nil {
-		return func() {}, nil
+// large counts a call that takes much memory or work, until its answer is written: that holds the memory. Errors:
+// TooManyRequests.
+func (l *local) large(ctx context.Context) error {
+	if err := CountLarge(ctx); err != nil || CallerOf(ctx).Scope == nil {
+		return err
 	}
 	if err := acquire(ctx, l.asked, patience); err != nil {
-		return nil, api.Errorf(api.CodeTooManyRequests, "the agent answers %d large questions already", largeQuestions).
+		return api.Errorf(api.CodeTooManyRequests, "the agent answers %d large questions already", largeQuestions).
 			Fix("repeat the command")
 	}
-	return func() { l.asked.Release(1) }, nil
+	afterAnswer(ctx, func() { l.asked.Release(1) })
+	return nil
 }
 
 // largely makes an answer that takes much memory or work, if the caller asks by a session. Errors: also
 // TooManyRequests.
 func largely[T any](ctx context.Context, l *local, answer func() (T, error)) (none T, err error) {
-	if CallerOf(ctx).Scope == nil {
-		return answer()
+	if CallerOf(ctx).Scope != nil {
+		if err := l.large(ctx); err != nil {
+			return none, err
+		}
 	}
-	end, err := l.large(ctx)
-	if err != nil {
-		return none, err
-	}
-	defer end()
 	return answer()
 }
 
 // readWhole returns read for a whole list of a broker. Errors: TooManyRequests; those of read.
 func readWhole[T any](l *local, read lister[transport.Broker, T]) lister[transport.Broker, T] {
 	return func(broker transport.Broker, ctx context.Context) ([]api.Envelope[T], error) {
-		end, err := l.large(ctx)
-		if err != nil {
+		if err := l.large(ctx); err != nil {
 			return nil, err
 		}
-		defer end()
 		return read(broker, ctx)
 	}
 }

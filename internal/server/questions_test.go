@@ -249,3 +249,49 @@ func TestLargeQuestionsTogether(t *testing.T) {
 		}
 	})
 }
+
+// unread is an answer that its reader does not read until it is let go.
+type unread struct {
+	*httptest.ResponseRecorder
+	writes, read chan struct{}
+}
+
+func (u *unread) Write(data []byte) (int, error) {
+	select {
+	case u.writes <- struct{}{}:
+	default:
+	}
+	<-u.read
+	return u.ResponseRecorder.Write(data)
+}
+
+// WriteString hides that of the recorder.
+func (u *unread) WriteString(text string) (int, error) { return u.Write([]byte(text)) }
+
+// An answer that takes much memory counts until it is read.
+func TestAnUnreadAnswerCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &house{}
+		questions := server.Local(h, h, 1000, servertest.Silent()).Questions()
+		ask := func(namespace string, w http.ResponseWriter) {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, api.Prefix+"/reservations", nil)
+			questions.For(func(*http.Request) (server.Caller, error) { return asNamespace(namespace), nil }).ServeHTTP(w, r)
+		}
+		read := make(chan struct{})
+		for _, namespace := range []string{"team", "other"} {
+			w := &unread{httptest.NewRecorder(), make(chan struct{}, 1), read}
+			go ask(namespace, w)
+			<-w.writes
+		}
+		third := httptest.NewRecorder()
+		if ask("third", third); third.Code != http.StatusTooManyRequests {
+			t.Errorf("beside two answers that nobody reads another question is answered %d", third.Code)
+		}
+		close(read)
+		synctest.Wait()
+		third = httptest.NewRecorder()
+		if ask("third", third); third.Code != http.StatusOK {
+			t.Errorf("afterwards it is answered %d", third.Code)
+		}
+	})
+}

@@ -76,7 +76,7 @@ func Bounded(l net.Listener, h http.Handler) (net.Listener, *http.Server) {
 
 func newServer(h http.Handler, b Bounds) *http.Server {
 	return &http.Server{
-		Handler: endSlowBodies(h, b.orDefault()), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: endSlowAnswers(endSlowBodies(h, b.orDefault()), b), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: maxWire, ErrorLog: log.New(httpLog{}, "", 0),
 		ConnContext: withConn, ConnState: setState,
 	}

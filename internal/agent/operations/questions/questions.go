@@ -35,8 +35,8 @@ import (
 // Lasts is how long a session is served after the agent answered it.
 const Lasts = 15 * time.Minute
 
-// bounds are those of a few users: all of them come from loopback.
-var bounds = server.Bounds{Connections: 1024, Unidentified: 256, Waiting: 256, PerCaller: 16}
+// bounds are those of a few users: all of them come from loopback. A client waits for an answer for 28 s.
+var bounds = server.Bounds{Connections: 1024, Unidentified: 256, Waiting: 256, PerCaller: 16, Answer: 30 * time.Second}
 
 // Options say what is asked, and where.
 type Options struct {
