@@ -23,16 +23,20 @@ func (s *Sellers) Catalog(ctx context.Context, q api.CatalogQuery, added bool) [
 	asked := func(m *market.Member) bool {
 		return (m.Address != "" || !added) && (q.Seller == "" || q.Seller == m.Cluster)
 	}
-	return askAll(ctx, s, asked,
+	return askAll(ctx, s, asked, maxList,
 		func(ctx context.Context, _ string, seller *transport.HTTP) ([]api.Envelope[api.Listing], error) {
 			return seller.Catalog(ctx, q)
 		})
 }
 
+// maxAnswers is how many bytes a seller's list of this cluster's proposals may have: it keeps eight of each buyer, and a
+// document has up to 4 KiB.
+const maxAnswers = 128 << 10
+
 // Proposals returns what those sellers that are asked, and answer in time, say that this cluster proposed. The Seller of
 // each is the one that says it.
 func (s *Sellers) Proposals(ctx context.Context, asked func(seller string) bool) []api.Envelope[api.KnownProposal] {
-	return askAll(ctx, s, func(m *market.Member) bool { return asked(m.Cluster) },
+	return askAll(ctx, s, func(m *market.Member) bool { return asked(m.Cluster) }, maxAnswers,
 		func(ctx context.Context, name string, seller *transport.HTTP) ([]api.Envelope[api.KnownProposal], error) {
 			found, err := seller.Proposals(ctx)
 			for i := range found {
@@ -57,8 +61,9 @@ func (s *Sellers) Propose(ctx context.Context,
 	return broker.SendProposal(ctx, document)
 }
 
-// askAll reads a list at those of the known connectors that are asked, as far as they answer in time.
-func askAll[T any](ctx context.Context, s *Sellers, asked func(*market.Member) bool,
+// askAll reads a list, of at most so many bytes, at those of the known connectors that are asked, as far as they answer
+// in time.
+func askAll[T any](ctx context.Context, s *Sellers, asked func(*market.Member) bool, most int64,
 	read func(context.Context, string, *transport.HTTP) ([]T, error)) (all []T) {
 	var names []string
 	members, _ := s.Ledger.Members(ctx)
@@ -71,7 +76,7 @@ func askAll[T any](ctx context.Context, s *Sellers, asked func(*market.Member) b
 	defer cancel()
 	found := make([][]T, len(names))
 	lists := min(maxLists, debug.SetMemoryLimit(-1)/partOfLists) // all answers are held at the same time
-	share := min(maxList, lists/int64(max(1, len(names))))
+	share := min(most, lists/int64(max(1, len(names))))
 	var calls sync.WaitGroup
 	for i, name := range names {
 		calls.Go(func() {

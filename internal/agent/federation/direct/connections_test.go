@@ -5,12 +5,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
@@ -40,8 +42,8 @@ func (s *sockets) count() (opened, open int) {
 	return s.opened, len(s.open)
 }
 
-// listen starts a connector of a cluster that has an empty catalog, and takes any card.
-func listen(t *testing.T, of *transporttest.Party, caller identity.Fingerprint) (url string, s *sockets) {
+// listen starts a connector of a cluster that answers each read with a list, and takes any card.
+func listen(t *testing.T, of *transporttest.Party, caller identity.Fingerprint, list string) (url string, s *sockets) {
 	t.Helper()
 	config, err := of.Key.ServerTLS(of.ID, func(string) identity.Fingerprint { return caller })
 	if err != nil {
@@ -51,7 +53,7 @@ func listen(t *testing.T, of *transporttest.Party, caller identity.Fingerprint) 
 	connector := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write([]byte(`{"items":[]}`))
+			_, _ = w.Write([]byte(list))
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)
@@ -69,7 +71,7 @@ func listen(t *testing.T, of *transporttest.Party, caller identity.Fingerprint) 
 func TestConnectionsToAConnector(t *testing.T) {
 	b := newBuyer(t)
 	bergen := transporttest.NewParty(t, "bergen")
-	at, sockets := listen(t, bergen, b.Key.Public().Fingerprint())
+	at, sockets := listen(t, bergen, b.Key.Public().Fingerprint(), `{"items":[]}`)
 	meet := func(who *transporttest.Party, connector string) {
 		t.Helper()
 		card := who.Card(api.Properties{Connector: connector})
@@ -110,6 +112,32 @@ func TestConnectionsToAConnector(t *testing.T) {
 		}
 		if time.Now().After(until) {
 			t.Fatalf("the connector is gone, and %d connections to it are open", open)
+		}
+	}
+}
+
+// What a seller answers to proposals is read up to a bound.
+func TestALongListOfProposals(t *testing.T) {
+	for size, read := range map[int]bool{maxAnswers / 2: true, maxAnswers: false} {
+		b := newBuyer(t)
+		bergen := transporttest.NewParty(t, "bergen")
+		at, _ := listen(t, bergen, b.Key.Public().Fingerprint(), `{"items":[{"id":"p-1","payload":{"document":"`+
+			strings.Repeat("a", size)+`"}}]}`)
+		rome := transporttest.NewParty(t, "rome")
+		rome.Key = b.Key
+		_, _, err := (trust.Demand{}).Meet(t.Context(), b.Ledger, bergen.Card(api.Properties{Connector: at}), "bergen")
+		if err == nil {
+			_, _, err = (trust.Demand{}).Meet(t.Context(), b.Ledger, rome.Card(api.Properties{}), "rome")
+		}
+		if err == nil {
+			_, err = b.Ledger.Do(t.Context(), market.PutCard{Signed: "signed", Card: api.Card{Cluster: "rome", Number: 1,
+				Key: b.Key.Public().String()}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all := b.Proposals(t.Context(), func(seller string) bool { return seller == "bergen" }); (len(all) == 1) != read {
+			t.Errorf("of %d bytes it reads %d proposals", size, len(all))
 		}
 	}
 }

@@ -9,6 +9,7 @@ package proposals
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -57,10 +58,13 @@ type Offers interface {
 }
 
 // Proposals negotiates. Several goroutines may use it.
-type Proposals struct{ Options }
+type Proposals struct {
+	Options
+	asking sync.Map // the sellers that are being asked
+}
 
 // New returns what negotiates for a cluster.
-func New(o Options) *Proposals { return &Proposals{o} }
+func New(o Options) *Proposals { return &Proposals{Options: o} }
 
 // proposal is one as users see it.
 type proposal = api.Envelope[api.KnownProposal]

@@ -33,6 +33,7 @@ type desk struct {
 	said      []proposal // what it says of them
 	published []string
 	clock     *transporttest.Clock
+	asks      func() // what happens while milan is asked
 }
 
 // shop is the part of a desk that sells.
@@ -52,6 +53,9 @@ func (c connectors) Propose(_ context.Context, seller, document string) (none pr
 func (c connectors) Proposals(_ context.Context, asked func(string) bool) []proposal {
 	if !asked("milan") {
 		return nil
+	}
+	if c.asks != nil {
+		c.asks()
 	}
 	return c.said
 }
@@ -326,5 +330,27 @@ func TestReceivedOtherwise(t *testing.T) {
 	}
 	if _, err := d.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "bourse"}}); err != nil {
 		t.Error(err)
+	}
+}
+
+// A seller that is slow to answer is asked for one proposal at a time, so that it holds up one worker.
+func TestOneReadPerSeller(t *testing.T) {
+	d := newDesk(t)
+	for _, name := range []string{"one", "two"} {
+		d.proposes(name, nil)
+		d.looks("team-a", name, 2) // signed and sent
+	}
+	asked := 0
+	d.asks = func() {
+		if asked++; asked == 1 {
+			d.looks("team-a", "two", 1)
+		}
+	}
+	d.looks("team-a", "one", 1)
+	if asked != 1 {
+		t.Errorf("milan is asked %d times together", asked)
+	}
+	if d.looks("team-a", "two", 1); asked != 2 {
+		t.Errorf("afterwards it is asked %d times", asked)
 	}
 }

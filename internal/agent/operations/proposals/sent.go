@@ -139,7 +139,12 @@ func (p *Proposals) showSent(ctx context.Context, o *api.Proposal, failed error,
 }
 
 // ask reads the answer of the seller, and shows it. A seller that does not answer, or forgot the proposal, changes nothing.
+// Each seller is asked for one proposal at a time: a slow one holds up one worker.
 func (p *Proposals) ask(ctx context.Context, o *api.Proposal) (ctrl.Result, error) {
+	if _, busy := p.asking.LoadOrStore(o.Spec.Seller, true); busy {
+		return ctrl.Result{RequeueAfter: soon}, nil
+	}
+	defer p.asking.Delete(o.Spec.Seller)
 	next := o.Status.DeepCopy()
 	for _, proposal := range p.Sent(ctx, func(seller string) bool { return seller == o.Spec.Seller }) {
 		says := proposal.Payload
