@@ -27,6 +27,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/server"
 	"github.com/bourse-dev/bourse/internal/trust"
+	"github.com/bourse-dev/bourse/internal/turns"
 )
 
 // Options say who proposes, and what the rest of the agent does for it.
@@ -61,6 +62,7 @@ type Offers interface {
 type Proposals struct {
 	Options
 	asking sync.Map // the sellers that are being asked
+	stands standing
 }
 
 // New returns what negotiates for a cluster.
@@ -82,7 +84,20 @@ func (p *Proposals) Control(m ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(m).Named("proposal").
 		For(&api.Proposal{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(p.Changed).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).Complete(p)
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: turns.New(p.turnOf).NewQueue}).Complete(p)
+}
+
+// turnOf makes namespaces take turns, and the buyers of those that this cluster received.
+func (p *Proposals) turnOf(at ctrl.Request) turns.Turn {
+	turn := turns.Turn{Party: at.Namespace}
+	var o api.Proposal
+	if at.Namespace == p.Namespace {
+		err := p.Client.Get(context.Background(), at.NamespacedName, &o) // of the cache
+		if err != nil || o.Spec.Buyer != "" {
+			turn.Party += "/" + o.Spec.Buyer // no namespace has that name
+		}
+	}
+	return turn
 }
 
 // Reconcile sends a proposal of this cluster and reads its answer, or shows one that this cluster received and carries
@@ -111,6 +126,7 @@ func (p *Proposals) Reconcile(ctx context.Context, at ctrl.Request) (ctrl.Result
 	}
 	switch {
 	case isGone, object.DeletionTimestamp != nil:
+		p.stands.remove(at.NamespacedName)
 		return ctrl.Result{}, nil
 	case isHere && object.Spec.Buyer != "": // the Ledger has forgotten what it received
 		return ctrl.Result{}, p.delete(ctx, &object)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
-	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
@@ -73,13 +72,14 @@ func (p *Proposals) signObject(ctx context.Context, o *api.Proposal, now time.Ti
 	if err != nil {
 		return p.showSent(ctx, o, err, keepsEnded)
 	}
-	standing, until, err := p.standing(ctx, o.Namespace, now)
+	listed := func() (map[string]time.Time, error) { return p.listStanding(ctx, o.Namespace) }
+	full, err := p.stands.add(client.ObjectKeyFromObject(o), signed.Expires.Time, now, listed)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if standing >= maxStanding {
+	if !full.IsZero() {
 		return p.showSent(ctx, o, api.Errorf(api.CodeTooManyRequests, "%d proposals of this namespace stand already",
-			standing).Fix("wait until one expires"), max(until.Sub(now), sendEvery))
+			maxStanding).Fix("wait until one expires"), max(full.Sub(now), sendEvery))
 	}
 	next := o.Status.DeepCopy()
 	next.ID, next.Digest = trust.ProposalID(document), clusterkey.Digest(document).String()
@@ -87,20 +87,6 @@ func (p *Proposals) signObject(ctx context.Context, o *api.Proposal, now time.Ti
 	meta.SetStatusCondition(&next.Conditions, metav1.Condition{Type: api.ConditionSent, Status: metav1.ConditionFalse,
 		Reason: reasonSigned, Message: "it is sent to " + o.Spec.Seller, ObservedGeneration: o.Generation})
 	return p.write(ctx, o, next, 0)
-}
-
-// standing returns how many proposals of a namespace stand, and when the first of them expires.
-func (p *Proposals) standing(ctx context.Context, namespace string, now time.Time) (n int, first time.Time, err error) {
-	var all api.ProposalList
-	err = p.Client.List(ctx, &all, client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
-	for i := range all.Items {
-		if o := &all.Items[i]; o.Spec.Buyer == "" && o.Status.Expires != nil && now.Before(o.Status.Expires.Time) {
-			if n++; n == 1 || o.Status.Expires.Time.Before(first) {
-				first = o.Status.Expires.Time
-			}
-		}
-	}
-	return n, first, kubeobject.Error(err)
 }
 
 // send sends what was signed.
