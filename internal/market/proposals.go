@@ -26,6 +26,8 @@ type Proposal struct {
 	// Declined says that the seller makes no offer, and Reason why.
 	Declined bool   `json:"declined,omitempty"`
 	Reason   string `json:"reason,omitempty"`
+	// Order names what led to the answer, so that it is not carried out again. Empty: nothing that could repeat.
+	Order string `json:"order,omitempty"`
 }
 
 // Propose keeps a verified proposal of a known buyer. It forgets those of its proposals that expired
@@ -82,7 +84,7 @@ func (c Propose) decide(s *State, now Time) (Outcome, error) {
 type AnswerProposal struct {
 	Buyer, ID, Answer   string
 	Countered, Declined bool
-	Reason              string
+	Reason, Order       string
 }
 
 func (c AnswerProposal) decide(s *State, now Time) (Outcome, error) {
@@ -94,6 +96,7 @@ func (c AnswerProposal) decide(s *State, now Time) (Outcome, error) {
 	next.Proposals, next.Changed = slices.Clone(m.Proposals), now
 	p := next.Proposal(c.ID)
 	p.Answer, p.Countered, p.Declined, p.Reason = c.Answer, c.Countered, c.Declined, c.Reason
+	p.Order = c.Order
 	return Outcome{Member: &next, Events: []Event{{Time: now, Member: &next}}}, nil
 }
 

@@ -21,6 +21,11 @@ import (
 // or with those that a names. Or it declines. Errors: NotFound; Conflict if two buyers' proposals have the ID, or
 // if it is another proposal than a names; Invalid.
 func (p *Proposals) Answer(ctx context.Context, id string, a api.ProposalAnswer) (proposal, error) {
+	return p.answer(ctx, id, "", a)
+}
+
+// answer is Answer by an order, which the Ledger notes with the answer. Empty: it has no name.
+func (p *Proposals) answer(ctx context.Context, id, order string, a api.ProposalAnswer) (proposal, error) {
 	if err := trust.CheckTerms(&a.ProposalTerms); err != nil {
 		return proposal{}, err
 	}
@@ -39,7 +44,7 @@ func (p *Proposals) Answer(ctx context.Context, id string, a api.ProposalAnswer)
 		return proposal{}, api.Errorf(api.CodeConflict, "proposal %s is another document than the one with digest %.128q",
 			id, a.Digest).At("digest").Fix("read it again, and name its digest: bourse proposals -o wide")
 	case a.Decline:
-		return p.decline(ctx, buyers[0], id, a.Message)
+		return p.decline(ctx, buyers[0], id, order, a.Message)
 	case base == nil || base.Signed.Offer.Plan(asked.Plan) == nil:
 		return proposal{}, api.Errorf(api.CodeConflict, "%s/%s is not on sale any more", asked.Offer, asked.Plan).
 			Fix("put it on sale, or make an offer: bourse offer create NAME --to %s", buyers[0])
@@ -52,7 +57,7 @@ func (p *Proposals) Answer(ctx context.Context, id string, a api.ProposalAnswer)
 	if err := p.putOffer(ctx, id, spec); err != nil {
 		return proposal{}, err
 	}
-	return p.recordAnswer(ctx, market.AnswerProposal{Buyer: buyers[0], ID: id, Answer: id, Countered: countered})
+	return p.recordAnswer(ctx, market.AnswerProposal{Buyer: buyers[0], ID: id, Answer: id, Countered: countered, Order: order})
 }
 
 // received is what the Ledger has of a proposal that this cluster received.
@@ -60,6 +65,7 @@ type received struct {
 	buyers []string          // those that sent a proposal of this ID; the rest is of the last of them
 	shown  api.KnownProposal // the proposal with its answer
 	base   *market.Offer     // the offer that it is about, nil if that is not on sale
+	order  string            // what led to the answer
 }
 
 // find finds a proposal that has not expired.
@@ -71,6 +77,7 @@ func (p *Proposals) find(ctx context.Context, id string) (found received, err er
 				found.buyers, kept = append(found.buyers, m.Cluster), *proposal
 			}
 		}
+		found.order = kept.Order
 		found.shown = server.ProposalOf(&kept).Payload
 		found.base = s.OnSale(p.Cluster, found.shown.Proposal.Offer)
 	})
@@ -78,7 +85,7 @@ func (p *Proposals) find(ctx context.Context, id string) (found received, err er
 }
 
 // decline makes no offer, and takes back the one that answered the proposal before.
-func (p *Proposals) decline(ctx context.Context, buyer, id, why string) (proposal, error) {
+func (p *Proposals) decline(ctx context.Context, buyer, id, order, why string) (proposal, error) {
 	var made api.Offer
 	err := p.Client.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: id}, &made)
 	if err == nil && made.Labels[api.AnswersLabel] == id {
@@ -87,7 +94,7 @@ func (p *Proposals) decline(ctx context.Context, buyer, id, why string) (proposa
 	if client.IgnoreNotFound(err) != nil {
 		return proposal{}, kubeobject.Error(err)
 	}
-	return p.recordAnswer(ctx, market.AnswerProposal{Buyer: buyer, ID: id, Declined: true, Reason: why})
+	return p.recordAnswer(ctx, market.AnswerProposal{Buyer: buyer, ID: id, Declined: true, Reason: why, Order: order})
 }
 
 func (p *Proposals) recordAnswer(ctx context.Context, answer market.AnswerProposal) (proposal, error) {

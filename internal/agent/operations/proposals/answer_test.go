@@ -3,6 +3,9 @@ package proposals
 import (
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -91,4 +94,39 @@ func (d *desk) kept(id string) market.Proposal {
 		d.t.Fatalf("the Ledger lacks %s: %v", id, err)
 	}
 	return *m.Proposal(id)
+}
+
+// An answer that the Ledger has is not carried out again by an agent that ended before the object said so: its offer may
+// have been bought since then.
+func TestAnAnswerIsCarriedOutOnce(t *testing.T) {
+	d := newDesk(t)
+	id := d.receives("", d.signed("0.08"))
+	o := d.looks("bourse", id, 2)
+	waits := o.Status
+	o.Spec.Answer = &api.ProposalReply{Decision: api.ProposalAccept}
+	if err := d.Client.Update(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	o = d.looks("bourse", id, 1)
+	d.is(o, api.ConditionAnswered, metav1.ConditionTrue, "Accepted", id)
+	var offer api.Offer
+	d.get("bourse", id, &offer)
+	if err := d.Client.Delete(t.Context(), &offer); err != nil { // it was bought
+		t.Fatal(err)
+	}
+	o.Status = waits
+	if err := d.Client.Status().Update(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	d.is(d.looks("bourse", id, 1), api.ConditionAnswered, metav1.ConditionTrue, "Accepted", id)
+	if err := d.Client.Get(t.Context(), client.ObjectKeyFromObject(&offer), &offer); err == nil {
+		t.Error("it is on sale again")
+	}
+	o = d.looks("bourse", id, 1)
+	o.Spec.Answer = &api.ProposalReply{Decision: api.ProposalCounter, ProposalTerms: price("0.09")}
+	if err := d.Client.Update(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	d.is(d.looks("bourse", id, 1), api.ConditionAnswered, metav1.ConditionTrue, "Countered", id)
+	d.get("bourse", id, &offer)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/act"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 )
 
@@ -90,8 +92,13 @@ func (p *Proposals) showReceived(ctx context.Context, o *api.Proposal, found rec
 	return p.write(ctx, o, next, min(lookAgain, says.Proposal.Expires.Sub(now)))
 }
 
-// carryOut does what an admin answers. Errors: Conflict if the object is not what the buyer signed; those of Answer.
+// carryOut does what an admin answers, if the Ledger does not say that it is done: the agent may have ended before the
+// object said so, and the offer may have been bought since then. Errors: Conflict if the object is not what the buyer signed; those of Answer.
 func (p *Proposals) carryOut(ctx context.Context, o *api.Proposal, found received) error {
+	order := act.Digest(string(o.UID), strconv.FormatInt(o.Generation, 10))
+	if found.order == order {
+		return nil
+	}
 	seen := o.Spec
 	seen.Answer = nil
 	if !equality.Semantic.DeepEqual(seen, specOf(found)) {
@@ -108,7 +115,7 @@ func (p *Proposals) carryOut(ctx context.Context, o *api.Proposal, found receive
 		return api.Invalid("spec.answer.decision", "%.40q is no decision", string(reply.Decision)).
 			Fix("write Accept, Counter or Decline")
 	}
-	_, err := p.Answer(ctx, o.Name, word)
+	_, err := p.answer(ctx, o.Name, order, word)
 	return err
 }
 
