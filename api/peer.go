@@ -92,7 +92,7 @@ type PeerStatus struct {
 type LentToPeer struct {
 	// Reservations is how many there are.
 	Reservations int64 `json:"reservations"`
-	// Digest stands for the Peer object, and the IDs and generations of the reservations. The annotation
-	// bourse.dev/evict names it, so that it ends no other one.
+	// Digest stands for the Peer object and the IDs of the reservations. The annotation bourse.dev/evict names it, so
+	// that it ends no other one. Suspend the cluster first: else it can change the digest by one reservation more.
 	Digest string `json:"digest"`
 }

@@ -85,6 +85,10 @@ func (e *Evictions) answer(ctx context.Context, object *api.Peer, next *api.Peer
 	if err != nil {
 		return nil, err
 	}
+	if order.Step == act.ChangedSince && !object.Spec.Suspend {
+		answer.Message += fmt.Sprintf("; if %s reserves more in between, suspend it first: bourse suspend %[1]s, or: kubectl "+
+			`-n %s patch peer %[1]s --type merge -p '{"spec":{"suspend":true}}'`, object.Name, object.Namespace)
+	}
 	answer.Type, answer.ObservedGeneration = api.ConditionEvicted, object.Generation
 	next.Answered = Evict.Note(next.Answered, order)
 	meta.SetStatusCondition(&next.Conditions, answer)
@@ -92,11 +96,12 @@ func (e *Evictions) answer(ctx context.Context, object *api.Peer, next *api.Peer
 }
 
 // lentDigest returns the digest that an eviction of a Peer names. What is ending is part of it, so that it is the same
-// after an eviction that was interrupted.
+// after an eviction that was interrupted. Sizes are not: a suspended cluster may still make its reservations smaller,
+// and would outrun each digest.
 func lentDigest(o client.Object, lent []*market.Reservation) string {
 	parts := []string{string(o.GetUID())}
 	for _, r := range lent {
-		parts = append(parts, fmt.Sprint(r.ID, "/", r.Generation))
+		parts = append(parts, r.ID)
 	}
 	return act.Digest(parts...)
 }

@@ -9,9 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/provider/gate"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/transport"
 )
 
 // An admin evicts a cluster by the digest of what it has reserved. A value that was answered, or one from before a
@@ -78,7 +81,7 @@ func TestEvictedByAnnotation(t *testing.T) {
 		t.Errorf("it shows %+v after %+v", two, one)
 	}
 	is(says("true"), "Invalid", `"true"`)
-	is(says(one.Digest), "ChangedSince", one.Digest)
+	is(says(one.Digest), "ChangedSince", "bourse suspend rome")
 	g.holds("r-1", api.Reserved, "")
 	g.holds("r-2", api.Reserved, "")
 	is(says(two.Digest), "Evicted", two.Digest)
@@ -94,4 +97,52 @@ func TestEvictedByAnnotation(t *testing.T) {
 	g.holds("r-3", api.Reserved, "")
 	is(says(two.Digest+".2"), "ChangedSince", two.Digest+".2")
 	g.holds("r-3", api.Reserved, "")
+}
+
+// A cluster that reserves more, and less, in between is evicted by the digest that an admin reads once it is suspended.
+func TestEvictsWhatIsSuspended(t *testing.T) {
+	c := clientOf(t, "Peer", "peers")
+	g, d := lends(t)
+	evictions := &gate.Evictions{Client: c, Gate: g.Gate}
+	peer := &api.Peer{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "rome"},
+		Spec: api.PeerSpec{Suspend: true}}
+	if err := c.Create(t.Context(), peer); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Market.Do(t.Context(), market.Suspend{Cluster: "rome", Why: "it goes"}); err != nil {
+		t.Fatal(err)
+	}
+	digest, err := g.DigestLent(t.Context(), peer)
+	if err != nil || digest == "" {
+		t.Fatalf("the digest is %q, %v", digest, err)
+	}
+	more := g.deal("r-2", "1")
+	g.broker.OnRefuse = func(string, api.Refusal) (transport.Reservation, error) {
+		return *more.Over(api.Rejected, api.ReasonSuspended), nil
+	}
+	g.heard(more.Signed(), "Refuse r-2 "+string(api.ReasonSuspended))
+	less := d.Changing("1", "") // and no later end
+	less.Payload.Change.Until = less.Payload.Until
+	less.Payload.Change.Assignment = g.rome.Sign(api.DocumentAssignment, func() api.Assignment {
+		r := *less
+		r.Payload.Generation, r.Payload.Resources = less.Payload.Change.Generation, less.Payload.Change.Resources
+		r.Payload.HeldUntil = less.Payload.Change.HeldUntil
+		return g.rome.Assignment(r)
+	}())
+	g.heard(less, "Accept r-1")
+	g.has(2, 1000, 7000)
+	metav1.SetMetaDataAnnotation(&peer.ObjectMeta, "bourse.dev/evict", digest)
+	if err := c.Update(t.Context(), peer); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := evictions.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(peer)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(peer), peer); err != nil {
+		t.Fatal(err)
+	}
+	if !meta.IsStatusConditionTrue(peer.Status.Conditions, api.ConditionEvicted) {
+		t.Errorf("it is answered %+v", peer.Status.Conditions)
+	}
+	g.holds("r-1", api.Releasing, api.ReasonRevokedByProvider)
 }
