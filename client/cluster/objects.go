@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -18,8 +19,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// put changes an object as its user saw it, or creates it where it does not exist. change may be called twice. Errors:
-// Conflict if it changes meanwhile.
+// put changes an object, or creates it where it does not exist. change may be called twice. It is for changes that do not
+// depend on what the user saw. Errors: Conflict if it changes meanwhile.
 func (c *Client) put(ctx context.Context, object kube.Object, change func()) error {
 	err := c.objects.Get(ctx, kube.ObjectKeyFromObject(object), object)
 	if apierrors.IsNotFound(err) {
@@ -43,20 +44,45 @@ func (c *Client) Offers(ctx context.Context) ([]api.Envelope[api.OwnOffer], erro
 	return api.Envelopes(all.Items, (*api.Offer).Envelope), kubeobject.Error(err)
 }
 
-// PutOffer creates or changes an Offer. Errors: Invalid.
+// PutOffer creates an Offer, or replaces the one that is there. Errors: Invalid.
 func (c *Client) PutOffer(ctx context.Context, name string, spec api.OfferSpec) (out api.Envelope[api.OwnOffer], err error) {
-	signed := &api.SignedOffer{Protocol: api.Protocol, Seller: "self", Name: name, Version: 1, Offer: spec}
-	if err := market.CheckOffer(signed); err != nil {
+	object := &api.Offer{ObjectMeta: own(name)}
+	if err := checkOffer(name, spec); err != nil {
 		return out, err
 	}
-	object := &api.Offer{ObjectMeta: own(name)}
-	err = c.put(ctx, object, func() {
-		object.Spec = spec
-		// One that a broker took off sale is published again.
-		metav1.SetMetaDataAnnotation(&object.ObjectMeta, api.Group+"/publish-again",
-			c.Now().UTC().Format(time.RFC3339Nano)) // two orders of one second differ
-	})
+	err = c.put(ctx, object, func() { c.offer(object, spec) })
 	return object.Envelope(), err
+}
+
+// EditOffer has a user change an Offer, who may take long. Errors: NotFound, Invalid; Conflict if it changed meanwhile;
+// those of change.
+func (c *Client) EditOffer(ctx context.Context, name string,
+	change func(*api.OfferSpec) error) (out api.Envelope[api.OwnOffer], err error) {
+	object := &api.Offer{ObjectMeta: own(name)}
+	if err := c.objects.Get(ctx, kube.ObjectKeyFromObject(object), object); apierrors.IsNotFound(err) {
+		return out, api.Errorf(api.CodeNotFound, "your cluster has no offer %q", name).Fix("see: bourse offer list")
+	} else if err != nil {
+		return out, kubeobject.Error(err)
+	}
+	spec := *object.Spec.DeepCopy()
+	if err := cmp.Or(change(&spec), checkOffer(name, spec)); err != nil {
+		return out, err
+	}
+	err = c.patch(ctx, object, func() { c.offer(object, spec) })
+	return object.Envelope(), err
+}
+
+// offer changes an Offer by hand: it is no answer to a proposal any more, and one that a broker took off sale is
+// published again.
+func (c *Client) offer(object *api.Offer, spec api.OfferSpec) {
+	object.Spec = spec
+	delete(object.Labels, api.AnswersLabel)
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, api.Group+"/publish-again", c.Now().UTC().Format(time.RFC3339Nano)) // two orders of one second differ
+}
+
+// checkOffer returns what the agent would refuse in an Offer.
+func checkOffer(name string, spec api.OfferSpec) error {
+	return market.CheckOffer(&api.SignedOffer{Protocol: api.Protocol, Seller: "self", Name: name, Version: 1, Offer: spec})
 }
 
 // DeleteOffer deletes an Offer. Errors: NotFound.
@@ -240,17 +266,28 @@ func (c *Client) giveUp(ctx context.Context, object kube.Object, volumes *api.Vo
 	return c.annotate(ctx, object, api.VolumesMayDie, word)
 }
 
-// PutBroker creates a Broker, or changes it. Without a token, the one that the object has stays. Errors: Invalid, also
-// for a new one without a token.
-func (c *Client) PutBroker(ctx context.Context, name string,
-	spec api.BrokerSpec) (out api.Envelope[api.KnownBroker], err error) {
-	if spec.Join != "" {
-		if _, err := join.ParseToken(spec.Join); err != nil {
+// PutBroker creates a Broker, or replaces what it says. Without a token, the one that the object has stays. Errors:
+// those of EditBroker.
+func (c *Client) PutBroker(ctx context.Context, name string, spec api.BrokerSpec) (api.Envelope[api.KnownBroker], error) {
+	return c.EditBroker(ctx, name, func(b *api.BrokerSpec) {
+		token := b.Join
+		if *b = spec; spec.Join == "" {
+			b.Join = token
+		}
+	})
+}
+
+// EditBroker changes a Broker, or creates it. change names fields. Errors: Invalid, also for a new one without a token.
+func (c *Client) EditBroker(ctx context.Context, name string,
+	change func(*api.BrokerSpec)) (out api.Envelope[api.KnownBroker], err error) {
+	var fresh api.BrokerSpec
+	if change(&fresh); fresh.Join != "" {
+		if _, err := join.ParseToken(fresh.Join); err != nil {
 			return out, api.Invalid("join", "%s", err).Fix("copy what bourse broker token create printed")
 		}
 	}
 	object := &api.Broker{ObjectMeta: own(name)}
-	if spec.Join == "" && name != api.MainBroker {
+	if fresh.Join == "" && name != api.MainBroker {
 		err := c.objects.Get(ctx, kube.ObjectKeyFromObject(object), object)
 		if apierrors.IsNotFound(err) {
 			return out, api.Invalid("join", "there is no broker %s here, and no token to join one", name).
@@ -258,12 +295,7 @@ func (c *Client) PutBroker(ctx context.Context, name string,
 					"%s --join TOKEN", name)
 		}
 	}
-	err = c.put(ctx, object, func() {
-		token := object.Spec.Join
-		if object.Spec = spec; spec.Join == "" {
-			object.Spec.Join = token
-		}
-	})
+	err = c.put(ctx, object, func() { change(&object.Spec) })
 	object.Spec.Join = ""
 	return api.Envelope[api.KnownBroker]{ID: name, Revision: uint64(object.Generation),
 		Payload: api.KnownBroker{Spec: object.Spec, Status: object.Status}}, err

@@ -31,7 +31,8 @@ func (c *Client) annotate(ctx context.Context, object kube.Object, key, value st
 // patchedAtMost is how often a patch is tried while others write annotations of the object.
 const patchedAtMost = 5
 
-// patch writes what change changes of an object's annotations and spec; change may be called again. It is refused if
+// patch writes what change changes of an object's annotations and spec, and which labels it removes; change may be called
+// again. It is refused if
 // the object is another one, or has another generation, than the user saw. The agent's writes of the status do not count,
 // nor do other annotations. Errors: Conflict then; those of the API server.
 func (c *Client) patch(ctx context.Context, object kube.Object, change func()) error {
@@ -59,7 +60,8 @@ func (c *Client) patch(ctx context.Context, object kube.Object, change func()) e
 			return api.Errorf(api.CodeConflict, "%s has changed since you saw it (ChangedSince); nothing was written",
 				first.GetName()).Fix("look at it again, and repeat the command")
 		}
-		if try == patchedAtMost || maps.Equal(object.GetAnnotations(), seen.GetAnnotations()) {
+		if try == patchedAtMost || maps.Equal(object.GetAnnotations(), seen.GetAnnotations()) &&
+			maps.Equal(object.GetLabels(), seen.GetLabels()) {
 			return kubeobject.Error(err)
 		}
 	}
@@ -87,6 +89,11 @@ func linesOf(seen, after kube.Object) ([]line, error) {
 	for _, key := range slices.Sorted(maps.Keys(after.GetAnnotations())) {
 		if value := after.GetAnnotations()[key]; seen.GetAnnotations()[key] != value {
 			lines = append(lines, line{"add", "/metadata/annotations/" + pointer.Replace(key), value})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(seen.GetLabels())) {
+		if _, stays := after.GetLabels()[key]; !stays {
+			lines = append(lines, line{"remove", "/metadata/labels/" + pointer.Replace(key), nil})
 		}
 	}
 	before, err := specOf(seen)

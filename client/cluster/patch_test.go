@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -82,5 +83,86 @@ func TestPatchesAreOfWhatWasSeen(t *testing.T) {
 				t.Errorf("its spec is %+v", object.Spec)
 			}
 		})
+	}
+}
+
+// What another admin changes while an offer is open in an editor is not overwritten.
+func TestAnEditOfWhatChanged(t *testing.T) {
+	config, admin := simulated(t)
+	user, err := cluster.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	spec := api.OfferSpec{Type: "compute", Plans: []api.Plan{{Name: "small", Quantity: 1,
+		Resources: api.Resources{"cpu": resource.MustParse("1")}}}}
+	object := &api.Offer{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "web",
+		Labels: map[string]string{api.AnswersLabel: "web", "mine": "1"}}, Spec: spec}
+	if err := admin.Create(ctx, object); err != nil {
+		t.Fatal(err)
+	}
+	edit := func(meanwhile func() error) error {
+		_, err := user.EditOffer(ctx, "web", func(s *api.OfferSpec) error {
+			s.Description = "edited"
+			return meanwhile()
+		})
+		return err
+	}
+	for name, meanwhile := range map[string]func() error{
+		"changed": func() error { return admin.Patch(ctx, object, merge(`{"spec":{"draft":true}}`)) },
+		"made again": func() error {
+			if err := admin.Delete(ctx, object); err != nil {
+				return err
+			}
+			object.ResourceVersion, object.UID = "", ""
+			return admin.Create(ctx, object)
+		},
+	} {
+		if err := edit(meanwhile); api.CodeOf(err) != api.CodeConflict || !strings.Contains(err.Error(), "ChangedSince") {
+			t.Errorf("an edit of one that was %s: %v", name, err)
+		}
+		if err := admin.Get(ctx, kube.ObjectKeyFromObject(object), object); err != nil || object.Spec.Description != "" {
+			t.Errorf("%s: it is overwritten: %+v, %v", name, object.Spec, err)
+		}
+	}
+	object.Spec = spec
+	if err := admin.Update(ctx, object); err != nil {
+		t.Fatal(err)
+	}
+	if err := edit(func() error { return admin.Patch(ctx, object, merge(`{"metadata":{"annotations":{"a":"1"}}}`)) }); err != nil {
+		t.Errorf("an edit beside an annotation: %v", err)
+	}
+	if err := admin.Get(ctx, kube.ObjectKeyFromObject(object), object); err != nil || object.Spec.Description != "edited" ||
+		object.Annotations["a"] != "1" || object.Annotations["bourse.dev/publish-again"] == "" {
+		t.Errorf("it is %+v, %v", object, err)
+	}
+	if _, answers := object.Labels[api.AnswersLabel]; answers || object.Labels["mine"] != "1" {
+		t.Errorf("an offer that was changed by hand has the labels %v", object.Labels)
+	}
+	if _, err := user.EditOffer(ctx, "none", nil); api.CodeOf(err) != api.CodeNotFound {
+		t.Errorf("an edit of what does not exist: %v", err)
+	}
+}
+
+// Two changes of fields of a Broker are both made.
+func TestEditsOfABroker(t *testing.T) {
+	config, admin := simulated(t)
+	user, err := cluster.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []func(*api.BrokerSpec){
+		func(b *api.BrokerSpec) { b.Join, b.URL = "token", "https://north.example:7443" },
+		func(b *api.BrokerSpec) { b.Disabled = true },
+	} {
+		if _, err := user.EditBroker(t.Context(), "north", change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	object := &api.Broker{}
+	err = admin.Get(t.Context(), kube.ObjectKey{Namespace: api.Namespace, Name: "north"}, object)
+	if want := (api.BrokerSpec{Join: "token", URL: "https://north.example:7443", Disabled: true}); err != nil || object.Spec != want {
+		t.Errorf("it is %+v, %v", object.Spec, err)
 	}
 }

@@ -71,12 +71,9 @@ func (sh *shell) addBrokerCommand() *cobra.Command {
 		Example: "  bourse brokers add north --join TOKEN\n" +
 			"  bourse brokers add north --url https://bourse.north.example:7443",
 		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
-			known, err := knownBrokerOf(ctx, c, args[0])
-			if err != nil && api.CodeOf(err) != api.CodeNotFound {
-				return err
-			}
-			spec.Disabled, spec.URL = known.Payload.Spec.Disabled, cmp.Or(spec.URL, known.Payload.Spec.URL)
-			b, err := c.PutBroker(ctx, args[0], spec)
+			b, err := c.EditBroker(ctx, args[0], func(b *api.BrokerSpec) {
+				b.Join, b.URL = cmp.Or(spec.Join, b.Join), cmp.Or(spec.URL, b.URL)
+			})
 			if err != nil {
 				return err
 			}
@@ -116,8 +113,7 @@ func (sh *shell) switchBrokerCommand(verb, short string, disabled bool) *cobra.C
 			if err != nil {
 				return err
 			}
-			b.Payload.Spec.Disabled = disabled
-			if b, err = c.PutBroker(ctx, b.ID, b.Payload.Spec); err != nil {
+			if b, err = c.EditBroker(ctx, b.ID, func(b *api.BrokerSpec) { b.Disabled = disabled }); err != nil {
 				return err
 			}
 			return sh.awaitBroker(ctx, c, b)

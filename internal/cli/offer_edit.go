@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/match"
 )
 
 func (sh *shell) offerEditCommand() *cobra.Command {
@@ -71,12 +72,14 @@ func (sh *shell) changeOffer(ctx context.Context, name string, change func(*api.
 	if err != nil {
 		return err
 	}
-	now, err := ownOfferOf(ctx, c, name)
-	if err == nil {
-		err = change(&now.Payload.Spec)
-	}
+	made, err := c.EditOffer(ctx, name, func(spec *api.OfferSpec) error {
+		if err := change(spec); err != nil {
+			return err
+		}
+		return match.New().CheckAccept(spec.Accept)
+	})
 	if err != nil {
 		return err
 	}
-	return sh.putOffer(ctx, c, name, now.Payload.Spec)
+	return sh.awaitOffer(ctx, c, made)
 }

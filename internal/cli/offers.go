@@ -122,7 +122,14 @@ func (sh *shell) offerCreateCommand() *cobra.Command {
 				return api.Invalid("--plan", "an offer needs a plan").
 					Fix("give for example --plan small:cpu=2,memory=4Gi,price=0.10EUR/hour, or a file: -f")
 			}
-			return sh.putOffer(cmd.Context(), c, args[0], spec)
+			if err := match.New().CheckAccept(spec.Accept); err != nil {
+				return err
+			}
+			made, err := c.PutOffer(cmd.Context(), args[0], spec)
+			if err != nil {
+				return err
+			}
+			return sh.awaitOffer(cmd.Context(), c, made)
 		},
 	}
 	f := cmd.Flags()
@@ -141,15 +148,8 @@ func (sh *shell) offerCreateCommand() *cobra.Command {
 	return cmd
 }
 
-// putOffer writes an offer, and waits for the agent's answer, with a time limit.
-func (sh *shell) putOffer(ctx context.Context, c *cluster.Client, name string, spec api.OfferSpec) error {
-	if err := match.New().CheckAccept(spec.Accept); err != nil {
-		return err
-	}
-	made, err := c.PutOffer(ctx, name, spec)
-	if err != nil {
-		return err
-	}
+// awaitOffer waits for the agent's answer to an offer that is written, with a time limit.
+func (sh *shell) awaitOffer(ctx context.Context, c *cluster.Client, made ownOffer) error {
 	var condition *metav1.Condition
 	now, err := await(ctx, made, c.Offers, func(now ownOffer) bool {
 		condition = observed(now.Payload.Status.Conditions, api.ConditionReady, made.Revision)
@@ -159,9 +159,9 @@ func (sh *shell) putOffer(ctx context.Context, c *cluster.Client, name string, s
 		return err
 	}
 	if condition == nil {
-		fmt.Fprintf(sh.progress, "offer %s is written; the agent has not published it yet\n", name)
+		fmt.Fprintf(sh.progress, "offer %s is written; the agent has not published it yet\n", made.ID)
 	} else {
-		fmt.Fprintf(sh.progress, "offer %s: %s\n", name, condition.Message)
+		fmt.Fprintf(sh.progress, "offer %s: %s\n", made.ID, condition.Message)
 	}
 	return sh.showOwnOffers([]ownOffer{now})
 }
