@@ -34,6 +34,9 @@ type ClusterSession struct {
 	Status            SessionStatus `json:"status,omitempty"`
 }
 
+// SessionsHeader is the header of an answer that has the number of sessions for which it was given.
+const SessionsHeader = "Bourse-Sessions"
+
 // SessionSpec names the user's key.
 type SessionSpec struct {
 	// Key is the SHA-256 of the user's public key, as a SubjectPublicKeyInfo in DER (RFC 5280, 4.1), in 64

@@ -53,10 +53,14 @@ func (c *Client) act(ctx context.Context, object kube.Object, name, digest, text
 		case <-time.After(100 * time.Millisecond):
 		}
 		err := c.objects.Get(ctx, kube.ObjectKeyFromObject(object), object)
-		if apierrors.IsNotFound(err) { // the act ended what the object stands for
+		switch {
+		case ctx.Err() != nil:
+		case apierrors.IsNotFound(err) && name == "refuse": // what is refused goes away
 			return nil
-		}
-		if err != nil && ctx.Err() == nil {
+		case apierrors.IsNotFound(err):
+			return api.Errorf(api.CodeConflict, "%s ended before the agent answered %s", object.GetName(), name).
+				Fix("see what there is: bourse reservations")
+		case err != nil:
 			return kubeobject.Error(err)
 		}
 	}

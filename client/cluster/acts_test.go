@@ -79,3 +79,58 @@ func TestActsAreOnWhatWasSeen(t *testing.T) {
 		t.Errorf("a cluster without a Peer: %v", err)
 	}
 }
+
+// A request that is refused goes away with its answer; one that goes away otherwise is not approved.
+func TestAnswerToWhatGoesAway(t *testing.T) {
+	const digest = "0123456789abcdef"
+	config, admin := simulated(t)
+	user, err := cluster.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for approve, want := range map[bool]api.Code{false: "", true: api.CodeConflict} {
+		o := &api.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "r-1"}}
+		if err := admin.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		o.Status.Approval = &api.PendingApproval{Digest: digest}
+		if err := admin.Status().Update(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		go func() {
+			for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+				var now api.ProviderInstruction
+				if admin.Get(ctx, kube.ObjectKeyFromObject(o), &now) == nil && len(now.Annotations) > 0 {
+					_ = admin.Delete(ctx, &now)
+					return
+				}
+			}
+		}()
+		seen := api.Envelope[api.Approval]{ID: "r-1", Payload: api.Approval{Digest: digest}}
+		if err := user.Answer(ctx, seen, api.Answer{Approve: approve}); (err == nil) != (want == "") || err != nil && api.CodeOf(err) != want {
+			t.Errorf("approve %t is answered %v", approve, err)
+		}
+		cancel()
+	}
+}
+
+// What is due of a contract is not its whole cost.
+func TestDue(t *testing.T) {
+	config, admin := simulated(t)
+	o := &api.Contract{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "r-1"}}
+	if err := admin.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	o.Status.Cost, o.Status.Due = "9.00 EUR", &api.Due{Amount: "0.50 EUR"}
+	if err := admin.Status().Update(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	user, err := cluster.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all, err := user.Contracts(t.Context()); err != nil || len(all) != 1 || all[0].Payload.Due != "0.50 EUR" {
+		t.Errorf("it shows %+v, %v", all, err)
+	}
+}

@@ -77,9 +77,9 @@ func unlimited(config *rest.Config) *rest.Config {
 // Close deletes the sessions. Errors: those of the API server.
 func (a *Asker) Close(ctx context.Context) error {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	current := a.current
 	a.current = nil
+	a.mu.Unlock()
 	return current.close(ctx)
 }
 
@@ -156,11 +156,20 @@ func (a *Asker) try(ctx context.Context, r *http.Request, body []byte) (*http.Re
 		_ = answer.Body.Close()
 		err = api.Errorf(api.CodeUnavailable, "the agent at %s says that the session has ended", c.address).
 			Fix("repeat the command")
+	case c.hasShrunk(answer):
+		_ = answer.Body.Close()
+		err = api.Errorf(api.CodeUnavailable, "a session for one of your namespaces has ended").Fix("repeat the command")
 	default:
 		return answer, nil
 	}
 	a.forget(c)
 	return nil, err
+}
+
+// hasShrunk reports whether an answer is for fewer namespaces than the user asks for.
+func (c *connection) hasShrunk(answer *http.Response) bool {
+	n, err := strconv.Atoi(answer.Header.Get(api.SessionsHeader))
+	return err == nil && n < len(c.sessions)
 }
 
 // connect returns the current connection, or makes one.
@@ -183,9 +192,12 @@ func (a *Asker) connect(ctx context.Context) (*connection, error) {
 // forget makes the next call make a connection.
 func (a *Asker) forget(c *connection) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.current == c {
+	is := a.current == c
+	if is {
 		a.current = nil
+	}
+	a.mu.Unlock()
+	if is {
 		c.abandon()
 	}
 }
@@ -233,17 +245,37 @@ func (c *connection) create(ctx context.Context, namespace string) error {
 		return api.Errorf(api.CodeForbidden, "you may not ask for the whole cluster: %s", err).
 			Fix("ask for a namespace: -n NAMESPACE; or ask an admin of the cluster: kubectl create clusterrolebinding " +
 				"bourse-YOU --clusterrole=bourse-viewer --user=YOU")
-	case apierrors.IsUnauthorized(err):
-		return api.Errorf(api.CodeUnauthenticated, "the API server does not know the user of your kubeconfig: %s", err).
-			Fix("log in again; to see who you are: kubectl auth whoami")
+	case isMissingNamespace(err):
+		return api.Errorf(api.CodeNotFound, "the cluster has no namespace %.63q", namespace).Fix("name another one: -n NAMESPACE")
 	case apierrors.IsNotFound(err):
 		return api.Errorf(api.CodeNotFound, "the cluster has no kind %s: %s", kindOf(s), err).
 			Fix("install Bourse there, or the manifests of this version: bourse init")
 	case err != nil:
-		return kubeobject.Error(err)
+		return errorOf(err)
 	}
 	c.sessions = append(c.sessions, s)
 	return nil
+}
+
+// isMissingNamespace reports whether an object was not created because its namespace does not exist.
+func isMissingNamespace(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && apierrors.IsNotFound(err) && status.ErrStatus.Details != nil && status.ErrStatus.Details.Kind == "namespaces"
+}
+
+// errorOf returns an error of the API server. Errors: Unauthenticated for a user whom it does not know; Invalid if its
+// certificate is not trusted; else those of kubeobject.Error. Unavailable alone may pass.
+func errorOf(err error) error {
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	switch {
+	case untrusted:
+		return api.Errorf(api.CodeInvalid, "the API server is not the one of the kubeconfig: %s", err).
+			Fix("see certificate-authority-data and server there: kubectl config view --minify")
+	case apierrors.IsUnauthorized(err), err != nil && strings.Contains(err.Error(), "getting credentials: "): // of a plugin
+		return api.Errorf(api.CodeUnauthenticated, "the API server does not know you: %s", err).
+			Fix("log in again; to see who you are: kubectl auth whoami")
+	}
+	return kubeobject.Error(err)
 }
 
 // await waits until the agent has answered a session. Errors: Unavailable.
@@ -256,7 +288,7 @@ func (c *connection) await(ctx context.Context, s *api.Session) error {
 			return api.Errorf(api.CodeUnavailable, "the session %s has ended before the agent answered it", s.Name).
 				Fix("repeat the command")
 		case err != nil && ctx.Err() == nil:
-			return kubeobject.Error(err)
+			return errorOf(err)
 		case err == nil && found.ServerKey != "":
 			if c.serverKey != "" && c.serverKey != found.ServerKey {
 				return api.Errorf(api.CodeUnavailable, "another agent leads since a moment").Fix("repeat the command")
@@ -350,11 +382,11 @@ func (c *connection) close(ctx context.Context) (err error) {
 	if c == nil {
 		return nil
 	}
+	if c.hangUp != nil {
+		c.hangUp() // first: a connection that is broken would wait to say goodbye
+	}
 	if c.http != nil {
 		c.http.CloseIdleConnections()
-	}
-	if c.hangUp != nil {
-		c.hangUp()
 	}
 	for _, s := range c.sessions {
 		failed := c.asker.objects.Delete().NamespaceIfScoped(s.Namespace, s.Namespace != "").Resource(resourceOf(s)).

@@ -82,6 +82,21 @@ func TestQuestionsBySession(t *testing.T) {
 	if seen := must(both.Reservations(t.Context()))(t); len(seen) != 2 {
 		t.Errorf("for two namespaces it shows %+v", seen)
 	}
+	var shops api.SessionList
+	if err := f.rome.Objects.List(t.Context(), &shops, kube.InNamespace("shop")); err != nil || len(shops.Items) != 1 {
+		t.Fatalf("shop has %+v, %v", shops.Items, err)
+	}
+	if err := f.rome.Objects.Delete(t.Context(), &shops.Items[0]); err != nil {
+		t.Fatal(err)
+	}
+	f.until("the agent knows that the session has ended, and the client makes another", func() bool {
+		if seen := must(both.Reservations(t.Context()))(t); len(seen) != 2 {
+			t.Fatalf("after one of two sessions has ended it shows %+v", seen)
+		}
+		var now api.SessionList
+		err := f.rome.Objects.List(t.Context(), &now, kube.InNamespace("shop"))
+		return err == nil && len(now.Items) == 1
+	})
 	all, _ := f.asker(f.rome)
 	if _, err := all.Diagnose(t.Context()); err != nil {
 		t.Error(err)

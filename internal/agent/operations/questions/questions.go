@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -84,14 +85,54 @@ func (q *Questions) Run(ctx context.Context) error {
 	}
 	close(q.listens)
 	known := func(hash string) bool { return q.book.use(hash, q.Clock.Now()).found() }
-	return server.ServeTLS(ctx, l, q.key.ServerTLS(known), q.Server.For(q.caller), bounds)
+	return server.ServeTLS(ctx, l, q.key.ServerTLS(known), q.logged(q.Server.For(q.caller)), bounds)
 }
+
+type askerKey struct{}
+
+// maxPath bounds the bytes of a path in the log.
+const maxPath = 256
+
+// logged logs each question with its outcome, and says in the answer for how many sessions it is. Those that come too
+// fast are only in the log for debugging.
+func (q *Questions) logged(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begun := q.Clock.Now()
+		var by asker
+		if hash, err := pinned.Peer(*r.TLS); err == nil {
+			by = q.book.use(hash, begun)
+		}
+		w.Header().Set(api.SessionsHeader, strconv.Itoa(len(by.uids)))
+		outcome := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		next.ServeHTTP(outcome, r.WithContext(context.WithValue(r.Context(), askerKey{}, by)))
+		level := slog.LevelInfo
+		if outcome.status == http.StatusTooManyRequests {
+			level = slog.LevelDebug
+		}
+		q.Log.Log(r.Context(), level, "a question", "namespaces", by.scope.Namespaces, "cluster", by.scope.Cluster, "sessions", by.uids,
+			"method", r.Method, "path", r.URL.Path[:min(len(r.URL.Path), maxPath)], "status", outcome.status, "took", q.Clock.Since(begun))
+	})
+}
+
+// statusWriter notes the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // caller returns who asks. Errors: Unauthenticated.
 func (q *Questions) caller(r *http.Request) (server.Caller, error) {
-	hash, err := pinned.Peer(*r.TLS)
-	asker := q.book.use(hash, q.Clock.Now())
-	if err != nil || !asker.found() {
+	asker, _ := r.Context().Value(askerKey{}).(asker)
+	if !asker.found() {
 		return server.Caller{}, api.Errorf(api.CodeUnauthenticated, "the session has ended").
 			Fix("create another one: a session lasts %s", Lasts)
 	}
@@ -99,7 +140,6 @@ func (q *Questions) caller(r *http.Request) (server.Caller, error) {
 	if !asker.scope.Cluster {
 		c.Name = "namespace " + asker.scope.Namespaces[0] // its questions count together
 	}
-	q.Log.Debug("a question", "caller", c.String(), "sessions", asker.uids, "method", r.Method, "path", r.URL.Path)
 	return c, nil
 }
 
