@@ -25,8 +25,18 @@ type Volumes struct {
 	Claims []string `json:"claims"`
 }
 
-// String names the volumes.
+// claimsNamed is how many claims an answer or a text names.
+const claimsNamed = 20
+
+// First returns the volumes with the names of the first claims.
+func (v Volumes) First() *Volumes {
+	v.Claims = v.Claims[:min(len(v.Claims), claimsNamed)]
+	return &v
+}
+
+// String names the first of the volumes.
 func (v *Volumes) String() string {
+	v = v.First()
 	noun, more := "volumes", ""
 	if v.Count == 1 {
 		noun = "volume"
@@ -45,7 +55,7 @@ func (v *Volumes) CheckGivenUp(word, name, remedy string) error {
 	}
 	refusal := Errorf(CodeVolumesAtStake, "%s would be deleted with %s", v, name).
 		Fix("%s --volumes-die %s", remedy, v.Digest)
-	refusal.Volumes = v
+	refusal.Volumes = v.First()
 	return refusal
 }
 

@@ -100,6 +100,14 @@ func (sh *shell) grantCommand() *cobra.Command {
 			if sh.namespace == "" {
 				return api.Invalid("--namespace", "is missing").Fix("name the namespace in which %s may request: -n NAMESPACE", args[0])
 			}
+			switch sh.namespace {
+			case api.Namespace:
+				fmt.Fprintf(sh.progress, "warning: %s is the namespace of the agent: %s can then read there what the cluster sells and "+
+					"lends\n", sh.namespace, args[0])
+			case metav1.NamespaceDefault:
+				fmt.Fprintf(sh.progress, "warning: in namespace default are the requests of all who name no namespace: %s can then see "+
+					"and change them\n", args[0])
+			}
 			kind := rbacv1.UserKind
 			if group {
 				kind = rbacv1.GroupKind

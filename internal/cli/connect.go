@@ -57,7 +57,10 @@ func (sh *shell) agentClient() (*cluster.Client, error) {
 // userConfig returns how the user of the kubeconfig reaches the cluster. Without -n it takes the namespace of the
 // context. Errors: Invalid.
 func (sh *shell) userConfig() (*rest.Config, error) {
-	loaded := sh.loaded()
+	loaded, err := sh.loaded()
+	if err != nil {
+		return nil, api.Invalid("--kubeconfig", "%s", err).Fix("name a kubeconfig: --kubeconfig FILE")
+	}
 	config, err := loaded.ClientConfig()
 	if err != nil {
 		return nil, api.Invalid("--context", "%s", err).Fix("see: kubectl config get-contexts; or name a file: --kubeconfig FILE")
@@ -70,12 +73,16 @@ func (sh *shell) userConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// loaded reads the kubeconfig that the flags, KUBECONFIG or the home folder name.
-func (sh *shell) loaded() clientcmd.ClientConfig {
+// loaded reads the kubeconfig that the flags, KUBECONFIG or the home folder name. It is not one that loads later: where a
+// kubeconfig is empty, that takes the rights of the pod it is in.
+func (sh *shell) loaded() (clientcmd.ClientConfig, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = sh.kubeconfig
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
-		&clientcmd.ConfigOverrides{CurrentContext: sh.context})
+	raw, err := rules.Load()
+	if err != nil {
+		return nil, err
+	}
+	return clientcmd.NewNonInteractiveClientConfig(*raw, sh.context, &clientcmd.ConfigOverrides{}, rules), nil
 }
 
 // close ends the sessions of a command. The agent ends those that stay.

@@ -34,7 +34,8 @@ func (sh *shell) findWay() ways {
 	if _, err := os.Stat(agentSocket()); err == nil {
 		w.socket = "unix://" + agentSocket()
 	}
-	if raw, err := sh.loaded().RawConfig(); err == nil {
+	if loaded, err := sh.loaded(); err == nil {
+		raw, _ := loaded.RawConfig()
 		w.current = raw.CurrentContext
 	}
 	return w

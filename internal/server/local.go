@@ -191,7 +191,7 @@ func (l *local) impact(ctx context.Context, namespace, name string) (api.Impact,
 				shown.Claims = append(shown.Claims, claim)
 			}
 		}
-		impact.Volumes = &shown
+		impact.Volumes = shown.First()
 	}
 	return impact, err
 }

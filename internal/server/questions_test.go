@@ -295,3 +295,32 @@ func TestAnUnreadAnswerCounts(t *testing.T) {
 		}
 	})
 }
+
+// volumes is a house with many volumes of another namespace before those of team.
+type volumes struct{ house }
+
+func (v *volumes) Impact(context.Context, string, string) (api.Impact, error) {
+	all := api.Volumes{Digest: "d"}
+	for i := range 90 {
+		all.Claims = append(all.Claims, fmt.Sprintf("shop/%02d", i))
+	}
+	for i := range 30 {
+		all.Claims = append(all.Claims, fmt.Sprintf("team/%02d", i))
+	}
+	all.Count = len(all.Claims)
+	return api.Impact{Volumes: &all}, nil
+}
+
+// A namespace sees the names of its own volumes, wherever they stand in the list.
+func TestImpactNamesOwnVolumes(t *testing.T) {
+	var v volumes
+	questions := server.Local(&v, &v, 1000, servertest.Silent()).Questions()
+	s := httptest.NewServer(questions.For(func(*http.Request) (server.Caller, error) { return asNamespace("team"), nil }))
+	defer s.Close()
+	var impact api.Impact
+	code := question(t, s, http.MethodGet, api.Prefix+"/requests/team/r/impact", "", &impact)
+	if code != "" || impact.Volumes == nil || impact.Volumes.Count != 120 || len(impact.Volumes.Claims) != 20 ||
+		impact.Volumes.Claims[0] != "team/00" {
+		t.Errorf("it shows %+v, %s", impact.Volumes, code)
+	}
+}

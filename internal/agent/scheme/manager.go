@@ -23,7 +23,7 @@ import (
 
 // NewManager returns the manager of an agent's controllers, which caches objects of these kinds. It
 // caches the agent's own objects in the agent's namespace only, and of all nodes only the virtual
-// ones. With leaderElect, one of several replicas leads. The manager serves neither metrics nor
+// ones. It caches no managedFields, which nothing reads and which can have 0.7 MB. With leaderElect, one of several replicas leads. The manager serves neither metrics nor
 // probes. Its recorders send Events that an API server takes.
 func NewManager(c *rest.Config, namespace string, leaderElect bool, log *slog.Logger) (ctrl.Manager, error) {
 	own := cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}}
@@ -36,7 +36,7 @@ func NewManager(c *rest.Config, namespace string, leaderElect bool, log *slog.Lo
 		LeaderElectionNamespace:       namespace,
 		LeaderElectionReleaseOnCancel: true,
 		Controller:                    Controllers(),
-		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
+		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: map[client.Object]cache.ByObject{
 			&api.ProviderInstruction{}: own, &api.Advertisement{}: own, &api.Peer{}: own, &api.Peering{}: own,
 			&api.Broker{}: own, &api.Offer{}: own,
 			&corev1.Node{}: {Label: labels.SelectorFromSet(liqo.VirtualNodes())}, // the inventory watches the others

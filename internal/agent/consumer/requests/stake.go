@@ -20,8 +20,6 @@ import (
 )
 
 const (
-	claimsNamed = 20 // of those at stake
-
 	// The volumes at stake are shown from early, and again from late, before the end of a reservation.
 	early, late = 24 * time.Hour, time.Hour
 	// lookAgain is how soon volumes that are shown are read again, waiting the same while a
@@ -31,7 +29,7 @@ const (
 )
 
 // FindVolumes returns the volumes that providers delete if the reservations of a request end now,
-// nil if none. Errors: Unavailable if they cannot be read.
+// nil if none. It names each claim. Errors: Unavailable if they cannot be read.
 func (r *Controller) FindVolumes(ctx context.Context, object *api.ResourceRequest) (*api.Volumes, error) {
 	records, _, err := r.findRecords(ctx, object.Namespace, object.Name, string(object.UID))
 	if err != nil {
@@ -71,7 +69,7 @@ func (r *Controller) atStake(
 		return nil, nil
 	}
 	names, digest := offload.SortClaims(lost)
-	return &api.Volumes{Count: len(lost), Claims: names[:min(len(names), claimsNamed)], Digest: digest}, nil
+	return &api.Volumes{Count: len(lost), Claims: names, Digest: digest}, nil
 }
 
 // guardVolumes makes the deletion of a request wait for this controller, before the request can have volumes.
