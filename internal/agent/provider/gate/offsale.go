@@ -19,6 +19,27 @@ type offSale struct {
 	// each that is off sale.
 	missing map[string]bool
 	of      map[string]string
+	// ordered is, by name, the order to publish again whose answer is being written. The write may come through although
+	// it failed: then the order is carried out once the object shows the answer.
+	ordered map[string]string
+}
+
+// order notes an order whose answer is written next, and unorder forgets it. It reports whether there was one.
+func (s *offSale) order(name, value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ordered == nil {
+		s.ordered = map[string]string{}
+	}
+	s.ordered[name] = value
+}
+
+func (s *offSale) unorder(name, value string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.ordered[name] == value && value != ""
+	delete(s.ordered, name)
+	return was
 }
 
 // recordPublished notes that the broker took an offer.

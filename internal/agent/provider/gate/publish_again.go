@@ -23,6 +23,9 @@ func (o *Offers) answer(ctx context.Context, object *api.Offer) (isOld bool, err
 	}
 	order, failed := PublishAgain.Decide(value, "", object.Status.Answered[PublishAgain.Name]), error(nil)
 	if order.Step == act.Nothing {
+		if o.offSale.unorder(object.Name, order.Value) {
+			o.PublishAgain(object.Name)
+		}
 		return false, nil
 	}
 	if object.Spec.Draft {
@@ -36,14 +39,19 @@ func (o *Offers) answer(ctx context.Context, object *api.Offer) (isOld bool, err
 	next := object.Status.DeepCopy()
 	next.Answered = PublishAgain.Note(next.Answered, order)
 	meta.SetStatusCondition(&next.Conditions, answer)
+	carriesOut := order.Step == act.CarryOut && failed == nil
+	if carriesOut {
+		o.offSale.order(object.Name, order.Value)
+	}
 	err = kubeobject.ReplaceStatus(ctx, o.Client, object, &object.Status, *next)
 	if apierrors.IsConflict(err) {
+		o.offSale.unorder(object.Name, order.Value)
 		return true, nil
 	}
 	if err != nil {
 		return false, kubeobject.Error(err)
 	}
-	if order.Step == act.CarryOut && failed == nil {
+	if carriesOut && o.offSale.unorder(object.Name, order.Value) {
 		o.PublishAgain(object.Name)
 	}
 	act.Tell(o.Events, object, answer)

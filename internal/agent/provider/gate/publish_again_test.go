@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +28,24 @@ import (
 type lagging struct {
 	client.Client
 	old *api.Offer
+	// lost makes the answer to the next write of a status get lost: the write came through.
+	lost bool
+}
+
+func (l *lagging) Status() client.SubResourceWriter { return &losing{l.Client.Status(), l} }
+
+// losing writes statuses, of which the answer to one may get lost.
+type losing struct {
+	client.SubResourceWriter
+	of *lagging
+}
+
+func (l *losing) Apply(ctx context.Context, o runtime.ApplyConfiguration, how ...client.SubResourceApplyOption) error {
+	err := l.SubResourceWriter.Apply(ctx, o, how...)
+	if l.of.lost {
+		l.of.lost, err = false, context.DeadlineExceeded
+	}
+	return err
 }
 
 func (l *lagging) Get(ctx context.Context, at client.ObjectKey, o client.Object, how ...client.GetOption) error {
@@ -113,6 +132,19 @@ func TestPublishedAgainByAnnotation(t *testing.T) {
 		t.Error("the old copy is answered")
 	}
 	says("2026-11-29T23:00:00+01:00", "OnSale", "PublishedAgain")
+	offSale("before the answer to a write is lost")
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, "bourse.dev/publish-again", "2026-11-29T23:30:00Z")
+	if err := c.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	reads.lost = true
+	_, err = o.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)})
+	if err == nil || reads.lost {
+		t.Fatalf("no answer was lost: %v", err)
+	}
+	if ready, _ := looks(); ready != "OnSale" {
+		t.Errorf("after an answer was lost it is %s", ready)
+	}
 	object.Spec.Draft = true
 	says("2026-11-30T00:00:00Z", "Draft", "Forbidden")
 	object.Spec.Draft = false
