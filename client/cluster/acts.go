@@ -38,11 +38,7 @@ func (c *Client) act(ctx context.Context, object kube.Object, name, digest, text
 			if answer.Status == metav1.ConditionTrue {
 				return nil
 			}
-			code := api.Code(answer.Reason)
-			if _, known := api.Codes[code]; !known {
-				code = api.CodeConflict
-			}
-			return api.Errorf(code, "%s", answer.Message)
+			return errorOfCondition(answer)
 		}
 		if time.Now().After(end) || ctx.Err() != nil {
 			return api.Errorf(api.CodeUnavailable, "the agent has not answered %s of %s yet", name, object.GetName()).

@@ -152,8 +152,12 @@ func TestEditsOfABroker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	north := &api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "north"}, Spec: api.BrokerSpec{Join: "token"}}
+	if err := admin.Create(t.Context(), north); err != nil {
+		t.Fatal(err)
+	}
 	for _, change := range []func(*api.BrokerSpec){
-		func(b *api.BrokerSpec) { b.Join, b.URL = "token", "https://north.example:7443" },
+		func(b *api.BrokerSpec) { b.URL = "https://north.example:7443" },
 		func(b *api.BrokerSpec) { b.Disabled = true },
 	} {
 		if _, err := user.EditBroker(t.Context(), "north", change); err != nil {

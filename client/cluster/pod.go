@@ -37,6 +37,8 @@ const (
 	maxReason = 4096
 	// reasonWithin is how long that text may arrive after the end of the connection: both come by streams of their own.
 	reasonWithin = time.Second
+	// closedWithin is how long after the end of a stream the end of the whole connection may be known.
+	closedWithin = 200 * time.Millisecond
 )
 
 // Pod is a connection through the API server to one pod. It carries any number of connections to ports of the pod. Its
@@ -179,7 +181,7 @@ func (c *conn) Read(into []byte) (int, error) {
 	select {
 	case <-c.pod.streams.CloseChan():
 		return n, fmt.Errorf("pod %s: the connection to the API server has ended: %w", c.pod.name, io.ErrUnexpectedEOF)
-	default:
+	case <-time.After(closedWithin): // the pod ended this one alone
 		return n, err
 	}
 }
