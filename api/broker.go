@@ -2,13 +2,23 @@ package api
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// MainBroker names the broker that the agent was started with (--join). It exists without a Broker
-// object; such an object can disable it.
+// MainBroker names the broker that the agent was started with. The agent makes its Broker object, unless it
+// was started without a broker; an admin can disable the broker there.
 const MainBroker = "main"
 
 // ConditionConnected of a Broker: its watch is open. Reasons if it is not: Disabled, Joining,
-// NotJoined, Unavailable, or the code of the broker's answer.
+// NotJoined, WaitsForToken, JoinRefused, BrokerUnreachable, Unavailable, or the code of the broker's answer.
 const ConditionConnected = "Connected"
+
+// The reasons of ConditionConnected of the main broker while the cluster has not joined it.
+const (
+	// ReasonWaitsForToken: there is no join token.
+	ReasonWaitsForToken = "WaitsForToken"
+	// ReasonJoinRefused: the token is malformed, or the broker refuses it.
+	ReasonJoinRefused = "JoinRefused"
+	// ReasonBrokerUnreachable: the broker of the token does not answer.
+	ReasonBrokerUnreachable = "BrokerUnreachable"
+)
 
 // Broker is a further broker of this cluster, in addition to the one that its agent was started
 // with. It is in the agent's namespace. The agent never drops it because it is away: an admin

@@ -68,8 +68,8 @@ import (
 const SecretName = "bourse-identity"
 
 // Run runs an agent until ctx ends, or until something fails that only a restart of the process can
-// cure. When the cluster gets a new key, the agent starts again by itself. Errors: Invalid with the
-// flag; those of the rooms.
+// cure. When the cluster has joined its broker, or gets a new key, the agent starts again by itself.
+// Errors: Invalid with the flag; those of the rooms.
 func Run(ctx context.Context, o settings.Options) error {
 	s, err := settings.Parse(o)
 	if err != nil {
@@ -77,7 +77,8 @@ func Run(ctx context.Context, o settings.Options) error {
 	}
 	for {
 		err := start(ctx, s)
-		if !errors.Is(err, enrollment.ErrRotated) || ctx.Err() != nil {
+		again := errors.Is(err, enrollment.ErrRotated) || errors.Is(err, enrollment.ErrJoined)
+		if !again || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -183,7 +184,10 @@ func (w *wiring) makeIdentity(ctx context.Context) (err error) {
 	}
 	w.member, err = enrollment.New(ctx, enrollment.Options{
 		Cluster: w.cluster, Store: identity, Token: w.Member.Join, BrokerURL: w.Member.BrokerURL, CertDir: w.Member.CertDir,
-		NoBroker: w.Member.NoBroker, Objects: w.Member.Objects, Clock: realClock, Log: w.Log})
+		NoBroker: w.Member.NoBroker, Objects: w.Member.Objects, Clock: realClock, Log: w.Log,
+		Secret: &enrollment.TokenSecret{Secrets: w.kube.CoreV1().Secrets(w.Namespace), Namespace: w.Namespace,
+			Name: w.Member.JoinSecret, Clock: realClock},
+		Changed: func() { w.brokersChanged.Add(w.Namespace, api.MainBroker) }})
 	if err != nil {
 		return err
 	}
@@ -259,7 +263,7 @@ func (w *wiring) makeSessions(ctx context.Context) error {
 	advertiseAgain := func() { w.policy.AdvertiseAgain(); w.offers.LookAgain() }
 	w.brokers = brokers.New(brokers.Options{
 		Client: w.client, Namespace: w.Namespace, Main: w.member, Sessions: w.sessions, Ledger: w.market,
-		Catalog: w.catalog, Changed: &w.brokersChanged, Joined: advertiseAgain, Log: w.Log,
+		Catalog: w.catalog, Changed: &w.brokersChanged, Joined: advertiseAgain, Events: w.events, Log: w.Log,
 	})
 	return nil
 }

@@ -31,7 +31,7 @@ func (sh *shell) agentCommand() *cobra.Command {
 		Use: "agent", GroupID: "run", Short: "Run the agent of a cluster", Args: cobra.NoArgs,
 		Long: "The agent advertises what its cluster shares (SharingPolicy). It makes reservations for the cluster's\n" +
 			"users (ResourceRequest), and accepts those of other clusters as the policy allows. The first time, it\n" +
-			"joins with a token of the broker's operator. With --without-broker it joins none.",
+			"joins with a token of the broker's operator, and waits for it. With --without-broker it joins none.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := a.read(sh.progress, cmd.Flags())
 			if err != nil {
@@ -83,6 +83,8 @@ func (a *agentFlags) addCluster(f *pflag.FlagSet) {
 func (a *agentFlags) addMembership(f *pflag.FlagSet) {
 	f.StringVar(&a.Member.Join, "join", "",
 		"join token of a broker; ignored once the cluster has joined (also BOURSE_JOIN, which ps does not show)")
+	f.StringVar(&a.Member.JoinSecret, "join-secret", "bourse-join",
+		"Secret in the agent's namespace that holds the join token under the key token; it may come while the agent runs")
 	f.BoolVar(&a.Member.NoBroker, "without-broker", false,
 		"run without a broker: deal with the clusters that bourse peers add names")
 	f.StringVar(&a.Member.BrokerURL, "broker-url", "",

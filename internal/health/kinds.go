@@ -249,6 +249,19 @@ var (
 		"Read what it waits for: `kubectl -n bourse describe peering NAME`."}
 
 	// The broker, and this agent.
+	WaitsForToken = Kind{"WaitsForToken", warn,
+		"The cluster has not joined a broker, and has no join token.",
+		"The cluster deals with no broker. It starts to, without a restart, once there is a token.",
+		"Ask the broker's operator for a token (`bourse broker token create`), and put it into the Secret " +
+			"that the message names."}
+	JoinRefused = Kind{"JoinRefused", bad,
+		"The broker refused the join token, or the token is damaged.",
+		"The cluster deals with no broker.",
+		"Ask the broker's operator for a new token for this cluster, and replace the one in the Secret."}
+	TokenElsewhere = Kind{"TokenElsewhere", warn,
+		"The join token in the Secret is another broker's. The cluster has joined already.",
+		"The agent ignores the token, and never moves to another broker by itself.",
+		"Delete the Secret. To join the other broker as well, use `bourse brokers add`."}
 	BrokerUnreachable = Kind{"BrokerUnreachable", warn,
 		"The broker does not answer.",
 		"Existing reservations stay and end at their time. No new ones are made through this broker.",
@@ -303,6 +316,6 @@ var Kinds = []Kind{
 	Overcommitted, NotCovered,
 	HubIDTooLong, SoldBelowCost, FieldIgnored, UnknownBroker,
 	KeyChanged, KeyUnconfirmed, VersionSkew, MixedPeering, PlainConsumerRefused, LegacyAccounting, PeeringStuck,
-	BrokerUnreachable, WithoutBroker, GoesOn, CertificateExpiring,
+	WaitsForToken, JoinRefused, TokenElsewhere, BrokerUnreachable, WithoutBroker, GoesOn, CertificateExpiring,
 	CertificateExpired, ClockSkew, LedgerCrowded, RightsMissing, NotChecked,
 }

@@ -49,6 +49,9 @@ type Member struct {
 	Identity store.Store
 	// Join is a join token. It is needed once. BrokerURL overrides the URL in it.
 	Join, BrokerURL string
+	// JoinSecret is the Secret in the agent's namespace that holds the token under "token", and comes before Join.
+	// Default: "bourse-join".
+	JoinSecret string
 	// NoBroker: the cluster has no main broker. It deals with the clusters that its admin added.
 	NoBroker bool
 	// CertDir holds tls.crt, tls.key and ca.crt for a broker without its own CA. It replaces Join.
@@ -137,6 +140,7 @@ type Settings struct {
 // Parse checks options and adds the defaults. Errors: Invalid with the flag.
 func Parse(o Options) (s Settings, err error) {
 	o.Namespace, o.Liqo.Namespace = cmp.Or(o.Namespace, api.Namespace), cmp.Or(o.Liqo.Namespace, "liqo")
+	o.Member.JoinSecret = cmp.Or(o.Member.JoinSecret, "bourse-join")
 	o.AdvertisementName = cmp.Or(o.AdvertisementName, "cluster")
 	o.Times.Advertise = cmp.Or(o.Times.Advertise, 30*time.Second)
 	o.Times.Linger, o.Times.Abandon = cmp.Or(o.Times.Linger, 10*time.Minute), cmp.Or(o.Times.Abandon, 2*time.Minute)

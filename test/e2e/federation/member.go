@@ -2,9 +2,11 @@ package federation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -35,7 +37,6 @@ type Member struct {
 	Objects kube.WithWatch
 
 	federation *Federation
-	token      string
 	connector  string     // address of the first replica's connector
 	agents     []*Process // by replica; the last life of each
 }
@@ -97,15 +98,43 @@ func (m *Member) writeKubeconfig(ctx context.Context) error {
 
 func (m *Member) agentKubeconfig() string { return filepath.Join(m.Cluster.Dir(), "agent.kubeconfig") }
 
-// join makes a token for the cluster and starts its first agent with it.
+// join makes a token for the cluster, puts it into the Secret, and starts its first agent. The first member's agent
+// gets its token while it runs.
 func (m *Member) join(ctx context.Context) error {
 	token, err := m.federation.Operator.CreateToken(ctx, m.Name, time.Hour)
 	if err != nil {
 		return fmt.Errorf("join token for %s: %w", m.Name, err)
 	}
-	m.token = token.Token
-	_, err = m.StartAgent(0)
-	return err
+	if m != m.federation.Members[0] {
+		if err = m.putToken(ctx, token.Token); err == nil {
+			_, err = m.StartAgent(0)
+		}
+		return err
+	}
+	p, err := m.StartAgent(0)
+	if err != nil {
+		return err
+	}
+	if err := await(ctx, p, "the agent of "+m.Name+" waits for its token", func(context.Context) error {
+		if !strings.Contains(p.Log(), "waits for a join token") && !strings.Contains(p.Log(), api.ReasonJoinRefused) {
+			return errors.New("it does not")
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return m.putToken(ctx, token.Token)
+}
+
+// putToken writes the Secret from which the cluster's agents take their token.
+func (m *Member) putToken(ctx context.Context, token string) error {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "bourse-join"},
+		Data: map[string][]byte{"token": []byte(token)}}
+	if err := m.Objects.Delete(ctx, secret); kube.IgnoreNotFound(err) != nil {
+		return err
+	}
+	secret.ResourceVersion = ""
+	return m.Objects.Create(ctx, secret)
 }
 
 // JoinAnew makes a cluster a member again that was removed: its agent keeps the keys that others
@@ -126,15 +155,14 @@ func (m *Member) JoinAnew(ctx context.Context) error {
 	return m.AwaitConnected(ctx)
 }
 
-// StartAgent starts an agent of the cluster, always with the token that it joined with, as a
-// Deployment would. Replicas count from 0; each has a socket of its own, which only the leader
+// StartAgent starts an agent of the cluster, as a Deployment would. Replicas count from 0; each has a socket of its own, which only the leader
 // serves.
 func (m *Member) StartAgent(replica int) (*Process, error) {
 	name := "agent"
 	if replica > 0 {
 		name = fmt.Sprintf("agent-%d", replica)
 	}
-	args := []string{"--cluster-id", m.Name, "--join", m.token, "--socket", m.Socket(replica), "--distributed-catalog"}
+	args := []string{"--cluster-id", m.Name, "--socket", m.Socket(replica), "--distributed-catalog"}
 	if m.connector == "" {
 		var err error
 		if m.connector, err = freeAddress(); err != nil {

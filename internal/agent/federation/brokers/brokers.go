@@ -11,11 +11,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"net/url"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -46,6 +49,7 @@ type Options struct {
 	// Joined is called after each new session and each restored connection: the broker may not know what this
 	// cluster has and sells.
 	Joined func()
+	Events events.EventRecorder
 	Log    *slog.Logger
 }
 
@@ -75,14 +79,26 @@ func New(o Options) *Brokers {
 	return &Brokers{Options: o, ctx: ctx, stop: stop, entries: map[string]*entry{}}
 }
 
-// Run keeps what Reconcile opens until ctx ends.
+// Run makes the object of the main broker, if there is none, and keeps what Reconcile opens until ctx ends.
 func (b *Brokers) Run(ctx context.Context) error {
+	b.makeMain(ctx)
 	<-ctx.Done()
 	b.mu.Lock() // nothing is opened after this
 	b.stop()
 	b.mu.Unlock()
 	b.running.Wait()
 	return nil
+}
+
+// makeMain makes the object that shows the main broker. The agent works without it.
+func (b *Brokers) makeMain(ctx context.Context) {
+	if b.Main.NoBroker {
+		return
+	}
+	object := &api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: api.MainBroker}}
+	if err := b.Client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil {
+		b.Log.Warn("the object of the main broker could not be made", "error", err)
+	}
 }
 
 // Control starts the controller of Brokers.
@@ -183,9 +199,6 @@ func (b *Brokers) join(ctx context.Context, name string, entry *entry, spec api.
 		if m, err = b.enroll(ctx, name, spec, log); err == nil {
 			break
 		}
-		if ctx.Err() == nil {
-			log.Warn("the broker was not joined", "error", err)
-		}
 		b.mu.Lock()
 		entry.err = err
 		b.mu.Unlock()
@@ -194,7 +207,7 @@ func (b *Brokers) join(ctx context.Context, name string, entry *entry, spec api.
 			return // the object or its token is wrong
 		}
 		select {
-		case <-b.Main.Clock.After(wait):
+		case <-b.Main.Clock.After(wait/2 + rand.N(wait)): // clusters that lost a broker together do not return together
 		case <-ctx.Done():
 			return
 		}
@@ -230,10 +243,14 @@ func (b *Brokers) enroll(ctx context.Context, name string, spec api.BrokerSpec,
 	if err := b.Check(name, spec); err != nil {
 		return nil, err
 	}
-	return enrollment.New(ctx, enrollment.Options{
+	m, err := enrollment.New(ctx, enrollment.Options{
 		Cluster: b.Main.Cluster, Broker: name, Store: b.Main.StoreFor(name), Token: spec.Join, BrokerURL: spec.URL,
 		Clock: b.Main.Clock, Log: log,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return m, m.Admission().Err
 }
 
 // Check reports which field of a Broker cannot be accepted. Errors: Invalid with the field.

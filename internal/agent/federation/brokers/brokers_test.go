@@ -4,12 +4,14 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,6 +32,7 @@ import (
 type room struct {
 	*Brokers
 	t         *testing.T
+	events    *events.FakeRecorder
 	mu        sync.Mutex
 	joined    int      // how often Joined was called
 	forgotten []string // what the catalog forgot
@@ -51,10 +54,16 @@ func (r *room) joins() int {
 
 func newRoom(t *testing.T) *room {
 	t.Helper()
+	return newRoomWith(t, newToken(t, servertest.Start(t, servertest.Options{})))
+}
+
+// newRoomWith makes the room of a cluster that has a join token of its main broker.
+func newRoomWith(t *testing.T, token string) *room {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	log := slog.New(slog.DiscardHandler)
 	m, err := enrollment.New(ctx, enrollment.Options{Cluster: "rome",
-		Store: store.InDir(t.TempDir()), Token: newToken(t, servertest.Start(t, servertest.Options{})), Log: log})
+		Store: store.InDir(t.TempDir()), Token: token, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,11 +77,11 @@ func newRoom(t *testing.T) *room {
 	open := &session.Sessions{}
 	open.Add(session.New(session.Options{Cluster: "rome",
 		Key: m.Key(), Broker: transport.NewHTTP("rome", m.Client()), Lends: true, Switch: m.Switch()}))
-	r := &room{t: t}
+	r := &room{t: t, events: events.NewFakeRecorder(100)}
 	r.Brokers = New(Options{
 		Client: c, Namespace: "default", Main: m, Sessions: open, Ledger: exchangetest.Open(t,
 			nil, exchange.Options{Self: "rome"}),
-		Catalog: r, Changed: &kubeobject.Trigger{}, Log: log,
+		Catalog: r, Changed: &kubeobject.Trigger{}, Events: r.events, Log: log,
 		Joined: func() {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -87,6 +96,15 @@ func newRoom(t *testing.T) *room {
 			t.Error(err)
 		}
 	})
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		err := r.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: api.MainBroker}, &api.Broker{})
+		if err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the agent makes no object of its main broker: %v", err)
+		}
+	}
 	return r
 }
 
@@ -207,7 +225,7 @@ func TestABrokerWithoutAToken(t *testing.T) {
 	}
 }
 
-// The main broker needs no object. One of its name can only disable it.
+// The object of the main broker can only disable it.
 func TestTheMainBroker(t *testing.T) {
 	r := newRoom(t)
 	r.put(api.MainBroker, api.BrokerSpec{Disabled: true})
@@ -239,6 +257,21 @@ func TestTheMainBroker(t *testing.T) {
 		}
 		if err := r.Check(broker, spec); api.CodeOf(err) != api.CodeInvalid {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A cluster that has not joined its main broker shows why, in the object that the agent makes and in an Event, once.
+func TestMainWithoutAToken(t *testing.T) {
+	for token, want := range map[string]string{"": api.ReasonWaitsForToken, "bourse.x": api.ReasonJoinRefused} {
+		r := newRoomWith(t, token)
+		r.await(api.MainBroker, want)
+		r.reconcile(api.MainBroker)
+		if event := <-r.events.Events; !strings.Contains(event, want) {
+			t.Errorf("the Event of %s is %q", want, event)
+		}
+		if n := len(r.events.Events); n != 0 {
+			t.Errorf("%d Events more", n)
 		}
 	}
 }

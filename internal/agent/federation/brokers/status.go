@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/federation/enrollment"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 )
@@ -22,7 +24,26 @@ const maxMessage = 1024
 func (b *Brokers) writeStatus(ctx context.Context, object *api.Broker) error {
 	status := object.Status.DeepCopy()
 	b.describe(object, status)
+	b.recordAdmission(object, status)
 	return kubeobject.ShowStatus(ctx, b.Client, object, &object.Status, *status)
+}
+
+// recordAdmission makes an Event when the reason changes why this cluster has not joined the main broker.
+func (b *Brokers) recordAdmission(object *api.Broker, status *api.BrokerStatus) {
+	was := meta.FindStatusCondition(object.Status.Conditions, api.ConditionConnected)
+	now := meta.FindStatusCondition(status.Conditions, api.ConditionConnected)
+	if was != nil && was.Reason == now.Reason {
+		return
+	}
+	kind := corev1.EventTypeWarning
+	switch now.Reason {
+	case api.ReasonWaitsForToken:
+		kind = corev1.EventTypeNormal
+	case api.ReasonJoinRefused, api.ReasonBrokerUnreachable:
+	default:
+		return
+	}
+	b.Events.Eventf(object, nil, kind, now.Reason, "Join", "%s", now.Message)
 }
 
 // describe writes how a broker stands into status, and returns its session, nil if there is none.
@@ -34,11 +55,17 @@ func (b *Brokers) describe(object *api.Broker, status *api.BrokerStatus) *sessio
 	if session != nil {
 		failed = session.Connection().State().Err
 	}
+	var joins enrollment.Admission
+	if object.Name == api.MainBroker {
+		joins = b.Main.Admission()
+	}
 	switch {
-	case session != nil && address == "":
+	case session != nil && b.Main.NoBroker && object.Name == api.MainBroker:
 		c.Reason, c.Message = "NoBroker", "the agent was started without a broker"
 	case object.Spec.Disabled:
 		c.Reason, c.Message = "Disabled", "an admin disabled it; existing reservations stay"
+	case joins.Err != nil:
+		c.Reason, c.Message = joins.Reason, joins.Err.Error()
 	case session == nil && refused == nil:
 		c.Reason, c.Message = "Joining", "it is being joined"
 	case session == nil:

@@ -67,8 +67,12 @@ func TestClustersReturnApart(t *testing.T) {
 	fast := &hurrying{enough: stop}
 	o := Options{Cluster: "rome", Token: token.Token, BrokerURL: "https://127.0.0.1:1",
 		Store: store.InDir(t.TempDir()), Log: slog.New(slog.DiscardHandler), Clock: fast}
-	if _, err := New(ctx, o); err == nil {
-		t.Fatal("it joined where nobody listens")
+	away, err := New(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := away.Run(ctx); err != nil {
+		t.Fatalf("it joined where nobody listens: %v", err)
 	}
 	checkSpread(t, fast.waits[7:], time.Minute/2, 3*time.Minute/2) // before, they grow
 

@@ -1,12 +1,11 @@
 package enrollment
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	mathrand "math/rand/v2"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
@@ -39,6 +38,9 @@ func (m *Membership) ensureKeys(ctx context.Context, broker string, id *store.Id
 
 // makeKeys makes the keys that are missing, and stores them.
 func (m *Membership) makeKeys(ctx context.Context, broker string, id *store.Identity) error {
+	if len(id.ClusterKeyPEM) > 0 && len(id.TLSKeyPEM) > 0 {
+		return nil
+	}
 	id.BrokerURL = broker
 	if len(id.ClusterKeyPEM) == 0 {
 		key, err := clusterkey.New(rand.Reader)
@@ -58,20 +60,10 @@ func (m *Membership) makeKeys(ctx context.Context, broker string, id *store.Iden
 	return m.Store.Save(ctx, id)
 }
 
-// join makes and stores the cluster's keys, and then asks the broker until it answers. After a lost answer
-// the same keys may ask again with a spent token.
-func (m *Membership) join(ctx context.Context, id *store.Identity) error {
-	token, err := join.ParseToken(m.Token)
-	if err != nil {
-		return err
-	}
-	broker := m.BrokerURL
-	if broker == "" {
-		broker = token.BrokerURL
-	}
-	if err := m.makeKeys(ctx, broker, id); err != nil {
-		return err
-	}
+// join asks the broker of a token once to let the cluster in, and stores what it answers. id has the cluster's
+// keys: after a lost answer the same keys may ask again with a spent token.
+func (m *Membership) join(ctx context.Context, id *store.Identity, token join.Token) error {
+	broker := cmp.Or(m.BrokerURL, token.BrokerURL)
 	key, err := clusterkey.ParsePEM(id.ClusterKeyPEM)
 	if err != nil {
 		return err
@@ -84,30 +76,18 @@ func (m *Membership) join(ctx context.Context, id *store.Identity) error {
 	if err != nil {
 		return err
 	}
-	c := client.New(broker, &http.Client{Transport: &http.Transport{
-		TLSClientConfig: tlsid.JoinConfig(address.Hostname(), token.Pin, m.Clock.Now), DisableKeepAlives: true,
-	}})
-	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
-		submission, err := join.Submit(token, key, join.Request{Protocol: api.Protocol,
-			Cluster: m.Cluster, CSR: csr, Time: m.Clock.Now().UTC()})
-		if err != nil {
-			return err
-		}
-		answer, err := c.Join(ctx, submission)
-		if err == nil {
-			id.CertPEM, id.CAPEM = []byte(answer.Certificate), []byte(answer.CA)
-			m.Log.Info("joined", "broker", broker, "fingerprint", key.Public().Fingerprint(), "state", answer.State)
-			return m.Store.Save(ctx, id)
-		}
-		if code := api.CodeOf(err); code != api.CodeUnavailable && code != api.CodeTooManyRequests {
-			return err
-		}
-		again := wait/2 + mathrand.N(wait) // clusters that were refused together do not return together
-		m.Log.Warn("the broker cannot be joined now", "error", err, "again in", again)
-		select {
-		case <-m.Clock.After(again):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	submission, err := join.Submit(token, key, join.Request{Protocol: api.Protocol,
+		Cluster: m.Cluster, CSR: csr, Time: m.Clock.Now().UTC()})
+	if err != nil {
+		return err
 	}
+	answer, err := client.New(broker, &http.Client{Transport: &http.Transport{
+		TLSClientConfig: tlsid.JoinConfig(address.Hostname(), token.Pin, m.Clock.Now), DisableKeepAlives: true,
+	}}).Join(ctx, submission)
+	if err != nil {
+		return err
+	}
+	id.CertPEM, id.CAPEM, id.BrokerURL = []byte(answer.Certificate), []byte(answer.CA), broker
+	m.Log.Info("joined", "broker", broker, "fingerprint", key.Public().Fingerprint(), "state", answer.State)
+	return m.Store.Save(ctx, id)
 }

@@ -2,8 +2,10 @@
 // joins with a token, renews the certificate, and rotates the cluster's key.
 //
 // Start at [New]: it loads the identity that the cluster keeps, or joins to get one. [Membership.Run]
-// renews the certificate until the context ends. After [Membership.Rotate] it returns [ErrRotated], and
-// the agent starts again with the new key, so that no part of it goes on with the old one.
+// renews the certificate until the context ends. A cluster that has not joined works without its broker
+// until a token lets it in: [Membership.Admission] says what it waits for. After that, and after
+// [Membership.Rotate], Run returns [ErrJoined] or [ErrRotated]. The agent then starts again, so that no
+// part of it goes on with the old identity.
 //
 // A cluster has one key. It may be a member of several brokers, with a certificate for each:
 // [Membership.StoreFor] keeps them beside the identity at the main broker.
@@ -52,6 +54,10 @@ type Options struct {
 	Store store.Store
 	// Token is a join token. BrokerURL overrides the URL that it names.
 	Token, BrokerURL string
+	// Secret holds the join token that an admin may give at any time. It comes before Token. Nil: there is none.
+	Secret *TokenSecret
+	// Changed is called when Admission changes. Nil: nothing is.
+	Changed func()
 	// CertDir holds tls.crt, tls.key and ca.crt of a CA that is not the broker's. Then there is no token.
 	CertDir string
 	// NoBroker makes a membership in no broker: only the cluster has its key.
@@ -73,16 +79,21 @@ type Membership struct {
 	calls     *session.Switch
 	client    *client.Client
 	url       string
+	ca        []byte        // PEM, of the broker that the cluster joined by a token
 	refused   chan struct{} // the broker refused the certificate, which has ended before its time
 	rotated   chan struct{} // the store holds a newer key
 
 	storing sync.Mutex // held while the stored identity changes
+
+	admitting sync.Mutex
+	admission Admission // protected by admitting
 }
 
-// New loads the cluster's identity, or joins with the token to get one. It ignores the token once there is
-// an identity. With a provided certificate, or through objects, there is nothing to join: the cluster makes
-// its key, and waits for approval at its first call. New blocks until the broker answers a join.
-// Errors: Unauthenticated without an identity and a token; Invalid with the flag; those of the broker.
+// New loads the cluster's identity. If it has none, New tries to join once, for at most tryJoin. If that
+// fails, the membership has no broker yet: Admission says why, and Run tries again. New ignores the token
+// once there is an identity. With a provided certificate, or through objects, there is nothing to join: the
+// cluster makes its key, and waits for approval at its first call.
+// Errors: Invalid with the flag; those of the store.
 func New(ctx context.Context, o Options) (*Membership, error) {
 	o.Broker = cmp.Or(o.Broker, api.MainBroker)
 	if o.Clock == nil {
@@ -101,15 +112,15 @@ func New(ctx context.Context, o Options) (*Membership, error) {
 	case o.CertDir != "":
 		err = m.useProvided(ctx, &id)
 	case len(id.CertPEM) > 0:
-		m.tls, err = tlsid.NewClient(id.TLSKeyPEM, id.CertPEM, id.CAPEM, o.Clock.Now)
-	case o.Token != "":
-		if err = m.join(ctx, &id); err == nil {
-			m.tls, err = tlsid.NewClient(id.TLSKeyPEM, id.CertPEM, id.CAPEM, o.Clock.Now)
-		}
+		err = nil
 	default:
-		err = api.Errorf(api.CodeUnauthenticated, "this cluster has not joined a broker yet").
-			Fix("ask the broker's operator for a token (bourse broker token create) and start the agent with --join TOKEN; or " +
-				"with --without-broker")
+		if err = m.makeKeys(ctx, o.BrokerURL, &id); err == nil {
+			m.admit(ctx, &id)
+		}
+	}
+	if err == nil && len(id.CertPEM) > 0 && !o.NoBroker && o.Objects == nil && o.CertDir == "" {
+		m.ca = id.CAPEM
+		m.tls, err = tlsid.NewClient(id.TLSKeyPEM, id.CertPEM, id.CAPEM, o.Clock.Now)
 	}
 	if err != nil {
 		return nil, err
@@ -118,9 +129,13 @@ func New(ctx context.Context, o Options) (*Membership, error) {
 		return nil, err
 	}
 	m.rotations = id.Rotations
-	if o.NoBroker {
+	switch {
+	case o.NoBroker:
 		m.calls = session.NoBroker()
-	} else {
+	case m.Admission().Err != nil:
+		m.url = cmp.Or(o.BrokerURL, m.Admission().URL)
+		m.calls = session.NewSwitch(o.Broker, notJoined{m})
+	default:
 		m.url = cmp.Or(o.BrokerURL, id.BrokerURL)
 		transport, err := m.openTransport(ctx)
 		if err != nil {
@@ -145,10 +160,15 @@ func (m *Membership) openTransport(ctx context.Context) (http.RoundTripper, erro
 		IdleConnTimeout: 90 * time.Second}, nil
 }
 
-// Run renews the certificate until ctx ends. Errors: ErrRotated once the cluster has a newer key.
+// Run renews the certificate until ctx ends; before the cluster has joined, it joins.
+// Errors: ErrRotated once the cluster has a newer key; ErrJoined once it has joined.
 func (m *Membership) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return m.renew(ctx) })
+	if m.Admission().Err != nil {
+		group.Go(func() error { return m.joinLater(ctx) })
+	} else {
+		group.Go(func() error { return m.renew(ctx) })
+	}
 	group.Go(func() error {
 		select {
 		case <-m.rotated:
@@ -187,7 +207,13 @@ func (m *Membership) IsDisabled() bool { return m.calls.IsOff() }
 func (m *Membership) Skew() time.Duration { return m.client.Skew() }
 
 // Certificate returns the certificate that the broker sees. There is none where TokenEnds reports a token.
-func (m *Membership) Certificate() (*x509.Certificate, error) { return m.tls.Certificate() }
+// Errors: those of Admission, while the cluster has not joined.
+func (m *Membership) Certificate() (*x509.Certificate, error) {
+	if err := m.Admission().Err; err != nil {
+		return nil, err
+	}
+	return m.tls.Certificate()
+}
 
 // TokenEnds returns when the token for the broker's cluster ends; zero: never. used is false where the
 // broker is not reached through objects.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/federation/enrollment"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
@@ -33,6 +34,10 @@ type Membership interface {
 	// where there is none.
 	TokenEnds() (ends time.Time, used bool)
 	Certificate() (*x509.Certificate, error)
+	// Admission says why this cluster has not joined the broker.
+	Admission() enrollment.Admission
+	// TokenElsewhere returns the broker of the token in the Secret, if this cluster has joined another.
+	TokenElsewhere(ctx context.Context) (broker string, err error)
 }
 
 // Brokers are those of this cluster.
@@ -50,9 +55,16 @@ type MainBroker struct {
 }
 
 // Find looks.
-func (c MainBroker) Find(context.Context) (found []api.Problem, _ error) {
+func (c MainBroker) Find(ctx context.Context) (found []api.Problem, _ error) {
+	if a := c.Membership.Admission(); a.Err != nil && !c.Membership.IsDisabled() {
+		return []api.Problem{problemOf(a)}, nil
+	}
 	if c.Membership.URL() == "" { // there is none
 		return nil, nil
+	}
+	if elsewhere, err := c.Membership.TokenElsewhere(ctx); err == nil && elsewhere != "" { // it need not be readable any more
+		found = append(found, health.TokenElsewhere.Of("broker "+elsewhere, "delete the Secret; to join as well: bourse "+
+			"brokers add NAME --join TOKEN; to move: docs/lend.md, Join again", "this cluster is a member of %s", c.Membership.URL()))
 	}
 	connection := c.Brokers.MainState()
 	cause, last := connection.Err, connection.Last
@@ -85,6 +97,25 @@ func (c MainBroker) Find(context.Context) (found []api.Problem, _ error) {
 			"the certificate for the broker ends %s", certificate.NotAfter.Format(time.RFC3339)))
 	}
 	return found, nil
+}
+
+// problemOf returns what keeps this cluster from joining its broker.
+func problemOf(a enrollment.Admission) api.Problem {
+	kind, remedy := health.JoinRefused, "ask the broker's operator for a new token: bourse broker token create"
+	switch a.Reason {
+	case api.ReasonWaitsForToken:
+		kind = health.WaitsForToken
+	case api.ReasonBrokerUnreachable:
+		kind, remedy = health.BrokerUnreachable, "check that the broker runs at "+a.URL+", and that this cluster reaches it"
+	}
+	if own := remedyOf(a.Err); own != "" {
+		remedy = own
+	}
+	subject := ""
+	if a.URL != "" {
+		subject = "broker " + a.URL
+	}
+	return kind.Of(subject, remedy, "%s", a.Err)
 }
 
 // findOfToken looks at the token for the broker's cluster.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/agent/federation/enrollment"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/health"
@@ -162,6 +163,8 @@ type member struct {
 	disabled bool
 	skew     time.Duration
 	ends     time.Time
+	admitted enrollment.Admission
+	strange  string // the broker of a token that is not this broker's
 }
 
 func (m member) URL() string                             { return "https://broker" }
@@ -169,6 +172,14 @@ func (m member) IsDisabled() bool                        { return m.disabled }
 func (m member) Skew() time.Duration                     { return m.skew }
 func (m member) TokenEnds() (time.Time, bool)            { return m.ends, true }
 func (m member) Certificate() (*x509.Certificate, error) { return nil, errors.New("there is none") }
+func (m member) Admission() enrollment.Admission         { return m.admitted }
+
+func (m member) TokenElsewhere(context.Context) (string, error) { return m.strange, nil }
+
+// notJoined is this cluster before it joins, for a reason.
+func notJoined(reason string) member {
+	return member{admitted: enrollment.Admission{Reason: reason, Err: api.Errorf(api.CodeUnavailable, "no")}}
+}
 
 // known are the brokers of this cluster.
 type known struct{ main session.State }
@@ -199,6 +210,10 @@ func TestBrokers(t *testing.T) {
 		"all is well":            {member{}, session.State{}, nil},
 		"the broker is lost":     {member{}, lost, []string{health.BrokerUnreachable.Code}},
 		"the broker is disabled": {member{disabled: true}, lost, nil},
+		"there is no token":      {notJoined(api.ReasonWaitsForToken), lost, []string{health.WaitsForToken.Code}},
+		"the token is refused":   {notJoined(api.ReasonJoinRefused), lost, []string{health.JoinRefused.Code}},
+		"it cannot be joined":    {notJoined(api.ReasonBrokerUnreachable), lost, []string{health.BrokerUnreachable.Code}},
+		"another broker's token": {member{strange: "https://other"}, session.State{}, []string{health.TokenElsewhere.Code}},
 		"its clock is ahead": {member{skew: maxSkew + time.Second},
 			session.State{}, []string{health.ClockSkew.Code}},
 		"its clock is behind": {member{skew: -maxSkew - time.Second},
