@@ -25,6 +25,9 @@ type Member struct {
 	Changed metav1.Time `json:"changed,omitzero"`
 	// Fresh says that its lease is alive.
 	Fresh bool `json:"fresh"`
+	// Software is the program and version that its last call named, such as bourse/v0.1.0. It is empty until the first
+	// call after a start of the broker. The member writes it.
+	Software string `json:"software,omitempty"`
 	// Legacy says that its agent is a prototype. The broker signs in its name, with a key that it
 	// derives for the cluster.
 	Legacy bool `json:"legacy,omitempty"`

@@ -122,6 +122,7 @@ func (c *Client) request(ctx context.Context, method, path string, header http.H
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
+	r.Header.Set("User-Agent", userAgent())
 	response, err := c.http.Do(r)
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err // the rest names a URL that nobody typed

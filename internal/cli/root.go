@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/journal"
 )
@@ -158,11 +158,7 @@ func (sh *shell) versionCommand() *cobra.Command {
 }
 
 func version() string {
-	version := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
-	}
-	return fmt.Sprintf("bourse %s, protocol %d, API %s/%s", version, api.Protocol, api.Group, api.Version)
+	return fmt.Sprintf("bourse %s, protocol %d, API %s/%s", client.Version(), api.Protocol, api.Group, api.Version)
 }
 
 // RuntimeDir is the default folder for the sockets of this user's agents and brokers. Nobody else

@@ -122,6 +122,11 @@ func (s *Server) identified(who func(*http.Request) (Caller, error)) http.Handle
 			err = api.Errorf(api.CodeUnauthenticated, "the call has no client certificate").
 				Fix("join the federation: bourse agent --join TOKEN")
 		}
+		if err == nil && c.Role == tlsid.RoleCluster && s.Exchange != nil { // an agent answers its users without one
+			if l := s.Exchange.View().Listing(c.Name); l != nil && l.Member != nil {
+				s.software.record(c.Name, r.UserAgent())
+			}
+		}
 		return c, err
 	}, Refuse, s.handler)
 }

@@ -60,6 +60,7 @@ func forOperators[In, Out any](s *Server, o huma.Operation, do func(context.Cont
 
 func (s *Server) memberPayload(m *market.Member) api.Envelope[api.Member] {
 	p := api.Member{State: m.State, Legacy: m.Legacy, Source: m.Source, Joined: m.Joined.Meta(), Changed: m.Changed.Meta()}
+	p.Software = s.software.of(m.Cluster)
 	if key, err := clusterkey.ParsePublicKey(m.Key); err == nil {
 		p.Fingerprint = key.Fingerprint().String()
 	}

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -147,5 +148,37 @@ func TestAReservationNeedsACard(t *testing.T) {
 	rome.ShowCard(api.Properties{})
 	if r, err := rome.Reserve(ctx, "key", transporttest.Request("2")); err != nil || r.Payload.State != api.Held {
 		t.Errorf("with its card: %+v, %v", r.Payload, err)
+	}
+}
+
+// The operator sees which program each member runs, by its last call; what a member names is cut and printable.
+func TestSoftwareOfMembers(t *testing.T) {
+	f := servertest.Start(t, servertest.Options{})
+	lima := f.Join("lima")
+	seen := func() string {
+		members, err := f.Operator.Members(t.Context())
+		if err != nil || len(members) != 1 {
+			t.Fatal(members, err)
+		}
+		return members[0].Payload.Software
+	}
+	if _, err := lima.Clusters(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := seen(); got != "bourse/"+client.Version() {
+		t.Errorf("it runs %q", got)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.URL+api.Prefix+"/clusters", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("User-Agent", "x\x85"+strings.Repeat("y", 100))
+	answer, err := lima.HTTP.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if got := seen(); got != "x?"+strings.Repeat("y", 62) {
+		t.Errorf("it runs %q", got)
 	}
 }

@@ -71,6 +71,8 @@ type Server struct {
 	mux     *http.ServeMux
 	open    map[string]bool // paths that need no certificate
 	ended   atomic.Int64    // calls with a certificate that had ended early
+
+	software software
 }
 
 // New makes a server.

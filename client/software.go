@@ -1,0 +1,17 @@
+package client
+
+import (
+	"runtime/debug"
+	"sync"
+)
+
+// userAgent names this program and its version in each call, as "bourse/v0.1.0". Operators see it of each member.
+var userAgent = sync.OnceValue(func() string { return "bourse/" + Version() })
+
+// Version returns the version of the program, as the build stamped it: "(devel)" without a stamp.
+func Version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}
