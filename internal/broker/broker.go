@@ -10,8 +10,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	neturl "net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,6 +21,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/compat/prototypes"
 	"github.com/bourse-dev/bourse/internal/exchange"
+	"github.com/bourse-dev/bourse/internal/identity/join"
 	"github.com/bourse-dev/bourse/internal/identity/tlsid"
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/journal/sqlite"
@@ -44,9 +47,12 @@ type Options struct {
 	Journal journal.Journal
 	// Listen is the address for members. Default "127.0.0.1:7443".
 	Listen string
-	// Hosts are the names and addresses with which members reach it. Its certificate holds them, and
-	// join tokens hold the first. Default: the host of Listen.
+	// Hosts are the names and addresses with which members reach it. Its certificate holds them. Default: the
+	// host of URL or of Listen.
 	Hosts []string
+	// URL goes into join tokens: https://HOST:PORT. Its port may differ from that of Listen. Its certificate holds
+	// the host. Default: the first of Hosts with the port of Listen.
+	URL string
 	// TLSCertDir holds tls.crt, tls.key and ca.crt instead of the built-in CA.
 	TLSCertDir string
 	// Socket is the path for operators. Default DIR/broker.sock.
@@ -141,6 +147,15 @@ func identify(o Options, address net.Addr) (*tlsid.Authority, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
+	if o.URL != "" {
+		if err := join.CheckURL(o.URL); err != nil {
+			return nil, "", api.Invalid("--url", "%s", err).Fix("write https://HOST:PORT")
+		}
+		at, _ := neturl.Parse(o.URL)
+		if !slices.Contains(o.Hosts, at.Hostname()) {
+			o.Hosts = append(slices.Clone(o.Hosts), at.Hostname())
+		}
+	}
 	if len(o.Hosts) == 0 {
 		if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
 			return nil, "", api.Invalid("--listen", "%s does not name a host that members can reach", o.Listen).
@@ -148,7 +163,7 @@ func identify(o Options, address net.Addr) (*tlsid.Authority, string, error) {
 		}
 		o.Hosts = []string{host}
 	}
-	url := "https://" + net.JoinHostPort(o.Hosts[0], port)
+	url := cmp.Or(o.URL, "https://"+net.JoinHostPort(o.Hosts[0], port))
 	if o.TLSCertDir != "" {
 		authority, err := tlsid.OpenProvided(o.TLSCertDir, time.Now, o.Log)
 		return authority, url, err
@@ -196,6 +211,9 @@ func serve(ctx context.Context, o Options, market *exchange.Exchange,
 		serving.Go(func() error { return server.Serve(ctx, listeners.operators, operators) })
 		return serving.Wait()
 	})
+	if reach := join.LocalReach(url); reach != "" {
+		o.Log.Warn("join tokens have a URL that can be reached "+reach+" only: give --url", "url", url)
+	}
 	o.Log.Info("broker serves", "url", url, "socket", o.Socket, "revision", market.View().Revision)
 	if o.Ready != nil {
 		o.Ready(url)

@@ -2,9 +2,12 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -48,7 +51,7 @@ func observe(ctx context.Context, l net.Listener, x *exchange.Exchange, s *serve
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/livez", alive(x, longestStep))
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, r *http.Request) { answerProbe(w, r, x) })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, r *http.Request) { answerProbe(w, r, x, o.Dir) })
 	var all errgroup.Group
 	all.Go(func() error { counted.keepAuditing(ctx, o); return nil })
 	all.Go(func() error { return server.Serve(ctx, l, mux) })
@@ -72,12 +75,28 @@ func alive(x *exchange.Exchange, most time.Duration) http.HandlerFunc {
 	}
 }
 
-// answerProbe asks the market itself. If it does not answer within 2 s, it is not ready.
-func answerProbe(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
+// trialFile is the file in --dir that each readiness probe writes, and trialSize its size in bytes.
+const trialFile, trialSize = "trial", 256 << 10
+
+// tryDisk writes a file and removes it. A full disk ends the broker at its next commit, and it would start, and
+// be ready, until the one after that.
+func tryDisk(dir string) error {
+	path := filepath.Join(dir, trialFile)
+	err := os.WriteFile(path, make([]byte, trialSize), 0o600)
+	return errors.Join(err, os.Remove(path))
+}
+
+// answerProbe asks the market itself, and tries the disk. If the market does not answer within 2 s, or the disk
+// takes nothing, the broker is not ready.
+func answerProbe(w http.ResponseWriter, r *http.Request, x *exchange.Exchange, dir string) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
 	if err := x.Read(ctx, func(*market.State) {}); err != nil {
 		http.Error(w, "the market does not answer: "+err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	if err := tryDisk(dir); err != nil {
+		http.Error(w, "the disk takes nothing: "+err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	_, _ = w.Write([]byte("ok\n"))

@@ -2,8 +2,13 @@ package broker
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/journal/memorytest"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -117,5 +123,65 @@ func TestProbesDoNotWaitForTheMarket(t *testing.T) {
 	}
 	if code := probe(time.Hour); code != http.StatusServiceUnavailable {
 		t.Errorf("a market that has ended is answered as %d", code)
+	}
+}
+
+// A broker whose disk takes nothing is not ready: it would end at its next commit.
+func TestNotReadyWithoutADisk(t *testing.T) {
+	x, err := exchange.Open(t.Context(), memorytest.New(), exchange.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- x.Run(ctx) }()
+	dir := t.TempDir()
+	probe := func() *httptest.ResponseRecorder {
+		answer := httptest.NewRecorder()
+		answerProbe(answer, httptest.NewRequest(http.MethodGet, "/readyz", http.NoBody), x, dir)
+		return answer
+	}
+	if answer := probe(); answer.Code != http.StatusOK {
+		t.Errorf("with a disk: %d %s", answer.Code, answer.Body)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("it leaves %v, %v", left, err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, trialFile, "full"), 0o700); err != nil { // what cannot be written or removed
+		t.Fatal(err)
+	}
+	if answer := probe(); answer.Code != http.StatusServiceUnavailable || !strings.Contains(answer.Body.String(), "disk") {
+		t.Errorf("without: %d %s", answer.Code, answer.Body)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// --url goes into tokens, whatever the port of the listener, and the certificate has its host.
+func TestURL(t *testing.T) {
+	address := &net.TCPAddr{IP: net.IPv4zero, Port: 7443}
+	o := Options{Dir: t.TempDir(), Listen: ":7443", URL: "https://broker.example.org:443", Hosts: []string{"10.0.0.1"}}
+	authority, url, err := identify(o, address)
+	if err != nil || url != o.URL {
+		t.Fatal(url, err)
+	}
+	shown, err := authority.ServerConfig().GetCertificate(&tls.ClientHelloInfo{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(shown.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"broker.example.org", "10.0.0.1"} {
+		if err := leaf.VerifyHostname(host); err != nil {
+			t.Error(err)
+		}
+	}
+	o.URL = "https://broker.example.org/bourse"
+	if _, _, err := identify(o, address); api.CodeOf(err) != api.CodeInvalid {
+		t.Errorf("a URL with a path: %v", err)
 	}
 }

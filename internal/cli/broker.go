@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -65,9 +66,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.Dir, "dir", "bourse-broker", "folder for the journal, the CA and the operator's certificate")
 	place.addStore(f)
-	f.StringVar(&o.Listen, "listen", "127.0.0.1:7443", "address for members")
-	f.StringSliceVar(&o.Hosts, "host", nil,
-		"names and addresses of this broker for its members; the first one goes into tokens (default: the host of --listen)")
+	addAddresses(f, &o)
 	f.StringVar(&o.TLSCertDir, "tls-cert-dir", "",
 		"folder with tls.crt, tls.key and ca.crt to use instead of the built-in CA")
 	f.StringVar(&o.Socket, "socket", brokerSocket(), "socket for operators")
@@ -84,7 +83,7 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	cmd.PersistentFlags().StringVar(&sh.operatorCert, "operator-cert", "",
 		"for the subcommands: folder with an operator's tls.crt, tls.key and ca.crt, such as the folder operator "+
 			"in the broker's --dir")
-	cmd.AddCommand(sh.brokerStatusCommand(), sh.tokenCommand(), sh.membersCommand(), sh.capCommand(), sh.operatorCommand(),
+	cmd.AddCommand(sh.brokerInitCommand(), sh.brokerStatusCommand(), sh.tokenCommand(), sh.membersCommand(), sh.capCommand(), sh.operatorCommand(),
 		sh.signCSRCommand(), sh.kubeconfigCommand(), sh.journalCommand(),
 		sh.backupCommand(), sh.restoreCommand(), sh.verifyCommand())
 	for _, step := range []struct{ name, short, question string }{
@@ -100,6 +99,16 @@ func (sh *shell) brokerCommand() *cobra.Command {
 		cmd.AddCommand(sh.stepCommand(step.name, step.short, step.question))
 	}
 	return cmd
+}
+
+// addAddresses adds the flags for the addresses by which members reach the broker.
+func addAddresses(f *pflag.FlagSet, o *broker.Options) {
+	f.StringVar(&o.Listen, "listen", "127.0.0.1:7443", "address for members")
+	f.StringSliceVar(&o.Hosts, "host", nil,
+		"names and addresses of this broker for its members; its certificate has all of them (default: the host of --listen)")
+	f.StringVar(&o.URL, "url", "",
+		"URL of this broker for its members, https://HOST:PORT, which goes into tokens; its port may differ from that of "+
+			"--listen, as behind a Service (default: the first --host and the port of --listen)")
 }
 
 // stepCommand changes the state of a member. It asks the question first, if there is one.
@@ -148,6 +157,7 @@ func (sh *shell) showMembers(items []api.Envelope[api.Member]) error {
 			}
 			return m.Payload.Fingerprint
 		}},
+		{"SOFTWARE", true, func(m M) string { return m.Payload.Software }},
 		{"FROM", true, func(m M) string { return m.Payload.Source }},
 		{"CAP", true, func(m M) string { return capsOf(m.Payload.Caps) }},
 		{"JOINED", true, func(m M) string { return m.Payload.Joined.Format(time.RFC3339) }},
@@ -187,27 +197,6 @@ func countsText[S ~string](counts map[S]int) string {
 }
 
 func (sh *shell) tokenCommand() *cobra.Command {
-	var cluster string
-	var ttl time.Duration
-	create := &cobra.Command{
-		Use: "create", Short: "Create a join token; it can be used once", Args: cobra.NoArgs,
-		RunE: sh.asOperator(func(ctx context.Context, c *client.Client, _ []string) error {
-			t, err := c.CreateToken(ctx, cluster, ttl)
-			if err != nil {
-				return err
-			}
-			if sh.encodes() {
-				return sh.encode(t)
-			}
-			fmt.Fprintf(sh.progress,
-				"Valid until %s, for one cluster: bourse agent --join TOKEN\nTo make it void: bourse broker token delete %s\n",
-				t.Expires.Format(time.RFC3339), t.ID)
-			_, err = fmt.Fprintln(sh.out, t.Token)
-			return err
-		}),
-	}
-	create.Flags().StringVar(&cluster, "cluster", "", "the only cluster that may use the token; it then needs no approval")
-	durationVar(create.Flags(), &ttl, "ttl", time.Hour, "how long the token is valid")
 	list := &cobra.Command{
 		Use: "list", Short: "List the join tokens, without their secrets", Args: cobra.NoArgs,
 		RunE: sh.asOperator(listed((*client.Client).Tokens, sh.showTokens)),
@@ -230,7 +219,7 @@ func (sh *shell) tokenCommand() *cobra.Command {
 		}),
 	}
 	cmd := &cobra.Command{Use: "token", Short: "Create, list and delete join tokens"}
-	cmd.AddCommand(create, list, drop)
+	cmd.AddCommand(sh.createTokenCommand(), list, drop)
 	return cmd
 }
 

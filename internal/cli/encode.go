@@ -18,6 +18,9 @@ import (
 // forms are the output formats of -o. Two more have paths: jsonpath=PATH, custom-columns=TITLE:PATH,...
 var forms = []string{"table", "wide", "json", "yaml", "name"}
 
+// moreForms is the annotation of a command that has one more form of -o.
+const moreForms = "forms"
+
 // field is what -o jsonpath or one of custom-columns prints.
 type field struct {
 	title, text string
@@ -25,11 +28,11 @@ type field struct {
 }
 
 // checkForm refuses an unknown -o. It reads the paths of those that have paths.
-func (sh *shell) checkForm(*cobra.Command, []string) error {
+func (sh *shell) checkForm(cmd *cobra.Command, _ []string) error {
 	kind, text, _ := strings.Cut(sh.output, "=")
 	specs := []string{":" + text}
 	switch {
-	case slices.Contains(forms, sh.output):
+	case slices.Contains(forms, sh.output), sh.output != "" && sh.output == cmd.Annotations[moreForms]:
 		return nil
 	case kind == "custom-columns" && text != "":
 		specs = strings.Split(text, ",")

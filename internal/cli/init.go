@@ -126,14 +126,16 @@ func (s *start) checkConnector() error {
 	return nil
 }
 
+func (s *start) checkImage() error { return checkImage(s.image) }
+
 // checkImage demands an image. There is no default: a registry that is not the admin's could get another owner.
-func (s *start) checkImage() error {
-	if s.image == "" {
+func checkImage(image string) error {
+	if image == "" {
 		return api.Invalid("--image", "it names no image, and none is published").
 			Fix("build one, push it to your registry and name it: --image REGISTRY/bourse:TAG (docs/lend.md)")
 	}
-	if strings.ContainsFunc(s.image, unicode.IsSpace) {
-		return api.Invalid("--image", "%.80q is no image", s.image).Fix("write REGISTRY/bourse:TAG")
+	if strings.ContainsFunc(image, unicode.IsSpace) {
+		return api.Invalid("--image", "%.80q is no image", image).Fix("write REGISTRY/bourse:TAG")
 	}
 	return nil
 }

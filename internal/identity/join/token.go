@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"net/url"
 	"strings"
 
@@ -109,6 +110,26 @@ func SecretHash(secret string) identity.Fingerprint { return identity.Fingerprin
 
 // String identifies the token without its secret.
 func (t Token) String() string { return "join token " + t.ID }
+
+// CheckURL reports what is wrong with the URL of a broker, which must be https://HOST or https://HOST:PORT.
+func CheckURL(text string) error { return checkURL(text) }
+
+// LocalReach returns from where alone the host of a URL can be reached: "from the broker's machine", "in the
+// broker's cluster", or empty for a name that does not say so.
+func LocalReach(brokerURL string) string {
+	u, err := url.Parse(brokerURL)
+	if err != nil {
+		return ""
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	switch ip, err := netip.ParseAddr(host); {
+	case err == nil && (ip.Unmap().IsLoopback() || ip.IsUnspecified()), host == "localhost", strings.HasSuffix(host, ".localhost"):
+		return "from the broker's machine"
+	case strings.HasSuffix(host, ".svc"), strings.HasSuffix(host, ".cluster.local"):
+		return "in the broker's cluster"
+	}
+	return ""
+}
 
 func checkURL(text string) error {
 	u, err := url.Parse(text)

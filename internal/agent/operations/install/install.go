@@ -1,5 +1,6 @@
-// Package install puts the agent into a cluster and takes it out again, with the rights of the
-// cluster's admin. It serves `bourse init` and `bourse uninstall`; a running agent does not use it.
+// Package install puts the agent or a broker into a cluster, and takes the agent out again, with the rights of
+// the cluster's admin. It serves `bourse init`, `bourse broker init` and `bourse uninstall`; a running agent does
+// not use it.
 //
 // Start at [Installation]: its Objects are what config/agent holds, with the answers that the admin
 // gave, and its Apply applies them. [Uninstall] is the way back.
@@ -73,9 +74,7 @@ func (i Installation) Objects() []client.Object {
 	}
 	out := []client.Object{&namespace}
 	if i.Join != "" {
-		join := metav1.ObjectMeta{Name: "bourse-join", Namespace: i.Namespace}
-		out = append(out, &corev1.Secret{ObjectMeta: join,
-			Type: corev1.SecretTypeOpaque, StringData: map[string]string{"token": i.Join}})
+		out = append(out, JoinSecret(i.Namespace, i.Join))
 	}
 	if i.Sharing != nil {
 		out = append(out, &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: *i.Sharing})
@@ -84,6 +83,12 @@ func (i Installation) Objects() []client.Object {
 		out = append(out, &api.VirtualNodePool{ObjectMeta: metav1.ObjectMeta{Name: Upstream}, Spec: *i.Gathers})
 	}
 	return append(out, &deployment, &budget)
+}
+
+// JoinSecret returns the Secret in which an agent looks for its join token.
+func JoinSecret(namespace, token string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "bourse-join", Namespace: namespace},
+		Type: corev1.SecretTypeOpaque, StringData: map[string]string{"token": token}}
 }
 
 // decode reads a manifest of this repository.
@@ -133,16 +138,8 @@ func (i Installation) Apply(ctx context.Context, cluster *rest.Config, tell func
 	} else if err != nil {
 		return kubeobject.Error(err)
 	}
-	for _, o := range i.Objects() {
-		fields, err := Manifest(o)
-		if err != nil {
-			return err
-		}
-		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(fields),
-			client.FieldOwner("bourse-init"), client.ForceOwnership); err != nil {
-			return kubeobject.Error(err)
-		}
-		tell(fmt.Sprintf("%s %s applied", fields.GetKind(), fields.GetName()))
+	if err := applyAll(ctx, c, i.Objects(), tell); err != nil {
+		return err
 	}
 	if i.Sharing == nil {
 		return nil
