@@ -345,3 +345,6 @@ type AdvertisementStatus struct {
 	Properties Properties         `json:"properties,omitempty"`
 	Pools      map[string]Amounts `json:"pools,omitempty"`
 }
+
+// MayDieAnnotation on the agent's namespace lets it be deleted, with the cluster's key and its Ledger.
+const MayDieAnnotation = Group + "/may-die"

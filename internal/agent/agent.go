@@ -60,6 +60,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/grant"
+	"github.com/bourse-dev/bourse/internal/liqo/posture"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/transport"
 )
@@ -91,11 +92,17 @@ func start(ctx context.Context, s settings.Settings) error {
 	if err != nil {
 		return install.ExplainMissing(s.Kubernetes, err)
 	}
-	if err := monitoring.Listen(m, s.Listen.Health, s.Listen.Metrics); err != nil {
+	began := make(chan struct{})
+	if err := monitoring.Listen(m, s.Listen.Health, s.Listen.Metrics, began); err != nil {
 		return err
 	}
 	lead := func(ctx context.Context) error {
-		rooms, err := makeRooms(ctx, m, s)
+		list, err := makeConsumerList(ctx, m, s)
+		if err != nil {
+			return err
+		}
+		close(began)
+		rooms, err := makeRooms(ctx, m, s, list)
 		if err != nil {
 			return err
 		}
@@ -107,12 +114,46 @@ func start(ctx context.Context, s settings.Settings) error {
 	return m.Start(ctx)
 }
 
+// makeConsumerList makes the list of consumers, without which the admission policies refuse what they look at to
+// all. It is nil without Liqo. It tries until the list is there, unless this agent cannot make it.
+func makeConsumerList(ctx context.Context, m ctrl.Manager, s settings.Settings) (*posture.ConsumerList, error) {
+	if s.Liqo.Off {
+		return nil, nil
+	}
+	if there, err := liqo.Installed(m.GetRESTMapper()); err != nil || !there {
+		return nil, err
+	}
+	kube, err := scheme.NewClientset(m.GetConfig())
+	if err != nil {
+		return nil, err
+	}
+	list := &posture.ConsumerList{
+		Reader: m.GetAPIReader(), Writer: m.GetClient(), Namespace: s.Namespace,
+		Watched: kube.CoreV1().ConfigMaps(s.Namespace), Events: m.GetEventRecorder("bourse-agent"), Log: s.Log,
+	}
+	for {
+		err := list.Make(ctx)
+		if err == nil || posture.IsImpossible(err) {
+			return list, nil
+		}
+		s.Log.Warn("the list of brokered consumers cannot be made yet", "error", err)
+		select {
+		case <-realClock.After(time.Second):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
 // makeRooms makes the rooms in order of dependency: each is made of those above it. A dependency that
-// would close a circle is a trigger or the session set. Both are made first.
-func makeRooms(ctx context.Context, m ctrl.Manager, s settings.Settings) (*stages, error) {
+// would close a circle is a trigger or the session set. Both are made first. list is nil without Liqo.
+func makeRooms(ctx context.Context, m ctrl.Manager, s settings.Settings, list *posture.ConsumerList) (*stages, error) {
 	w := &wiring{
 		Settings: s, manager: m, client: m.GetClient(), reader: m.GetAPIReader(),
-		events: m.GetEventRecorder("bourse-agent"), engine: match.New(), sessions: &session.Sessions{},
+		events: m.GetEventRecorder("bourse-agent"), engine: match.New(), sessions: &session.Sessions{}, consumers: list,
+	}
+	if list != nil {
+		w.stages.First = append(w.stages.First, list)
 	}
 	for _, step := range []func(context.Context) error{
 		w.makeIdentity, w.makeMeasures, w.makeSessions, w.makeOthers, w.makeLoans, w.makeViews,
@@ -148,6 +189,7 @@ type wiring struct {
 	addresses  *peeraddress.Checker
 	policy     *sharing.Policy
 	here       *liqowatch.Watch // this cluster's Liqo; nil: it has none
+	consumers  *posture.ConsumerList
 	sessions   *session.Sessions
 	main       *session.Session
 	relay      session.Relay
@@ -291,7 +333,7 @@ func (w *wiring) makeOthers(context.Context) error {
 	w.liqo = newLiqoRooms(liqoOptions{
 		Manager: w.manager, Settings: w.Settings, Liqo: w.here, Addresses: w.addresses, Inventory: w.inventory,
 		Policy: w.policy, Peers: w.peers, Messages: w.messages, Relay: w.relay, Peerings: &w.peeringsChanged,
-		MissingField: w.missingLiqoField,
+		MissingField: w.missingLiqoField, Consumers: w.consumers,
 	})
 	return nil
 }

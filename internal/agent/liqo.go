@@ -39,6 +39,7 @@ type liqoOptions struct {
 	Liqo *liqowatch.Watch
 	// MissingField returns a field of Liqo's kinds that this cluster's CRDs lack.
 	MissingField func() (string, error)
+	Consumers    *posture.ConsumerList
 	Addresses    *peeraddress.Checker
 	Inventory    *inventory.Inventory
 	Policy       *sharing.Policy
@@ -100,7 +101,9 @@ func newLiqoRooms(o liqoOptions) (r liqoRooms) {
 		Client: c, Reader: reader, Cluster: cluster, LiqoNamespace: s.Liqo.Namespace, Gateway: s.Gateway,
 		Allows: o.Addresses.CheckHost,
 	}
-	policies := &posture.Policies{Known: c, Reader: reader, Writer: c, Namespace: s.Namespace, Cluster: cluster}
+	policies := &posture.Policies{
+		Known: c, Reader: reader, Writer: c, Namespace: s.Namespace, Cluster: cluster, Consumers: o.Consumers,
+	}
 	used := lending.NewUsage(lending.UsageOptions{
 		Sharing: o.Policy.Sharing,
 		Client:  c, Reader: reader, Namespace: s.Namespace, Market: m, Inventory: o.Inventory, Graces: graces,

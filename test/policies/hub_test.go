@@ -97,7 +97,7 @@ func TestHowManyNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Data["rome.namespaces"] = "1024"
-	if err := w.admin.Update(t.Context(), m); err != nil {
+	if err := w.keeper.Update(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually(t, "1024 of 1024", func() error { return maps(1024) })

@@ -35,6 +35,8 @@ const (
 	mapped = "demo-rome"
 	byHand = "demo-milan"
 	own    = "plain"
+	// agentsUser is the agent's account.
+	agentsUser = "system:serviceaccount:bourse:bourse-agent"
 	// slice is the name of rome's ResourceSlice, user whom its certificate names.
 	slice = "rome-slice"
 	user  = "rome-slice-1a2b3c"
@@ -45,6 +47,7 @@ type world struct {
 	lab     *lab.Lab
 	cluster *lab.Cluster
 	admin   kube.Client
+	keeper  kube.Client // an admin in the agent's name, who alone may write the list of consumers
 	tries   atomic.Int64
 	// listens is the port of this machine to which a port of the agent's pod is forwarded. At mute nobody listens.
 	listens, mute int
@@ -98,6 +101,11 @@ func (w *world) start(ctx context.Context) (err error) {
 		return err
 	}
 	if w.admin, err = kube.New(w.cluster.Config(), kube.Options{Scheme: scheme.New()}); err != nil {
+		return err
+	}
+	keeps := w.cluster.Config()
+	keeps.Impersonate = rest.ImpersonationConfig{UserName: agentsUser, Groups: []string{"system:masters"}}
+	if w.keeper, err = kube.New(keeps, kube.Options{Scheme: scheme.New()}); err != nil {
 		return err
 	}
 	var manifests [][]byte
@@ -163,7 +171,7 @@ func (w *world) list(ctx context.Context) error {
 		return err
 	} else if err != nil {
 		m.ResourceVersion = ""
-		if err := w.admin.Create(ctx, m); err != nil {
+		if err := w.keeper.Create(ctx, m); err != nil {
 			return err
 		}
 	}
@@ -171,7 +179,7 @@ func (w *world) list(ctx context.Context) error {
 		"rome": "brokered", "rome.at": "oslo", "rome.slices": slice + "=500", "rome.annotations": "lb.example/kind",
 		user + ".of": "rome", user + ".storage": "fast", user + ".runtimes": "nvidia",
 	}
-	if err := w.admin.Update(ctx, m); err != nil {
+	if err := w.keeper.Update(ctx, m); err != nil {
 		return err
 	}
 	return await(func() error {

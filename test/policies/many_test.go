@@ -34,10 +34,10 @@ func TestManyConsumers(t *testing.T) {
 	for i := range 100 { // whose IDs end in rome's
 		m.Data[fmt.Sprintf("site-%d-rome", i)] = "brokered"
 	}
-	if err := w.admin.Update(t.Context(), m); err != nil {
+	if err := w.keeper.Update(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	p := &posture.Policies{Known: w.admin, Reader: w.admin, Writer: w.admin, Namespace: "bourse", Cluster: "oslo"}
+	p := &posture.Policies{Known: w.admin, Reader: w.admin, Writer: w.keeper, Namespace: "bourse", Cluster: "oslo"}
 	if err := p.List(t.Context(), "paris", nil, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -88,11 +88,11 @@ func TestTheListIsFull(t *testing.T) {
 			size += len(k) + len(v)
 		}
 	}
-	if err := w.admin.Update(t.Context(), m); err != nil {
+	if err := w.keeper.Update(t.Context(), m); err != nil {
 		t.Fatalf("%d consumers, %d bytes: %v", n, size, err)
 	}
 	t.Logf("%d consumers take %d bytes", n, size)
-	p := &posture.Policies{Known: w.admin, Reader: w.admin, Writer: w.admin, Namespace: "bourse", Cluster: "oslo"}
+	p := &posture.Policies{Known: w.admin, Reader: w.admin, Writer: w.keeper, Namespace: "bourse", Cluster: "oslo"}
 	if err := p.List(t.Context(), "one-more", nil,
 		[]posture.Slice{{Name: strings.Repeat("x", 2000), User: "u"}}); api.CodeOf(err) != api.CodeCapReached {
 		t.Errorf("one more: %v", err)

@@ -66,7 +66,7 @@ func TestAPlainConsumer(t *testing.T) {
 			}
 		}
 	})
-	policies := &posture.Policies{Known: w.admin, Reader: w.admin, Writer: w.admin, Namespace: "bourse", Cluster: "oslo"}
+	policies := &posture.Policies{Known: w.admin, Reader: w.admin, Writer: w.keeper, Namespace: "bourse", Cluster: "oslo"}
 	must(policies.List(ctx, "lyon", &posture.Demands{Plain: true},
 		[]posture.Slice{{Name: "rented", CSR: 500, User: "rented-1a2b3c", Placement: &posture.PodPlacement{}}}))
 	w.eventually(t, "the policies know it", func() error {

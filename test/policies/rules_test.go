@@ -103,7 +103,7 @@ func TestEachRuleRefusesSomething(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.Data[key] = value
-		if err := w.admin.Update(t.Context(), m); err != nil {
+		if err := w.keeper.Update(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -224,7 +224,7 @@ func TestAnnotationsThatAreLent(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Data["rome.annotations"] += "," + lent
-	if err := w.admin.Update(t.Context(), m); err != nil {
+	if err := w.keeper.Update(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

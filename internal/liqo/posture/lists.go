@@ -9,12 +9,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/bourse-dev/bourse/api"
 )
 
 // Slice is a slice that a consumer may have, and where its pods may run.
@@ -160,28 +157,13 @@ func (p *Policies) unlist(ctx context.Context, consumer, as string) error {
 }
 
 func (p *Policies) change(ctx context.Context, change func(map[string]string)) error {
-	p.changing.Lock()
-	defer p.changing.Unlock()
-	var m corev1.ConfigMap
-	if err := p.Reader.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: consumers}, &m); err != nil {
-		return missing("parameter", consumers, err)
+	list := p.Consumers
+	if list == nil {
+		list = &ConsumerList{Reader: p.Reader, Writer: p.Writer, Namespace: p.Namespace}
+		p.changing.Lock()
+		defer p.changing.Unlock()
 	}
-	before := m.DeepCopy()
-	if m.Data == nil {
-		m.Data = map[string]string{}
-	}
-	change(m.Data)
-	listOthers(m.Data)
-	if size := sizeOf(m.Data); size > MaxList && size > sizeOf(before.Data) {
-		return api.Errorf(api.CodeCapReached,
-			"ConfigMap %s, which lists the brokered consumers, would take %d bytes of at most %d", consumers, size, MaxList).
-			Fix("lend to fewer clusters, or in fewer pools; close peerings that are not needed: kubectl -n %s get peerings",
-				p.Namespace)
-	}
-	if equality.Semantic.DeepEqual(before.Data, m.Data) {
-		return nil
-	}
-	return p.Patch(ctx, &m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return list.change(ctx, change)
 }
 
 // listOthers records, for each consumer, the others whose IDs end like its own, because their

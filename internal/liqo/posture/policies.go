@@ -41,8 +41,10 @@ type Policies struct {
 	client.Writer
 	// Namespace is the agent's namespace; Cluster is this cluster's ID.
 	Namespace, Cluster string
+	// Consumers keeps the parameters. Nil: they must be there, and are read before each change.
+	Consumers *ConsumerList
 
-	changing sync.Mutex // held while the parameters change
+	changing sync.Mutex // held while the parameters change, without Consumers
 }
 
 const (

@@ -20,10 +20,10 @@ import (
 // left out of what is compared.
 func TestPoliciesAreBound(t *testing.T) {
 	ours, err := wanted()
-	if err != nil || len(ours.policies) != 19 || len(ours.bindings) != len(ours.policies) {
+	if err != nil || len(ours.policies) != 20 || len(ours.bindings) != len(ours.policies) {
 		t.Fatalf("%d policies, %d bindings, %v", len(ours.policies), len(ours.bindings), err)
 	}
-	ofEverybody := []string{"bourse-agent", "bourse-certificates", "bourse-claims", "bourse-hub-events", "bourse-hub-pods",
+	ofEverybody := []string{"bourse-agent", "bourse-certificates", "bourse-claims", "bourse-guard", "bourse-hub-events", "bourse-hub-pods",
 		"bourse-namespacemap", "bourse-pod-amounts", "bourse-pool-requests", "bourse-reflected-secrets", "bourse-shared-options",
 		"bourse-slice-amounts", "bourse-virtualnodes"}
 	for i, b := range ours.bindings {

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -96,12 +97,25 @@ func Uninstall(ctx context.Context, config *rest.Config, r Removal) error {
 	if err := u.removeKinds(ctx); err != nil {
 		return err
 	}
+	if err := u.letNamespaceGo(ctx); err != nil {
+		return err
+	}
 	for _, name := range []string{formerPlaceholders, r.Namespace} {
 		if err := u.remove(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// letNamespaceGo marks the agent's namespace: an API server may apply the policy that guards it a moment longer.
+func (u *removal) letNamespaceGo(ctx context.Context) error {
+	if u.DryRun {
+		return nil
+	}
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, api.MayDieAnnotation)
+	return client.IgnoreNotFound(u.c.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: u.Namespace}},
+		client.RawPatch(types.MergePatchType, []byte(patch))))
 }
 
 type removal struct {

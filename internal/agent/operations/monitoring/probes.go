@@ -17,17 +17,31 @@ import (
 
 // Listen serves /livez and /readyz at one address and /metrics at another, in each replica, as long as the
 // manager runs. It has the bounds of our other listeners. Empty or "0": it does not listen. An agent is
-// ready without its broker. Errors: Invalid with the flag.
-func Listen(mgr manager.Manager, healthAddress, metricsAddress string) error {
+// ready without its broker. A replica that leads is ready once began is closed: then the list of consumers is
+// there. Errors: Invalid with the flag.
+func Listen(mgr manager.Manager, healthAddress, metricsAddress string, began <-chan struct{}) error {
 	caches := func(r *http.Request) error {
 		if !mgr.GetCache().WaitForCacheSync(r.Context()) {
 			return errors.New("caches are not in sync")
 		}
 		return nil
 	}
+	leads := func(*http.Request) error {
+		select {
+		case <-mgr.Elected():
+		default: // it stands by
+			return nil
+		}
+		select {
+		case <-began:
+			return nil
+		default:
+			return errors.New("the list of consumers is not there yet")
+		}
+	}
 	health := http.NewServeMux()
 	for path, checks := range map[string]map[string]healthz.Checker{"/livez": {"ping": healthz.Ping},
-		"/readyz": {"caches": caches}} {
+		"/readyz": {"caches": caches, "list": leads}} {
 		handler := http.StripPrefix(path, &healthz.Handler{Checks: checks})
 		health.Handle(path, handler)
 		health.Handle(path+"/", handler)

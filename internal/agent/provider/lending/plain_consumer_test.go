@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -50,7 +51,8 @@ func newProvider(t *testing.T) *provider {
 		sharing: &api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool, PlainConsumers: []api.PlainConsumer{
 			{Cluster: "lyon", Slice: "rented", Max: api.Resources{"cpu": resource.MustParse("4")}}}}}}}
 	known := scheme.New()
-	p.Client = fake.NewClientBuilder().WithScheme(known).WithObjects(p.tenant).Build()
+	list := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "bourse", Name: "bourse-consumers"}}
+	p.Client = fake.NewClientBuilder().WithScheme(known).WithObjects(p.tenant, list).Build()
 	manifest, err := os.ReadFile("../../../../config/liqo/policies.yaml")
 	if err != nil {
 		t.Fatal(err)
