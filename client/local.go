@@ -58,11 +58,6 @@ func (c *Client) Brokers(ctx context.Context) ([]api.Envelope[api.KnownBroker], 
 	return list[api.KnownBroker](ctx, c, "/brokers", nil)
 }
 
-// Propose proposes other terms for a plan to its seller.
-func (c *Client) Propose(ctx context.Context, p api.ProposalCreate) (api.Envelope[api.KnownProposal], error) {
-	return fetchEnvelope[api.KnownProposal](ctx, c, http.MethodPost, "/proposals", nil, p)
-}
-
 // SendProposal sends a signed proposal to the seller whose connector this is a client of.
 func (c *Client) SendProposal(ctx context.Context, document string) (api.Envelope[api.KnownProposal], error) {
 	return fetchEnvelope[api.KnownProposal](ctx, c, http.MethodPost, "/proposals", nil,
@@ -72,13 +67,6 @@ func (c *Client) SendProposal(ctx context.Context, document string) (api.Envelop
 // Proposals lists the proposals that the agent's cluster made and received; at a connector, those of the caller.
 func (c *Client) Proposals(ctx context.Context) ([]api.Envelope[api.KnownProposal], error) {
 	return list[api.KnownProposal](ctx, c, "/proposals", nil)
-}
-
-// AnswerProposal puts an offer on sale for the buyer of a proposal alone, or declines it. Terms that are absent are
-// as proposed.
-func (c *Client) AnswerProposal(ctx context.Context,
-	id string, t api.ProposalAnswer) (api.Envelope[api.KnownProposal], error) {
-	return fetchEnvelope[api.KnownProposal](ctx, c, http.MethodPost, "/proposals/"+url.PathEscape(id), nil, t)
 }
 
 // EndUnknown ends a reservation that the agent's cluster signed and has no request for. Errors: NotFound.

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -156,8 +157,16 @@ func (c *Client) Reclaim(ctx context.Context, seen api.Envelope[api.Deal]) (api.
 		err := c.act(ctx, o, "reclaim", seen.Payload.Status.Digest, "", func() (map[string]string, []metav1.Condition) {
 			return o.Status.Answered, o.Status.Conditions
 		}, api.ConditionReclaimed)
-		if err != nil || o.Status.Reclaimed == nil {
+		if err != nil {
 			return api.Reclaimed{}, err
+		}
+		// The contract shows its new end a moment after the answer.
+		err = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, actWithin, true, func(ctx context.Context) (bool, error) {
+			err := c.objects.Get(ctx, kube.ObjectKeyFromObject(o), o)
+			return o.Status.Reclaimed != nil, err
+		})
+		if err != nil {
+			return api.Reclaimed{}, kubeobject.Error(err)
 		}
 	}
 	return api.Reclaimed{At: *o.Status.Reclaimed}, nil

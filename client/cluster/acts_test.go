@@ -89,11 +89,12 @@ func TestAnswerToWhatGoesAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	for approve, want := range map[bool]api.Code{false: "", true: api.CodeConflict} {
-		o := &api.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "r-1"}}
+		o := &api.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "r-1"},
+			Spec: api.Instruction{Resources: api.Resources{}, Until: metav1.Now()}}
 		if err := admin.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
-		o.Status.Approval = &api.PendingApproval{Digest: digest}
+		o.Status.Approval = &api.PendingApproval{Digest: digest, Asked: metav1.Now(), By: metav1.Now()}
 		if err := admin.Status().Update(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +123,8 @@ func TestDue(t *testing.T) {
 	if err := admin.Create(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	o.Status.Cost, o.Status.Due = "9.00 EUR", &api.Due{Amount: "0.50 EUR"}
+	o.Status.Cost, o.Status.Due = "9.00 EUR", &api.Due{Amount: "0.50 EUR", At: metav1.Now()}
+	o.Status.Terms = api.ContractTerms{Resources: api.Resources{}, Begins: metav1.Now(), Until: metav1.Now()}
 	if err := admin.Status().Update(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}

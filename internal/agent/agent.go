@@ -434,7 +434,7 @@ func (w *wiring) makeViews(context.Context) (err error) {
 				*direct.Sellers
 				*virtualnodepools.Forecast
 			}{w.borrower, w.requests, w.sellers, w.liqo.Pools},
-			Proposals: w.proposals, Brokers: w.brokers, Doctor: finds,
+			Brokers: w.brokers, Doctor: finds,
 		}),
 		Brokers: localapi.Brokers{Relay: w.relay, Connectors: w.sellers, Copy: w.catalog, Clock: realClock},
 		Socket:  w.Listen.Socket, Listen: w.Listen.Loopback, TokenFile: w.Listen.TokenFile, Log: w.Log,

@@ -66,7 +66,7 @@ func answerAs(ctx context.Context, admin kube.Client, key kube.ObjectKey, name s
 func TestApprovesWhatWasSeen(t *testing.T) {
 	admin, run := asAnAdmin(t)
 	o := &api.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "r-1"},
-		Spec: api.Instruction{Consumer: "rome", Pool: "general", Until: metav1.NewTime(time.Unix(1_900_000_000, 0))}}
+		Spec: api.Instruction{Consumer: "rome", Pool: "general", Resources: api.Resources{}, Until: metav1.NewTime(time.Unix(1_900_000_000, 0))}}
 	if err := admin.Create(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,8 @@ func TestReclaimsWhatWasSeen(t *testing.T) {
 	if err := admin.Create(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	o.Status.Digest, o.Status.Terms = seenDigest, api.ContractTerms{Buyer: "rome", Seller: "milan", Offer: "web", Plan: "spot", Units: 1}
+	o.Status.Digest, o.Status.Terms = seenDigest, api.ContractTerms{Buyer: "rome", Seller: "milan", Offer: "web", Plan: "spot", Units: 1,
+		Resources: api.Resources{}, Begins: metav1.Now(), Until: metav1.Now()}
 	if err := admin.Status().Update(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}

@@ -295,11 +295,10 @@ func TestListsAreNarrow(t *testing.T) {
 	approval := api.Envelope[api.Approval]{ID: "r-hmm6b45tt7s2ydh2", Payload: api.Approval{Consumer: "austin",
 		Offer: "training", Plan: "a100", Units: 12, Until: until, By: until,
 		Resources: api.Resources{"cpu": resource.MustParse("48"), "memory": resource.MustParse("96Gi")}}}
-	proposal := api.Envelope[api.KnownProposal]{ID: "p-60a505c957f10a761474fa4fba397c64e024b45c",
-		Payload: api.KnownProposal{Countered: true, Answer: "p-60a505c957f10a761474fa4fba397c64e024b45c"}}
-	terms := &proposal.Payload.Proposal
-	terms.Seller, terms.Offer, terms.Plan = "milan", "training", "a100"
-	terms.Price = &api.Price{Amount: "49.90", Currency: "EUR", Period: api.PeriodMonth}
+	proposal := api.Proposal{Spec: api.ProposalSpec{Seller: "milan", Offer: "training", Plan: "a100"}}
+	proposal.Namespace, proposal.Name = "team", "p-60a505c957f10a761474fa4fba397c64e024b45c"
+	proposal.Status.ID = proposal.Name
+	proposal.Spec.Price = &api.Price{Amount: "49.90", Currency: "EUR", Period: api.PeriodMonth}
 	broker := api.Envelope[api.KnownBroker]{ID: "north",
 		Payload: api.KnownBroker{LastHeard: metav1.Now(), Reservations: 12}}
 	broker.Payload.Status.URL = "https://bourse.north.example:7443"
@@ -312,7 +311,10 @@ func TestListsAreNarrow(t *testing.T) {
 	run := playAgent(t, map[string][]any{
 		"/namespaces/bourse/providerinstructions": {api.ProviderInstructionList{TypeMeta: metaOf("ProviderInstructionList"),
 			Items: []api.ProviderInstruction{waits}}},
-		"/proposals": itemsOf(proposal), "/brokers": itemsOf(broker),
+		"/namespaces/team/proposals": {api.ProposalList{TypeMeta: metaOf("ProposalList"),
+			Items: []api.Proposal{proposal}}},
+		"/namespaces/bourse/proposals": {api.ProposalList{TypeMeta: metaOf("ProposalList")}},
+		"/status":                      {api.AgentStatus{Cluster: "rome"}}, "/brokers": itemsOf(broker),
 	})
 	for _, list := range []string{"approvals", "proposals", "brokers"} {
 		out, _ := run(list)

@@ -246,19 +246,6 @@ func (l *local) routes(a huma.API) {
 				return l.broker.Offer(ctx, in.Cluster, in.Name)
 			}))
 		})
-	huma.Register(a, operation("propose", http.MethodPost, "/proposals", "Propose other terms for a plan to its seller"),
-		func(ctx context.Context, in *struct{ Body api.ProposalCreate }) (*body[api.Envelope[api.KnownProposal]], error) {
-			return answered(l.cluster.Propose(ctx, in.Body))
-		})
-	paged(a, l.cluster, "list-proposals", "/proposals", "List the proposals that this cluster made and received",
-		ClusterAPI.Proposals)
-	huma.Register(a, operation("answer-proposal", http.MethodPost, "/proposals/{id}",
-		"Put an offer on sale for the buyer of a proposal alone, or decline it"), func(ctx context.Context, in *struct {
-		ReservationPath
-		Body api.ProposalAnswer
-	}) (*body[api.Envelope[api.KnownProposal]], error) {
-		return answered(l.cluster.AnswerProposal(ctx, in.ID, in.Body))
-	})
 	huma.Register(a, operation("evaluate", http.MethodPost, "/evaluations", "Decide without a reservation", asks(OfNamespace)),
 		func(ctx context.Context, in *struct{ Body api.DryRun }) (*body[api.Evaluation], error) {
 			return answered(l.evaluate(ctx, in.Body))

@@ -20,15 +20,6 @@ type ClusterAPI interface {
 	PassedOver(ctx context.Context, providers []string) (map[string]error, error)
 	// Impact returns what would end with a ResourceRequest. Errors: NotFound; Unavailable.
 	Impact(ctx context.Context, namespace, name string) (api.Impact, error)
-	// Propose proposes other terms for a plan to its seller. Errors: Invalid, NotFound; Unavailable if its
-	// connector cannot be called.
-	Propose(ctx context.Context, p api.ProposalCreate) (api.Envelope[api.KnownProposal], error)
-	// Proposals returns those that this cluster received, and those that it made at sellers that answer.
-	Proposals(ctx context.Context) ([]api.Envelope[api.KnownProposal], error)
-	// AnswerProposal puts an offer on sale for the buyer of a proposal alone, with the terms that it
-	// proposed unless others are named, or declines it. It may be repeated. Errors: NotFound, Conflict,
-	// Invalid.
-	AnswerProposal(ctx context.Context, id string, a api.ProposalAnswer) (api.Envelope[api.KnownProposal], error)
 	// EndUnknown ends a reservation that this cluster signed and has no request for. Errors: NotFound.
 	EndUnknown(ctx context.Context, id string) error
 	// Diagnose returns the problems of this cluster, the worst first.

@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -74,19 +73,6 @@ func (h *house) Brokers(context.Context) ([]api.Envelope[api.KnownBroker], error
 	return []api.Envelope[api.KnownBroker]{{ID: api.MainBroker}}, h.found("brokers")
 }
 
-func (h *house) Propose(_ context.Context, p api.ProposalCreate) (api.Envelope[api.KnownProposal], error) {
-	return api.Envelope[api.KnownProposal]{ID: p.Seller + p.Message}, h.found("propose " + p.Plan)
-}
-
-func (h *house) Proposals(context.Context) ([]api.Envelope[api.KnownProposal], error) {
-	return []api.Envelope[api.KnownProposal]{{ID: "p-1"}}, h.found("proposals")
-}
-
-func (h *house) AnswerProposal(_ context.Context, id string,
-	a api.ProposalAnswer) (api.Envelope[api.KnownProposal], error) {
-	return api.Envelope[api.KnownProposal]{ID: id + fmt.Sprint(a.Units)}, h.found("counter " + id)
-}
-
 func (h *house) Diagnose(context.Context) api.Diagnosis {
 	h.asked = "diagnose"
 	return api.Diagnosis{Problems: []api.Problem{{Code: "LiqoMissing"}}}
@@ -139,17 +125,7 @@ func TestLocal(t *testing.T) {
 	ctx, h := t.Context(), &house{}
 	c := onSocket(t, server.Local(h, h, 1000, servertest.Silent()).For(server.LocalUser))
 	for name, call := range map[string]func() (string, error){
-		"status": func() (string, error) { s, err := c.Status(ctx); return s.Cluster, err },
-		"propose": func() (string, error) {
-			p, err := c.Propose(ctx, api.ProposalCreate{Seller: "milan", Offer: "web", Plan: "small",
-				ProposalTerms: api.ProposalTerms{Message: "please"}})
-			return p.ID, err
-		},
-		"proposals": func() (string, error) { p, err := c.Proposals(ctx); return p[0].ID, err },
-		"counter": func() (string, error) {
-			p, err := c.AnswerProposal(ctx, "p-1", api.ProposalAnswer{ProposalTerms: api.ProposalTerms{Units: 2}})
-			return p.ID, err
-		},
+		"status":   func() (string, error) { s, err := c.Status(ctx); return s.Cluster, err },
 		"end":      func() (string, error) { return "", c.EndUnknown(ctx, "r-1") },
 		"diagnose": func() (string, error) { d, err := c.Diagnose(ctx); return d.Problems[0].Code, err },
 		"audit":    func() (string, error) { a, err := c.Audit(ctx, "milan"); return a.Cluster, err },
@@ -160,7 +136,7 @@ func TestLocal(t *testing.T) {
 		},
 		"rotate": func() (string, error) { r, err := c.RotateKey(ctx, "SHA256:k"); return r.Fingerprint, err },
 	} {
-		want := map[string]string{"status": "rome", "propose": "milanplease", "proposals": "p-1", "counter": "p-12", "end": "",
+		want := map[string]string{"status": "rome", "end": "",
 			"plan burst": "team", "audit": "milan", "diagnose": "LiqoMissing", "rotate": "SHA256:k+1"}
 		got, err := call()
 		if err != nil || got != want[name] {

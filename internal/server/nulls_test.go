@@ -207,7 +207,6 @@ func (*bare) Diagnose(context.Context) (d api.Diagnosis)                        
 
 // bodiesOfUsers are bodies that the operations of an agent accept.
 var bodiesOfUsers = map[string]string{
-	"propose": `{"seller":"milan","offer":"web","plan":"small"}`, "answer-proposal": `{}`,
 	"evaluate": `{"request":{}}`, "plan-virtual-node-pool": `{"namespaces":["team"],"max":{}}`,
 	"rotate-key": `{"from":"SHA256:x"}`,
 }

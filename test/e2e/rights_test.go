@@ -47,6 +47,9 @@ var unused = map[string]string{
 	"patch /events bourse/":                           "the same, of leading",
 	"get bourse.dev/providerinstructions bourse/":     "for who approves by the Distributed Catalog's interface",
 	"get bourse.dev/contracts bourse/":                "for who takes back by the same interface",
+	"get bourse.dev/brokers bourse/":                  "for who disables or removes another broker by the same interface",
+	"patch bourse.dev/brokers bourse/":                "the same",
+	"delete bourse.dev/brokers bourse/":               "the same",
 }
 
 // The agent can do what config/rbac says and uses all of it.
@@ -183,6 +186,7 @@ func byCatalog(t *testing.T, m *federation.Member, method, path, body string) st
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Header.Set("Content-Type", "application/json")
 	answer, err := socket.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -218,8 +222,9 @@ func joinsAndLeaves(t *testing.T, w *world) {
 			return fmt.Errorf("%+v, %v", all, err)
 		})
 	}
-	byCatalog(t, w.rome, "PUT", "brokers?id=again&subscribe=false", "")
-	byCatalog(t, w.rome, "DELETE", "brokers?id=again", "")
+	if err := people.DeleteBroker(t.Context(), "again"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // proposes has rome propose to paris, and paris forget what it did not receive.

@@ -27,10 +27,8 @@ type ClusterOptions struct {
 	Sharing  func() *api.Sharing
 	Gate     Gate
 	Requests Requests
-	// Proposals negotiates with sellers and buyers.
-	Proposals Proposals
-	Brokers   BrokerList
-	Doctor    Doctor
+	Brokers  BrokerList
+	Doctor   Doctor
 }
 
 // Member is this cluster as a member of the main broker.
