@@ -42,7 +42,10 @@ func TestUsers(t *testing.T) {
 			return err
 		},
 		"watch resource \"nodes\" in API group \"\" at the cluster scope": func() error {
-			_, err := ann.Nodes().Watch(t.Context(), metav1.ListOptions{})
+			w, err := ann.Nodes().Watch(t.Context(), metav1.ListOptions{})
+			if err == nil {
+				w.Stop()
+			}
 			return err
 		},
 		"delete resource \"configmaps\" in API group \"\" in the namespace \"shop\"": func() error {
