@@ -66,7 +66,7 @@ func answerAs(ctx context.Context, admin kube.Client, key kube.ObjectKey, name s
 func TestApprovesWhatWasSeen(t *testing.T) {
 	admin, run := asAnAdmin(t)
 	o := &api.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "r-1"},
-		Spec: api.Instruction{Consumer: "rome", Pool: "general", Resources: api.Resources{}, Until: metav1.NewTime(time.Unix(1_900_000_000, 0))}}
+		Spec: api.Instruction{Consumer: "rome", Pool: "general", Resources: demoResources("cpu", "1"), Until: metav1.NewTime(time.Unix(1_900_000_000, 0))}}
 	if err := admin.Create(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,8 @@ func TestApprovesWhatWasSeen(t *testing.T) {
 		if api.CodeOf(err) != c.code || err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s is answered %v", c.args, err)
 		}
-		const what = "rome asks for  of pool general until 2030-03-17T17:46:40Z; it buys 2 units of web/small at 0.08 EUR/hour each"
+		const what = "rome asks for cpu=1 of pool general until 2030-03-17T17:46:40Z; it buys 2 units of web/small " +
+			"at 0.08 EUR/hour each"
 		if c.code != api.CodeNotFound && !strings.Contains(out+err.Error(), what) {
 			t.Errorf("%s shows %s", c.args, out)
 		}
@@ -118,8 +119,8 @@ func TestReclaimsWhatWasSeen(t *testing.T) {
 	if err := admin.Create(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	o.Status.Digest, o.Status.Terms = seenDigest, api.ContractTerms{Buyer: "rome", Seller: "milan", Offer: "web", Plan: "spot", Units: 1,
-		Resources: api.Resources{}, Begins: metav1.Now(), Until: metav1.Now()}
+	o.Status.Digest, o.Status.Terms = seenDigest, api.ContractTerms{Buyer: "rome", Seller: "milan", Offer: "web",
+		Plan: "spot", Units: 1, Resources: demoResources("cpu", "1"), Begins: metav1.Now(), Until: metav1.Now()}
 	if err := admin.Status().Update(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
