@@ -89,8 +89,8 @@ func TestAnswerToWhatGoesAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	for approve, want := range map[bool]api.Code{false: "", true: api.CodeConflict} {
-		o := &api.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "r-1"},
-			Spec: api.Instruction{Resources: api.Resources{}, Until: metav1.Now()}}
+		o := &api.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "r-1"}}
+		o.Spec.Resources, o.Spec.Until = api.Resources{"cpu": resource.MustParse("1")}, metav1.Now()
 		if err := admin.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,8 @@ func TestDue(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Status.Cost, o.Status.Due = "9.00 EUR", &api.Due{Amount: "0.50 EUR", At: metav1.Now()}
-	o.Status.Terms = api.ContractTerms{Resources: api.Resources{}, Begins: metav1.Now(), Until: metav1.Now()}
+	o.Status.Terms = api.ContractTerms{Resources: api.Resources{"cpu": resource.MustParse("1")},
+		Begins: metav1.Now(), Until: metav1.Now()}
 	if err := admin.Status().Update(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,8 @@ func TestAnswerProposal(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for name, buyer := range map[string]string{"p-1": "rome", "p-2": "rome", "p-3": "rome", "own": ""} {
-		o := &api.Proposal{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: name}, Spec: api.ProposalSpec{Buyer: buyer, Seller: "milan", Offer: "web", Plan: "small"}}
+		o := &api.Proposal{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: name},
+			Spec: api.ProposalSpec{Buyer: buyer, Seller: "milan", Offer: "web", Plan: "small"}}
 		if err := admin.Create(ctx, o); err != nil {
 			t.Fatal(err)
 		}
