@@ -195,8 +195,7 @@ func (sh *shell) play(ctx context.Context, f *federation.Federation, still bool)
 			return nil
 		}
 	}
-	fmt.Fprintf(sh.out, demoIntroduction, f.URL, demoKubeconfig("rome"), demoKubeconfig("milan"),
-		agentSocket(), f.Members["milan"].Socket)
+	fmt.Fprintf(sh.out, demoIntroduction, f.URL, demoKubeconfig("rome"), demoKubeconfig("milan"))
 	for _, args := range demoCommands {
 		fmt.Fprintf(sh.out, "\n$ bourse %s\n", strings.Join(args, " "))
 		words := make([]string, 0, len(args)+2)
@@ -256,6 +255,8 @@ borrows from austin. In another terminal, as the admin of rome:
     bourse catalog --for 8h --sort price
     bourse buy milan/web/small --units 2 --for 8h
     bourse contracts
+    bourse propose milan/web/small --price 0.06EUR/hour --for 48h
+    bourse proposals
     bourse reservations
     bourse vnp
     bourse vnp why burst
@@ -274,16 +275,10 @@ As the admin of milan, or of another cluster in the same way:
 
     export KUBECONFIG=%s
     bourse offer list
-    bourse reservations
-    bourse evict rome
-
-To negotiate a price you need the sockets of both agents:
-
-    bourse propose milan/web/small --price 0.06EUR/hour --for 48h \
-        --server unix://%s
-    export BOURSE_SERVER=unix://%s
     bourse proposals
     bourse accept PROPOSAL
+    bourse reservations
+    bourse evict rome
 
 These API servers are simulated. They check the fields of objects, but no rules
 in CEL and no admission policies. They have no roles, and no pods run.
