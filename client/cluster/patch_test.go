@@ -170,3 +170,22 @@ func TestEditsOfABroker(t *testing.T) {
 		t.Errorf("it is %+v, %v", object.Spec, err)
 	}
 }
+
+// Who writes is told once, before the first write, and not before a read.
+func TestTellsBeforeAWrite(t *testing.T) {
+	config, _ := simulated(t)
+	user, err := cluster.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	user.BeforeWrite(func(context.Context) { told++ })
+	if _, err := user.Peers(t.Context()); err != nil || told != 0 {
+		t.Errorf("a read tells it %d times, %v", told, err)
+	}
+	for range 2 {
+		if _, err := user.Suspend(t.Context(), "milan", ""); err != nil || told != 1 {
+			t.Errorf("it is told %d times, %v", told, err)
+		}
+	}
+}

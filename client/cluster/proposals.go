@@ -38,10 +38,7 @@ func known(o *api.Proposal, self string) api.Envelope[api.KnownProposal] {
 // Proposals returns the proposals that the user may list: those of the namespaces and, with a right to list those of the
 // agent, what the cluster received.
 func (c *Client) Proposals(ctx context.Context) ([]api.Envelope[api.KnownProposal], error) {
-	self, err := c.Status(ctx)
-	if err != nil {
-		return nil, err
-	}
+	self, _ := c.Status(ctx) // while no agent answers, the buyer of its own is not known
 	out, listed := []api.Envelope[api.KnownProposal]{}, c.namespaces
 	if !slices.Contains(listed, metav1.NamespaceAll) && !slices.Contains(listed, api.Namespace) {
 		listed = append(slices.Clone(listed), api.Namespace)

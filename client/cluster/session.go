@@ -272,7 +272,7 @@ func errorOf(err error) error {
 		return api.Errorf(api.CodeInvalid, "the API server is not the one of the kubeconfig: %s", err).
 			Fix("see certificate-authority-data and server there: kubectl config view --minify")
 	case apierrors.IsUnauthorized(err), err != nil && strings.Contains(err.Error(), "getting credentials: "): // of a plugin
-		return api.Errorf(api.CodeUnauthenticated, "the API server does not know you: %s", err).
+		return api.Errorf(api.CodeUnauthenticated, "the API server does not know the user of your kubeconfig: %s", err).
 			Fix("log in again; to see who you are: kubectl auth whoami")
 	}
 	return kubeobject.Error(err)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubernetesclient "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -30,6 +34,7 @@ func (sh *shell) agentClient() (*cluster.Client, error) {
 		return nil, err
 	}
 	var namespaces []string
+	var who func(context.Context)
 	if way.asUser {
 		config, err := sh.userConfig()
 		if err != nil {
@@ -39,19 +44,45 @@ func (sh *shell) agentClient() (*cluster.Client, error) {
 			namespaces = []string{sh.namespace}
 		}
 		if way.server == "" {
-			sh.cluster, err = cluster.New(config, namespaces...)
+			if sh.cluster, err = cluster.New(config, namespaces...); err == nil {
+				sh.cluster.BeforeWrite(sh.tellWho(config))
+			}
 			return sh.cluster, err
 		}
 		if way.objects, err = cluster.NewObjects(config); err != nil {
 			return nil, err
 		}
+		who = sh.tellWho(config)
 	} else if sh.allNamespaces || sh.namespace != "" {
 		return nil, api.Invalid("--namespace", "is not what the agent at %s asks about: it is for the whole cluster", way.server).
 			Fix("reach the cluster as yourself: --context NAME; or leave out --namespace and --all-namespaces")
 	}
 	listener := client.New(way.server, nil).WithToken(os.Getenv("BOURSE_TOKEN"))
 	sh.cluster = cluster.At(listener, way.objects, namespaces...)
+	if who != nil {
+		sh.cluster.BeforeWrite(who)
+	}
 	return sh.cluster, nil
+}
+
+// tellWho returns what tells as whom a command writes, and where: a context may be of another cluster than its user thinks.
+func (sh *shell) tellWho(config *rest.Config) func(context.Context) {
+	return func(ctx context.Context) {
+		name := "you"
+		if c, err := kubernetesclient.NewForConfig(config); err == nil {
+			me, err := c.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+			if err == nil && me.Status.UserInfo.Username != "" {
+				name = me.Status.UserInfo.Username
+			}
+		}
+		at := config.Host
+		if loaded, err := sh.loaded(); err == nil {
+			if raw, err := loaded.RawConfig(); err == nil && cmp.Or(sh.context, raw.CurrentContext) != "" {
+				at = cmp.Or(sh.context, raw.CurrentContext) + " (" + at + ")"
+			}
+		}
+		fmt.Fprintf(sh.progress, "as %s at %s\n", name, at)
+	}
 }
 
 // userConfig returns how the user of the kubeconfig reaches the cluster. Without -n it takes the namespace of the

@@ -89,6 +89,7 @@ func TestBourseByKubeconfig(t *testing.T) {
 		{"reserve --name never --cpu 1", "gaia may not ask for never", api.CodeInvalid},
 		{"reserve --name mine --cpu 1 --target milan --dry-run", "<- this one", ""},
 		{"reserve --name mine --cpu 1 --target milan --for 1h", "milan is bound until", ""},
+		{"reserve --name never --cpu 1", "as gaia at ", api.CodeInvalid},
 		{"reserve --name mine --cpu 1", "has a ResourceRequest mine already", api.CodeConflict},
 		{"reservations", "milan", ""},
 		{"why mine", "milan", ""},
