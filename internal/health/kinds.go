@@ -155,6 +155,10 @@ var (
 		"The admission policies that hold consumers to their reservations are not in force.",
 		"The agent grants nothing until they are.",
 		"Apply `config/liqo`, with Kubernetes 1.30 or later."}
+	PoliciesForAnother = Kind{"PoliciesForAnother", bad,
+		"The admission policies in this cluster name the agent of another namespace.",
+		"The agent grants nothing: the policies do not know its list of consumers.",
+		"Run the agent in the namespace that the message names, or apply the policies for its own."}
 	ClusterIDCollides = Kind{"ClusterIDCollides", bad,
 		"A consumer's cluster ID is also a user or group with rights here, or matches the end of a " +
 			"well-known namespace name.",
@@ -311,7 +315,7 @@ var Kinds = []Kind{
 	NodeNotReady, NotReflected, QuotaUsedUp, ReflectsMore, NamespacesFull, VolumesAtStake, ServiceNamedLikeAPod,
 	PoolInvalid, DemandLimited, NotExtended, AllNotReady, VolumesKeep, NamespaceTaken, PoolNotOffloaded,
 	ProviderDisabled, ProviderPassedOver,
-	PoliciesMissing, ClusterIDCollides, ClusterIDTooLong, ConsumersCrowded,
+	PoliciesMissing, PoliciesForAnother, ClusterIDCollides, ClusterIDTooLong, ConsumersCrowded,
 	SecretOfLiqo, APIServerProxy, NothingShared, PolicyInvalid, AdvertisementRefused, OfferRefused,
 	Overcommitted, NotCovered,
 	HubIDTooLong, SoldBelowCost, FieldIgnored, UnknownBroker,

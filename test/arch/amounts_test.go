@@ -49,7 +49,7 @@ var decodesWithout = map[string]string{
 	"internal/payload.ParseQuantity":             "it checks the text first",
 	"internal/payload.Unmarshal":                 "it decodes amounts by ParseQuantity",
 	"internal/payload.Read":                      "it decodes amounts by ParseQuantity",
-	"internal/liqo/posture.declarations":         "these policies are in the binary",
+	"internal/liqo/posture.read":                 "these policies are in the binary",
 	"internal/sim/kubeapi.table.protobuf":        "only programs write protobuf, and the simulated API server serves ours",
 	"internal/sim/kubeapi.request.deleteOptions": "they have no amounts",
 }

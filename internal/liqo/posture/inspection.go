@@ -198,7 +198,11 @@ func (i *Inspection) policies(ctx context.Context) (found []api.Problem, err err
 	}
 	err = look(ctx)
 	if e, ok := errors.AsType[*api.Error](err); ok {
-		return []api.Problem{health.PoliciesMissing.Of("", e.Remedy, "%s", e.Detail)}, nil
+		kind := health.PoliciesMissing
+		if e.Field == otherNamespace {
+			kind = health.PoliciesForAnother
+		}
+		return []api.Problem{kind.Of("", e.Remedy, "%s", e.Detail)}, nil
 	}
 	return nil, err
 }

@@ -5,6 +5,7 @@ package posture
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -52,6 +53,10 @@ const (
 	knownWithin = 10 * time.Second
 
 	apply = "apply config/liqo/policies.yaml"
+	// agentsAccount is the agent's ServiceAccount, and ofTheAgent a binding that names the agent's namespace.
+	agentsAccount, ofTheAgent = "bourse-agent", "bourse-slice-status"
+	// otherNamespace is the field of the error that the policies are for an agent in another namespace.
+	otherNamespace = "namespace"
 	// consumers is the ConfigMap with the policies' parameters. Its keys (a cluster ID or a user has no dot):
 	//
 	//	CONSUMER              a brokered consumer
@@ -88,12 +93,15 @@ func (p *Policies) InForce(ctx context.Context) error {
 
 // Stand returns nil if the policies exist and are unchanged. Errors: Unavailable with the remedy.
 func (p *Policies) Stand(ctx context.Context) error {
-	shipped, err := wanted()
+	shipped, err := wantedFor(p.Namespace)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, knownWithin)
 	defer cancel()
+	if err := p.areForAnother(ctx); err != nil {
+		return err
+	}
 	for _, want := range shipped.policies {
 		var have admissionv1.ValidatingAdmissionPolicy
 		if err := p.Known.Get(ctx, client.ObjectKey{Name: want.Name}, &have); err != nil {
@@ -163,8 +171,41 @@ type shipped struct {
 	bindings []admissionv1.ValidatingAdmissionPolicyBinding
 }
 
-// wanted reads the manifest.
-var wanted = sync.OnceValues(func() (all shipped, err error) {
+// areForAnother returns an error if the policies in force name the agent of another namespace.
+func (p *Policies) areForAnother(ctx context.Context) error {
+	var binding admissionv1.ValidatingAdmissionPolicyBinding
+	err := p.Known.Get(ctx, client.ObjectKey{Name: ofTheAgent}, &binding)
+	if err != nil || binding.Spec.ParamRef == nil {
+		return nil // Stand says that it is missing or differs
+	}
+	if is, want := binding.Spec.ParamRef.Namespace, cmp.Or(p.Namespace, api.Namespace); is != want {
+		return api.Errorf(api.CodeUnavailable, "the admission policies are for an agent in namespace %s, and this one is in %s",
+			is, want).At(otherNamespace).Fix("run the agent in namespace %s, or apply the policies for namespace %s", is, want)
+	}
+	return nil
+}
+
+// wanted are the policies for an agent in the namespace of config/liqo.
+func wanted() (shipped, error) { return wantedFor(api.Namespace) }
+
+// known has what wantedFor has read, by namespace.
+var known sync.Map
+
+// wantedFor returns the policies for an agent in a namespace.
+func wantedFor(namespace string) (shipped, error) {
+	namespace = cmp.Or(namespace, api.Namespace)
+	if read, there := known.Load(namespace); there {
+		return read.(shipped), nil
+	}
+	all, err := read(Render(namespace, agentsAccount))
+	if err == nil {
+		known.Store(namespace, all)
+	}
+	return all, err
+}
+
+// read reads a manifest.
+func read(manifest []byte) (all shipped, err error) {
 	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifest)))
 	for {
 		text, err := documents.Read()
@@ -184,4 +225,4 @@ var wanted = sync.OnceValues(func() (all shipped, err error) {
 			all.bindings = append(all.bindings, *o)
 		}
 	}
-})
+}
