@@ -155,9 +155,6 @@ func (c *Client) Reclaim(ctx context.Context, seen api.Envelope[api.Deal]) (api.
 				"has no notice", id).Fix("end it early, which is a breach: bourse evict %s", seen.Payload.Status.Terms.Buyer)
 		}
 		err := c.act(ctx, o, "reclaim", seen.Payload.Status.Digest, "", func() (map[string]string, []metav1.Condition) {
-			if o.Status.Reclaimed == nil && meta.IsStatusConditionTrue(o.Status.Conditions, api.ConditionReclaimed) {
-				return nil, nil // the end is written after the answer
-			}
 			return o.Status.Answered, o.Status.Conditions
 		}, api.ConditionReclaimed)
 		if err != nil {
