@@ -98,7 +98,8 @@ func TestTheListOfConsumersIsGuarded(t *testing.T) {
 			return w.admin.Patch(t.Context(), consumerList(), kube.RawPatch(types.MergePatchType, []byte(`{"data":null}`)))
 		},
 		"a forced apply": func() error {
-			return w.admin.Patch(t.Context(), forced, kube.Apply, kube.ForceOwnership, kube.FieldOwner("helm")) //nolint:staticcheck // as Helm does
+			//lint:ignore SA1019 as Helm does
+			return w.admin.Patch(t.Context(), forced, kube.Apply, kube.ForceOwnership, kube.FieldOwner("helm"))
 		},
 		"delete all, with a field selector": func() error {
 			return w.admin.DeleteAllOf(t.Context(), &corev1.ConfigMap{}, kube.InNamespace("bourse"),

@@ -97,13 +97,13 @@ type Broker struct {
 func Kinds() []kubeapi.Type { return kinds() }
 
 var kinds = sync.OnceValue(func() (all []kubeapi.Type) {
-	files, err := fs.Glob(config.Kinds, "crd/*.yaml")
+	files, _ := fs.Glob(config.Kinds, "crd/*.yaml") // the pattern is well formed
 	for _, file := range files {
-		var text []byte
-		var kind kubeapi.Type
-		if text, err = config.Kinds.ReadFile(file); err == nil {
-			kind, err = kubeapi.CustomType(text)
+		text, err := config.Kinds.ReadFile(file)
+		if err != nil {
+			panic(err) // they are embedded
 		}
+		kind, err := kubeapi.CustomType(text)
 		if err != nil {
 			panic(fmt.Sprintf("%s: %v", file, err)) // they are ours
 		}
