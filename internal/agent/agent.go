@@ -5,7 +5,7 @@
 //	         ┌── reservations ──▶ gate, requests.Borrower ──▶ market ──▶ Ledger
 //	broker ──┤                                                   │
 //	         └── sharing ◀── inventory, SharingPolicy ◀──────────┘
-//	kubectl ──▶ requests.Controller      users ──▶ localapi
+//	kubectl ──▶ requests.Controller      users ──▶ answers
 //
 // Of several replicas the leader alone runs the rooms. Without a broker the agent starts, keeps
 // what it has, and catches up later.
@@ -35,9 +35,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/federation/peers"
 	"github.com/bourse-dev/bourse/internal/agent/federation/session"
 	"github.com/bourse-dev/bourse/internal/agent/ledger"
+	"github.com/bourse-dev/bourse/internal/agent/operations/answers"
 	"github.com/bourse-dev/bourse/internal/agent/operations/doctor"
 	"github.com/bourse-dev/bourse/internal/agent/operations/install"
-	"github.com/bourse-dev/bourse/internal/agent/operations/localapi"
 	"github.com/bourse-dev/bourse/internal/agent/operations/monitoring"
 	"github.com/bourse-dev/bourse/internal/agent/operations/proposals"
 	"github.com/bourse-dev/bourse/internal/agent/operations/questions"
@@ -423,8 +423,8 @@ func (w *wiring) makeViews(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	users := localapi.New(localapi.Options{
-		Cluster: localapi.NewCluster(localapi.ClusterOptions{
+	users := answers.New(answers.Options{
+		Cluster: answers.NewCluster(answers.ClusterOptions{
 			Client: w.client, Cluster: w.cluster, Namespace: w.Namespace, Ledger: w.market, Member: w.member,
 			Sharing: w.policy.Sharing,
 			Gate:    w.gate,
@@ -436,7 +436,7 @@ func (w *wiring) makeViews(context.Context) (err error) {
 			}{w.borrower, w.requests, w.sellers, w.liqo.Pools},
 			Brokers: w.brokers, Doctor: finds,
 		}),
-		Brokers: localapi.Brokers{Relay: w.relay, Connectors: w.sellers, Copy: w.catalog, Clock: realClock},
+		Brokers: answers.Brokers{Relay: w.relay, Connectors: w.sellers, Copy: w.catalog, Clock: realClock},
 		Socket:  w.Listen.Socket, Listen: w.Listen.Loopback, TokenFile: w.Listen.TokenFile, Log: w.Log,
 		Extend: distributedcatalog.Extend(w.Listen.DistributedCatalog, distributedcatalog.ConnectorOptions{
 			Home: distributedcatalog.Objects{

@@ -1,11 +1,11 @@
-// Package localapi serves the users of this cluster, who reach their agent on a unix socket, or at
-// an address with a token.
+// Package answers answers what the users of a cluster ask its agent. They ask by Sessions (package questions), on a
+// unix socket, or at an address with a token.
 //
-// Start at [API.Run], which listens. [Cluster] is what users read and write of their own cluster: requests,
-// offers, contracts, peers, brokers and problems. Most of it is objects in Kubernetes, which the controllers
-// of the agent then look at. [Brokers] is what they read of other clusters: it asks the brokers that this
-// cluster joined and, while none answers, the connectors of sellers and the copy of the catalog.
-package localapi
+// Start at [API.Run], which listens. [Cluster] is what users ask about their own cluster: its state, its problems,
+// what a request would get, and what would end with one. [Brokers] is what they ask about other clusters: it asks the
+// brokers that this cluster joined and, while none answers, the connectors of sellers and the copy of the catalog.
+// All else is objects, which users read and write at the API server.
+package answers
 
 import (
 	"context"
