@@ -11,9 +11,9 @@ import (
 // none is the objects of a user without a kubeconfig. Nothing takes their place: a socket does not say who asks.
 type none struct{ kube.Client }
 
-// ErrNoKubeconfig is the error of everything that needs objects, of a user without a kubeconfig.
-var ErrNoKubeconfig error = api.Invalid("--kubeconfig", "is missing: this reads or writes objects of the cluster, as you").
-	Fix("export KUBECONFIG=FILE, or give --kubeconfig FILE")
+// ErrNoKubeconfig is the error of everything that needs objects, of a user who asks an agent at its own listener.
+var ErrNoKubeconfig error = api.Invalid("--kubeconfig", "is missing: this reads or writes objects of the cluster, as you; "+
+	"an agent's own listener has none").Fix("give --kubeconfig FILE; or export KUBECONFIG=FILE, and unset BOURSE_SERVER")
 
 // Get implements kube.Reader.
 func (none) Get(context.Context, kube.ObjectKey, kube.Object, ...kube.GetOption) error {

@@ -32,6 +32,15 @@ func (c *Client) put(ctx context.Context, object kube.Object, change func()) err
 	return c.patch(ctx, object, change)
 }
 
+// delete deletes an object as it is now, and none that takes its place. Errors: NotFound.
+func (c *Client) delete(ctx context.Context, object kube.Object) error {
+	if err := c.objects.Get(ctx, kube.ObjectKeyFromObject(object), object); err != nil {
+		return kubeobject.Error(err)
+	}
+	uid := object.GetUID()
+	return kubeobject.Error(c.objects.Delete(ctx, object, kube.Preconditions{UID: &uid}))
+}
+
 // own returns the name of an object in the agent's namespace.
 func own(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: api.Namespace, Name: name}
@@ -87,7 +96,7 @@ func checkOffer(name string, spec api.OfferSpec) error {
 
 // DeleteOffer deletes an Offer. Errors: NotFound.
 func (c *Client) DeleteOffer(ctx context.Context, name string) error {
-	return kubeobject.Error(c.objects.Delete(ctx, &api.Offer{ObjectMeta: own(name)}))
+	return c.delete(ctx, &api.Offer{ObjectMeta: own(name)})
 }
 
 // Contracts returns the contracts that the user may list: those of the namespaces and, with a right to list those of the
@@ -307,5 +316,5 @@ func (c *Client) DeleteBroker(ctx context.Context, name string) error {
 		return api.Invalid("name", "%s is the broker that the agent was started with", name).
 			Fix("disable it: bourse brokers disable %s", name)
 	}
-	return kubeobject.Error(c.objects.Delete(ctx, &api.Broker{ObjectMeta: own(name)}))
+	return c.delete(ctx, &api.Broker{ObjectMeta: own(name)})
 }

@@ -89,7 +89,8 @@ func (c *Client) ConfirmRequest(ctx context.Context, namespace, name string) (cl
 
 // ofReservation returns the ResourceRequest that has a reservation, among those that the user may list. It asks the
 // agent only if there is none. It returns nil for a reservation that ends: its request is gone, or has another one.
-// Errors: NotFound; Conflict if a VirtualNodePool made it.
+// Errors: NotFound, also in a namespace that the client is not for; Conflict if a VirtualNodePool made it, or if its
+// request does not show it yet.
 func (c *Client) ofReservation(ctx context.Context, id string) (*api.ResourceRequest, error) {
 	for _, namespace := range c.namespaces {
 		var all api.ResourceRequestList
@@ -118,9 +119,22 @@ func (c *Client) ofReservation(ctx context.Context, id string) (*api.ResourceReq
 		return nil, err
 	case found.Payload.Object == "":
 		return nil, api.Errorf(api.CodeNotFound, "no request of this cluster made reservation %.80q", id).
-			Fix("see: bourse reservations; if the cluster signed it and lost its request: bourse release --help")
+			Fix("see: bourse reservations -A; if the cluster signed it and lost its request: bourse release --help")
 	}
-	return nil, nil
+	namespace, name, _ := strings.Cut(found.Payload.Object, "/")
+	if !slices.Contains(c.namespaces, metav1.NamespaceAll) && !slices.Contains(c.namespaces, namespace) {
+		return nil, api.Errorf(api.CodeNotFound, "reservation %s belongs to request %s of another namespace", id, name).
+			Fix("name the namespace: -n %s", namespace)
+	}
+	object, err := c.request(ctx, namespace, name)
+	switch {
+	case api.CodeOf(err) == api.CodeNotFound && err != nil:
+		return nil, nil
+	case err == nil && object.Status.Reservation == "":
+		err = api.Errorf(api.CodeConflict, "request %s/%s does not show reservation %s yet", namespace, name, id).
+			Fix("repeat the command")
+	}
+	return nil, err
 }
 
 // ReleaseLocally deletes the ResourceRequest behind a reservation. Errors: NotFound; VolumesAtStake if that would

@@ -80,6 +80,26 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+// A reservation whose request the user does not list is not taken for one that ends.
+func TestReleaseOfWhatIsNotListed(t *testing.T) {
+	of := func(id, object string) api.Envelope[api.Reservation] {
+		return api.Envelope[api.Reservation]{ID: id, Payload: api.Reservation{Object: object}}
+	}
+	answers := map[string]any{"/reservations/r-new": of("r-new", "default/fresh"), "/reservations/r-other": of("r-other", "other/web")}
+	_, objects := desk(t, nil, request("fresh", "", nil))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answers[strings.TrimPrefix(r.URL.Path, api.Prefix)])
+	}))
+	t.Cleanup(s.Close)
+	c := cluster.At(client.New(s.URL, nil), objects, "default")
+	for id, want := range map[string]api.Code{"r-new": api.CodeConflict, "r-other": api.CodeNotFound} {
+		if err := c.ReleaseLocally(t.Context(), id, api.Release{}); api.CodeOf(err) != want {
+			t.Errorf("%s: %v, want %s", id, err, want)
+		}
+	}
+}
+
 // Only a bound reservation changes, to amounts that a request may have. One of a VirtualNodePool is neither released nor
 // changed.
 func TestChangesThatCannotBe(t *testing.T) {

@@ -133,7 +133,11 @@ func makeConsumerList(ctx context.Context, m ctrl.Manager, s settings.Settings) 
 	}
 	for {
 		err := list.Make(ctx)
-		if err == nil || posture.IsImpossible(err) {
+		if posture.IsImpossible(err) {
+			s.Log.Warn("nobody is listed as a consumer: apply config/liqo/peerings.yaml", "error", err)
+			return list, nil
+		}
+		if err == nil {
 			return list, nil
 		}
 		s.Log.Warn("the list of brokered consumers cannot be made yet", "error", err)

@@ -51,7 +51,8 @@ func observe(ctx context.Context, l net.Listener, x *exchange.Exchange, s *serve
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/livez", alive(x, longestStep))
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, r *http.Request) { answerProbe(w, r, x, o.Dir) })
+	tried := &disk{dir: o.Dir}
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, r *http.Request) { answerProbe(w, r, x, tried) })
 	var all errgroup.Group
 	all.Go(func() error { counted.keepAuditing(ctx, o); return nil })
 	all.Go(func() error { return server.Serve(ctx, l, mux) })
@@ -75,27 +76,46 @@ func alive(x *exchange.Exchange, most time.Duration) http.HandlerFunc {
 	}
 }
 
-// trialFile is the file in --dir that each readiness probe writes, and trialSize its size in bytes.
-const trialFile, trialSize = "trial", 256 << 10
+const (
+	// trialFile is the file in --dir that a trial of the disk writes, and trialSize its size in bytes.
+	trialFile, trialSize = "trial", 256 << 10
+	// trialLasts is for how long a trial counts: who may probe must not keep the disk busy.
+	trialLasts = 5 * time.Second
+)
 
-// tryDisk writes a file and removes it. A full disk ends the broker at its next commit, and it would start, and
-// be ready, until the one after that.
-func tryDisk(dir string) error {
-	path := filepath.Join(dir, trialFile)
-	err := os.WriteFile(path, make([]byte, trialSize), 0o600)
-	return errors.Join(err, os.Remove(path))
+// disk is the disk of --dir. A full disk ends the broker at its next commit, and it would start, and be ready, until
+// the one after that.
+type disk struct {
+	dir string
+
+	mu    sync.Mutex
+	tried time.Time
+	last  error
+}
+
+// try writes a file and removes it, if the last trial does not count any more.
+func (d *disk) try() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if time.Since(d.tried) < trialLasts {
+		return d.last
+	}
+	path := filepath.Join(d.dir, trialFile)
+	d.last = errors.Join(os.WriteFile(path, make([]byte, trialSize), 0o600), os.Remove(path))
+	d.tried = time.Now()
+	return d.last
 }
 
 // answerProbe asks the market itself, and tries the disk. If the market does not answer within 2 s, or the disk
 // takes nothing, the broker is not ready.
-func answerProbe(w http.ResponseWriter, r *http.Request, x *exchange.Exchange, dir string) {
+func answerProbe(w http.ResponseWriter, r *http.Request, x *exchange.Exchange, d *disk) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
 	if err := x.Read(ctx, func(*market.State) {}); err != nil {
 		http.Error(w, "the market does not answer: "+err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	if err := tryDisk(dir); err != nil {
+	if err := d.try(); err != nil {
 		http.Error(w, "the disk takes nothing: "+err.Error(), http.StatusServiceUnavailable)
 		return
 	}

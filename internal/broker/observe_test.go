@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
@@ -126,6 +127,28 @@ func TestProbesDoNotWaitForTheMarket(t *testing.T) {
 	}
 }
 
+// Probes at once do not disturb each other, and do not write more often than a trial counts.
+func TestProbesAtOnce(t *testing.T) {
+	d := &disk{dir: t.TempDir()}
+	var all errgroup.Group
+	for range 20 {
+		all.Go(d.try)
+	}
+	if err := all.Wait(); err != nil {
+		t.Error(err)
+	}
+	if err := os.RemoveAll(d.dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.try(); err != nil {
+		t.Errorf("within %s it is tried again: %v", trialLasts, err)
+	}
+	d.tried = time.Now().Add(-trialLasts)
+	if err := d.try(); err == nil {
+		t.Error("a folder that is gone takes files")
+	}
+}
+
 // A broker whose disk takes nothing is not ready: it would end at its next commit.
 func TestNotReadyWithoutADisk(t *testing.T) {
 	x, err := exchange.Open(t.Context(), memorytest.New(), exchange.Options{})
@@ -138,7 +161,7 @@ func TestNotReadyWithoutADisk(t *testing.T) {
 	dir := t.TempDir()
 	probe := func() *httptest.ResponseRecorder {
 		answer := httptest.NewRecorder()
-		answerProbe(answer, httptest.NewRequest(http.MethodGet, "/readyz", http.NoBody), x, dir)
+		answerProbe(answer, httptest.NewRequest(http.MethodGet, "/readyz", http.NoBody), x, &disk{dir: dir})
 		return answer
 	}
 	if answer := probe(); answer.Code != http.StatusOK {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/agent"
 	"github.com/bourse-dev/bourse/internal/agent/settings"
 	"github.com/bourse-dev/bourse/internal/identity/store"
@@ -222,11 +224,27 @@ func kubernetes(kubeconfig string) (*rest.Config, error) {
 	return config, nil
 }
 
+// statusAtSocket asks the agent at its socket, or at --server: these commands are for the machine or the pod of the agent.
+func (sh *shell) statusAtSocket(ctx context.Context) (*client.Client, api.AgentStatus, error) {
+	server := cmp.Or(sh.server, "unix://"+agentSocket())
+	err := checkServer(server)
+	if _, missing := os.Stat(agentSocket()); sh.server == "" && missing != nil {
+		err = api.Errorf(api.CodeUnavailable, "no agent listens at %s", agentSocket()).
+			Fix("run the command where the agent runs; or give its socket: --server unix:///SOCKET (or BOURSE_SERVER)")
+	}
+	if err != nil {
+		return nil, api.AgentStatus{}, err
+	}
+	c := client.New(server, nil).WithToken(os.Getenv("BOURSE_TOKEN"))
+	s, err := c.Status(ctx)
+	return c, s, err
+}
+
 func (sh *shell) fingerprintCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "fingerprint", Short: "Print the fingerprint of this cluster's key, for comparison", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, s, err := sh.ownStatus(cmd.Context())
+			_, s, err := sh.statusAtSocket(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -245,7 +263,7 @@ func (sh *shell) rotateKeyCommand() *cobra.Command {
 			"confirmed the old one. After a theft, rotate at once: a cluster that has seen the new key no longer\n" +
 			"trusts the old one.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, s, err := sh.ownStatus(cmd.Context())
+			c, s, err := sh.statusAtSocket(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,10 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/rest"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 )
 
 // playAgent serves answers of an agent and of its API server, by path. Of several answers for a path each call gets the
@@ -40,19 +40,15 @@ func playAgent(t *testing.T, answers map[string][]any) (run func(args ...string)
 		_ = json.NewEncoder(w).Encode(all[0])
 	}))
 	t.Cleanup(s.Close)
-	config := clientcmdapi.NewConfig()
-	config.Clusters["rome"] = &clientcmdapi.Cluster{Server: s.URL}
-	config.Contexts["rome"] = &clientcmdapi.Context{Cluster: "rome", Namespace: "team"}
-	config.CurrentContext = "rome"
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, file); err != nil {
+	objects, err := cluster.NewObjects(&rest.Config{Host: s.URL})
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("KUBECONFIG", file)
 	return func(args ...string) (string, string) {
 		t.Helper()
 		var out, progress bytes.Buffer
-		if code := Main(append([]string{"--server", s.URL}, args...), &out, &progress); code != 0 {
+		sh := &shell{out: &out, progress: &progress, cluster: cluster.At(client.New(s.URL, nil), objects, "team")}
+		if code := execute(sh, args); code != 0 {
 			t.Fatalf("%v: exit code %d: %s", args, code, progress.String())
 		}
 		return out.String(), progress.String()

@@ -33,35 +33,26 @@ func (sh *shell) agentClient() (*cluster.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	var namespaces []string
-	var who func(context.Context)
 	if way.asUser {
 		config, err := sh.userConfig()
 		if err != nil {
 			return nil, err
 		}
+		var namespaces []string
 		if !sh.allNamespaces {
 			namespaces = []string{sh.namespace}
 		}
-		if way.server == "" {
-			if sh.cluster, err = cluster.New(config, namespaces...); err == nil {
-				sh.cluster.BeforeWrite(sh.tellWho(config))
-			}
-			return sh.cluster, err
+		if sh.cluster, err = cluster.New(config, namespaces...); err == nil {
+			sh.cluster.BeforeWrite(sh.tellWho(config))
 		}
-		if way.objects, err = cluster.NewObjects(config); err != nil {
-			return nil, err
-		}
-		who = sh.tellWho(config)
-	} else if sh.allNamespaces || sh.namespace != "" {
+		return sh.cluster, err
+	}
+	if sh.allNamespaces || sh.namespace != "" {
 		return nil, api.Invalid("--namespace", "is not what the agent at %s asks about: it is for the whole cluster", way.server).
 			Fix("reach the cluster as yourself: --context NAME; or leave out --namespace and --all-namespaces")
 	}
 	listener := client.New(way.server, nil).WithToken(os.Getenv("BOURSE_TOKEN"))
-	sh.cluster = cluster.At(listener, way.objects, namespaces...)
-	if who != nil {
-		sh.cluster.BeforeWrite(who)
-	}
+	sh.cluster = cluster.At(listener, nil)
 	return sh.cluster, nil
 }
 

@@ -173,7 +173,8 @@ func (sh *shell) releaseCommand() *cobra.Command {
 			"terminal, asks. Elsewhere it ends nothing that has volumes, unless --volumes-die has the digest of\n" +
 			"their list.\n\n" +
 			"After a loss of its own data, your cluster may have signed a reservation that no request made. An admin\n" +
-			"ends it at the agent: kubectl -n bourse exec deploy/bourse-agent -- bourse release ID --without-request",
+			"ends it at the socket of the agent that leads: bourse release ID --without-request. In a pod the program\n" +
+			"is /bourse (docs/lend.md, Talk to an agent in a pod).",
 		Example: "  bourse release web\n  bourse release --all",
 		Args:    cobra.ArbitraryArgs, ValidArgsFunction: complete(sh.agentClient, reservationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -183,7 +184,7 @@ func (sh *shell) releaseCommand() *cobra.Command {
 			ctx := cmd.Context()
 			c, self, err := sh.ownStatus(ctx)
 			if err == nil && without {
-				return endUnknown(ctx, c, args)
+				return sh.endUnknown(ctx, c, args)
 			}
 			if err == nil && all {
 				if args, err = ownReservations(ctx, c, self.Cluster); err == nil {
@@ -212,7 +213,15 @@ func (sh *shell) releaseCommand() *cobra.Command {
 }
 
 // endUnknown ends reservations that the cluster signed and has no request for.
-func endUnknown(ctx context.Context, c *cluster.Client, ids []string) (failed error) {
+func (sh *shell) endUnknown(ctx context.Context, c *cluster.Client, ids []string) error {
+	if way, err := sh.findWay().choose(); err == nil && way.asUser {
+		return api.Invalid("--without-request", "is for the socket of the agent that leads").
+			Fix("see: bourse release --help")
+	}
+	failed := sh.ask(ctx, fmt.Sprintf("End %s: %s?", count(len(ids), "reservation"), strings.Join(ids, ", ")))
+	if failed != nil {
+		return failed
+	}
 	for _, id := range ids {
 		failed = errors.Join(failed, c.EndUnknown(ctx, id))
 	}

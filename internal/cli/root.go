@@ -25,11 +25,16 @@ import (
 
 // Main runs the program and returns its exit code.
 func Main(args []string, out, progress io.Writer) int {
+	return execute(&shell{out: onScreen(out), progress: onScreen(progress)}, args)
+}
+
+// execute runs a command and returns its exit code.
+func execute(sh *shell, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	out, progress = onScreen(out), onScreen(progress)
-	root := Root(out, progress)
+	progress := sh.progress
+	root := sh.root()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
@@ -102,8 +107,11 @@ type shell struct {
 
 // Root is the whole command tree.
 func Root(out, progress io.Writer) *cobra.Command {
+	return (&shell{out: out, progress: progress}).root()
+}
+
+func (sh *shell) root() *cobra.Command {
 	cobra.EnableCommandSorting = false // help lists first what a new user needs first
-	sh := &shell{out: out, progress: progress}
 	root := &cobra.Command{
 		Use:   "bourse",
 		Short: "A resource broker for Liqo federations",
@@ -113,11 +121,11 @@ func Root(out, progress io.Writer) *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true, PersistentPreRunE: sh.checkForm, Version: version(),
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetOut(out)
-	root.SetErr(progress)
+	root.SetOut(sh.out)
+	root.SetErr(sh.progress)
 	root.PersistentFlags().StringVar(&sh.server, "server", os.Getenv("BOURSE_SERVER"),
-		"agent or broker to talk to: https://HOST:PORT or unix:///SOCKET (also BOURSE_SERVER); or an agent's --listen, "+
-			"http://HOST:PORT, with its token in BOURSE_TOKEN")
+		"broker to talk to, or agent to ask: https://HOST:PORT or unix:///SOCKET (also BOURSE_SERVER); or an agent's "+
+			"--listen, http://HOST:PORT, with its token in BOURSE_TOKEN; default for users: the kubeconfig")
 	root.PersistentFlags().StringVarP(&sh.output, "output", "o", "table",
 		"output format: table, wide, json, yaml, name, jsonpath=PATH or custom-columns=TITLE:PATH,...")
 	root.PersistentFlags().BoolVar(&sh.documents, "show-documents", false,

@@ -4,8 +4,6 @@ import (
 	"os"
 	"strings"
 
-	kube "sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/bourse-dev/bourse/api"
 )
 
@@ -20,9 +18,8 @@ type ways struct {
 
 // way is how a command reaches its cluster.
 type way struct {
-	asUser  bool        // objects, and without a server also questions, as the user of the kubeconfig
-	server  string      // questions
-	objects kube.Client // nil: the command can only ask
+	asUser bool   // objects and questions, as the user of the kubeconfig
+	server string // questions alone: its cluster may be another one than that of a kubeconfig
 }
 
 // findWay looks for the ways of a command.
@@ -49,7 +46,7 @@ func (w ways) choose() (way, error) {
 	case w.flags:
 		return way{asUser: true}, nil
 	case w.server != "":
-		return way{asUser: w.kubeconfig != "", server: w.server}, checkServer(w.server)
+		return way{server: w.server}, checkServer(w.server)
 	case w.kubeconfig != "":
 		return way{asUser: true}, nil
 	case w.socket != "" && w.current != "":

@@ -14,7 +14,7 @@ func TestWays(t *testing.T) {
 		says string
 	}{
 		"flags first":            {ways{flags: true, server: server, kubeconfig: "f"}, way{asUser: true}, ""},
-		"server and kubeconfig":  {ways{server: server, kubeconfig: "f"}, way{asUser: true, server: server}, ""},
+		"server and kubeconfig":  {ways{server: server, kubeconfig: "f"}, way{server: server}, ""},
 		"server alone":           {ways{server: server, current: "prod"}, way{server: server}, ""},
 		"server of no form":      {ways{server: "rome:7443"}, way{server: "rome:7443"}, "neither a URL nor a socket"},
 		"kubeconfig":             {ways{kubeconfig: "f", socket: socket, current: "prod"}, way{asUser: true}, ""},

@@ -59,7 +59,7 @@ func Extend(
 }
 
 // Connector serves the API of the prototype's connector. All other calls go to next, the API that
-// an agent serves to the users of its cluster: a caller of that one may do everything. Subscribers
+// an agent serves to the users of its cluster: a caller of that one may ask everything. Subscribers
 // get events until ctx ends.
 //
 //	GET, POST          /api/cluster/init, /api/cluster/prettyname, /api/cluster/contractendpoint

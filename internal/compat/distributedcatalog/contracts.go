@@ -29,7 +29,7 @@ const (
 	lasts = 30 * 24 * time.Hour
 	// patience is how long a purchase is waited for.
 	patience = 25 * time.Second
-	glance   = 100 * time.Millisecond
+	glance   = 500 * time.Millisecond
 )
 
 // contracts are those of this cluster that are in force, as buyer and as seller. With ?ended they

@@ -212,6 +212,9 @@ func (m *Membership) Certificate() (*x509.Certificate, error) {
 	if err := m.Admission().Err; err != nil {
 		return nil, err
 	}
+	if m.tls == nil { // it has joined just now, and starts again
+		return nil, api.Errorf(api.CodeUnavailable, "the agent starts again with its certificate").Fix("repeat the command")
+	}
 	return m.tls.Certificate()
 }
 
