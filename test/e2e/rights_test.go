@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -264,12 +263,23 @@ func proposes(t *testing.T, w *world) {
 		return err
 	})
 	byCatalog(t, w.rome, "GET", "catalog", "")
-	bought := struct{ ContractID string }{}
-	if err := json.Unmarshal([]byte(byCatalog(t, w.rome, "POST",
-		"contracts/buy?offer-id=paris_talks&plan-id=paris_talks_small", `{"clusterID":"paris"}`)), &bought); err != nil {
+	byCatalog(t, w.rome, "POST", "contracts/buy?offer-id=paris_talks&plan-id=paris_talks_small", `{"clusterID":"paris"}`)
+	all, err := w.rome.People(0).Contracts(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
-	byCatalog(t, w.rome, "DELETE", "contracts?id="+bought.ContractID, "")
+	for _, d := range all {
+		if terms := d.Payload.Status.Terms; terms.Offer == "talks" && terms.Buyer == "rome" {
+			byCatalog(t, w.rome, "DELETE", "contracts?id="+d.Payload.Spec.Reservation, "")
+			eventually(t, "what was bought has ended", func(ctx context.Context) error {
+				state, err := brokered(ctx, w.rome, d.Payload.Spec.Reservation)
+				if err == nil && state != api.Released {
+					err = fmt.Errorf("it is %s", state)
+				}
+				return err
+			})
+		}
+	}
 	if err := w.paris.People(0).DeleteOffer(t.Context(), "talks"); err != nil {
 		t.Fatal(err)
 	}
