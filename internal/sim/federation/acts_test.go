@@ -3,6 +3,7 @@ package federation_test
 import (
 	"context"
 	"path/filepath"
+	"slices"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/sim/federation"
@@ -11,15 +12,18 @@ import (
 // answers answers what a provider shows as waiting for approval.
 func (f *fair) answers(m *federation.Member, id string, word api.Answer) {
 	f.t.Helper()
-	for _, a := range must(m.People.Approvals(f.t.Context()))(f.t) {
-		if a.ID == id {
-			if err := m.People.Answer(f.t.Context(), a, word); err != nil {
-				f.t.Fatal(err)
-			}
-			return
+	var waits api.Envelope[api.Approval]
+	f.until(id+" waits for approval", func() bool {
+		all := must(m.People.Approvals(f.t.Context()))(f.t)
+		i := slices.IndexFunc(all, func(a api.Envelope[api.Approval]) bool { return a.ID == id })
+		if i >= 0 {
+			waits = all[i]
 		}
+		return i >= 0
+	})
+	if err := m.People.Answer(f.t.Context(), waits, word); err != nil {
+		f.t.Fatal(err)
 	}
-	f.t.Fatalf("%s does not wait for approval", id)
 }
 
 // evicts ends what a provider shows that it lends a consumer.

@@ -30,8 +30,9 @@ func (f *fair) asks(m *federation.Member, name string, r api.Request) (s api.Res
 		return meta.IsStatusConditionTrue(s.Conditions, api.ConditionAwaitsApproval)
 	})
 	f.until(name+" is shown to milan", func() bool {
-		return f.milan.Objects.Get(f.t.Context(), kube.ObjectKey{Namespace: api.Namespace, Name: s.Reservation},
-			&api.ProviderInstruction{}) == nil
+		var shown api.ProviderInstruction
+		err := f.milan.Objects.Get(f.t.Context(), kube.ObjectKey{Namespace: api.Namespace, Name: s.Reservation}, &shown)
+		return err == nil && shown.Status.Approval != nil
 	})
 	return s
 }
