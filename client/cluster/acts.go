@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -23,7 +23,8 @@ import (
 const actWithin = 20 * time.Second
 
 // act carries out what the annotation bourse.dev/NAME with a digest of what the user saw stands for, and waits for the
-// agent's answer. read returns what the object, which act reads again, says of answers. Errors: Conflict if it changed since then; Unavailable without an answer.
+// agent's answer. read returns what the object, which act reads again, says of answers. Errors: Conflict if it changed
+// since then; Unavailable without an answer.
 func (c *Client) act(ctx context.Context, object kube.Object, name, digest, text string,
 	read func() (answered map[string]string, conditions []metav1.Condition), condition string) error {
 	if digest == "" {
@@ -33,34 +34,48 @@ func (c *Client) act(ctx context.Context, object kube.Object, name, digest, text
 	if err := c.annotate(ctx, object, api.Group+"/"+name, strings.TrimSpace(value+" "+text)); err != nil {
 		return err
 	}
-	for end := time.Now().Add(actWithin); ; {
+	var answer *metav1.Condition
+	gone, err := c.await(ctx, object, fmt.Sprintf("answered %s of %s", name, object.GetName()), func() bool {
 		answered, conditions := read()
-		if answer := meta.FindStatusCondition(conditions, condition); answered[name] == value && answer != nil {
-			if answer.Status == metav1.ConditionTrue {
-				return nil
-			}
-			return errorOfCondition(answer)
-		}
+		answer = meta.FindStatusCondition(conditions, condition)
+		return answered[name] == value && answer != nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case gone && name == "refuse": // what is refused goes away
+		return nil
+	case gone:
+		return api.Errorf(api.CodeConflict, "%s ended before the agent answered %s", object.GetName(), name).
+			Fix("see what there is: bourse reservations")
+	case answer.Status == metav1.ConditionTrue:
+		return nil
+	}
+	return errorOfCondition(answer)
+}
+
+// await reads an object again until the agent is done with it, or the object is gone. what says what the agent does.
+// Errors: Unavailable if it takes too long; those of the API server.
+func (c *Client) await(ctx context.Context, o kube.Object, what string, done func() bool) (gone bool, err error) {
+	for end := time.Now().Add(actWithin); !done(); {
 		if time.Now().After(end) || ctx.Err() != nil {
-			return api.Errorf(api.CodeUnavailable, "the agent has not answered %s of %s yet", name, object.GetName()).
-				Fix("see whether it runs: kubectl -n %s get pods; it answers later", api.Namespace)
+			return false, api.Errorf(api.CodeUnavailable, "the agent has not %s yet", what).
+				Fix("see whether it runs: kubectl -n %s get pods; it continues later", api.Namespace)
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(100 * time.Millisecond):
 		}
-		err := c.objects.Get(ctx, kube.ObjectKeyFromObject(object), object)
+		err := c.objects.Get(ctx, kube.ObjectKeyFromObject(o), o)
 		switch {
-		case ctx.Err() != nil:
-		case apierrors.IsNotFound(err) && name == "refuse": // what is refused goes away
-			return nil
+		case ctx.Err() != nil: // said above
 		case apierrors.IsNotFound(err):
-			return api.Errorf(api.CodeConflict, "%s ended before the agent answered %s", object.GetName(), name).
-				Fix("see what there is: bourse reservations")
+			return true, nil
 		case err != nil:
-			return kubeobject.Error(err)
+			return false, kubeobject.Error(err)
 		}
 	}
+	return false, nil
 }
 
 // Approvals returns the requests of other clusters that wait for approval, the longest waiting first.
@@ -161,12 +176,12 @@ func (c *Client) Reclaim(ctx context.Context, seen api.Envelope[api.Deal]) (api.
 			return api.Reclaimed{}, err
 		}
 		// The contract shows its new end a moment after the answer.
-		err = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, actWithin, true, func(ctx context.Context) (bool, error) {
-			err := c.objects.Get(ctx, kube.ObjectKeyFromObject(o), o)
-			return o.Status.Reclaimed != nil, err
-		})
+		gone, err := c.await(ctx, o, "shown the end of "+id, func() bool { return o.Status.Reclaimed != nil })
+		if err == nil && gone {
+			err = notSold(id)
+		}
 		if err != nil {
-			return api.Reclaimed{}, kubeobject.Error(err)
+			return api.Reclaimed{}, err
 		}
 	}
 	return api.Reclaimed{At: *o.Status.Reclaimed}, nil

@@ -3,8 +3,10 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 )
 
 // Client reads and writes the objects of a cluster as its user, and asks the questions of its agent. Several
@@ -102,6 +105,32 @@ func (c *Client) Brokers(ctx context.Context) ([]api.Envelope[api.KnownBroker], 
 func (c *Client) PlanVirtualNodePool(ctx context.Context, name string,
 	spec api.VirtualNodePoolSpec) (api.VirtualNodePoolStatus, error) {
 	return c.whole.PlanVirtualNodePool(ctx, name, spec)
+}
+
+// list lists the objects of a kind in each namespace of the client, and has do look at each list. With agents, it also
+// lists those in the agent's namespace, if the user may. Errors: those of do; those of the API server.
+func list[T any, L interface {
+	*T
+	kube.ObjectList
+}](ctx context.Context, c *Client, agents bool, do func(namespace string, all L) error) error {
+	listed := c.namespaces
+	if agents && !slices.Contains(listed, metav1.NamespaceAll) && !slices.Contains(listed, api.Namespace) {
+		listed = append(slices.Clone(listed), api.Namespace)
+	}
+	for i, namespace := range listed {
+		all := L(new(T))
+		err := c.objects.List(ctx, all, kube.InNamespace(namespace))
+		if apierrors.IsForbidden(err) && i >= len(c.namespaces) {
+			continue
+		}
+		if err == nil {
+			err = do(namespace, all)
+		}
+		if err != nil {
+			return kubeobject.Error(err)
+		}
+	}
+	return nil
 }
 
 // mapper knows our kinds, so that nothing is discovered.

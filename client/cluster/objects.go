@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -86,7 +85,8 @@ func (c *Client) EditOffer(ctx context.Context, name string,
 func (c *Client) offer(object *api.Offer, spec api.OfferSpec) {
 	object.Spec = spec
 	delete(object.Labels, api.AnswersLabel)
-	metav1.SetMetaDataAnnotation(&object.ObjectMeta, api.Group+"/publish-again", c.Now().UTC().Format(time.RFC3339Nano)) // two orders of one second differ
+	now := c.Now().UTC().Format(time.RFC3339Nano) // two orders of one second differ
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, api.Group+"/publish-again", now)
 }
 
 // checkOffer returns what the agent would refuse in an Offer.
@@ -102,30 +102,20 @@ func (c *Client) DeleteOffer(ctx context.Context, name string) error {
 // Contracts returns the contracts that the user may list: those of the namespaces and, with a right to list those of the
 // agent, what the cluster sold.
 func (c *Client) Contracts(ctx context.Context) ([]api.Envelope[api.Deal], error) {
-	out, listed := []api.Envelope[api.Deal]{}, c.namespaces
-	if !slices.Contains(listed, metav1.NamespaceAll) && !slices.Contains(listed, api.Namespace) {
-		listed = append(slices.Clone(listed), api.Namespace)
-	}
-	for i, namespace := range listed {
-		var all api.ContractList
-		err := c.objects.List(ctx, &all, kube.InNamespace(namespace))
-		if apierrors.IsForbidden(err) && i >= len(c.namespaces) {
-			continue
-		}
-		if err != nil {
-			return nil, kubeobject.Error(err)
-		}
+	out := []api.Envelope[api.Deal]{}
+	err := list(ctx, c, true, func(namespace string, all *api.ContractList) error {
 		used, err := c.used(ctx, namespace)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for i := range all.Items {
 			deal := dealOf(&all.Items[i])
 			deal.Payload.Used = used[deal.ID]
 			out = append(out, deal)
 		}
-	}
-	return out, nil
+		return nil
+	})
+	return out, err
 }
 
 // used returns what the instructions of a namespace show as used, by NAMESPACE/RESERVATION, as far as the user may see

@@ -32,9 +32,8 @@ func (c *Client) annotate(ctx context.Context, object kube.Object, key, value st
 const patchedAtMost = 5
 
 // patch writes what change changes of an object's annotations and spec, and which labels it removes; change may be called
-// again. It is refused if
-// the object is another one, or has another generation, than the user saw. The agent's writes of the status do not count,
-// nor do other annotations. Errors: Conflict then; those of the API server.
+// again. It is refused if the object is another one, or has another generation, than the user saw. The agent's writes of
+// the status do not count, nor do other annotations. Errors: Conflict then; those of the API server.
 func (c *Client) patch(ctx context.Context, object kube.Object, change func()) error {
 	first := object.DeepCopyObject().(kube.Object)
 	for try := 1; ; try++ {

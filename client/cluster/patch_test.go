@@ -171,7 +171,7 @@ func TestEditsOfABroker(t *testing.T) {
 	}
 }
 
-// Who writes is told once, before the first write, and not before a read.
+// A user who writes is told once, before the first write, and not before a read.
 func TestTellsBeforeAWrite(t *testing.T) {
 	config, _ := simulated(t)
 	user, err := cluster.New(config)
@@ -185,7 +185,7 @@ func TestTellsBeforeAWrite(t *testing.T) {
 	}
 	for range 2 {
 		if _, err := user.Suspend(t.Context(), "milan", ""); err != nil || told != 1 {
-			t.Errorf("it is told %d times, %v", told, err)
+			t.Errorf("the user is told %d times, %v", told, err)
 		}
 	}
 }

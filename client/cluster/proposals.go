@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"slices"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -39,24 +37,14 @@ func known(o *api.Proposal, self string) api.Envelope[api.KnownProposal] {
 // agent, what the cluster received.
 func (c *Client) Proposals(ctx context.Context) ([]api.Envelope[api.KnownProposal], error) {
 	self, _ := c.Status(ctx) // while no agent answers, the buyer of its own is not known
-	out, listed := []api.Envelope[api.KnownProposal]{}, c.namespaces
-	if !slices.Contains(listed, metav1.NamespaceAll) && !slices.Contains(listed, api.Namespace) {
-		listed = append(slices.Clone(listed), api.Namespace)
-	}
-	for i, namespace := range listed {
-		var all api.ProposalList
-		err := c.objects.List(ctx, &all, kube.InNamespace(namespace))
-		if apierrors.IsForbidden(err) && i >= len(c.namespaces) {
-			continue
-		}
-		if err != nil {
-			return nil, kubeobject.Error(err)
-		}
+	out := []api.Envelope[api.KnownProposal]{}
+	err := list(ctx, c, true, func(_ string, all *api.ProposalList) error {
 		for i := range all.Items {
 			out = append(out, known(&all.Items[i], self.Cluster))
 		}
-	}
-	return out, nil
+		return nil
+	})
+	return out, err
 }
 
 // Propose makes a Proposal, and waits until the seller has it. One that the agent or the seller refuses is deleted.
@@ -124,26 +112,16 @@ func (c *Client) AnswerProposal(ctx context.Context, id string,
 // the object is gone.
 func (c *Client) awaitCondition(ctx context.Context, o kube.Object, conditions *[]metav1.Condition, kind string,
 	wanted func(*metav1.Condition) bool) (*metav1.Condition, error) {
-	for end := time.Now().Add(actWithin); ; {
-		if found := meta.FindStatusCondition(*conditions, kind); found != nil && wanted(found) {
-			return found, nil
-		}
-		if time.Now().After(end) || ctx.Err() != nil {
-			return nil, api.Errorf(api.CodeUnavailable, "the agent has not looked at %s/%s yet", o.GetNamespace(), o.GetName()).
-				Fix("see whether it runs: kubectl -n %s get pods; it continues later", api.Namespace)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
-		}
-		err := c.objects.Get(ctx, kube.ObjectKeyFromObject(o), o)
-		if apierrors.IsNotFound(err) {
-			return nil, api.Errorf(api.CodeConflict, "%s/%s was deleted meanwhile", o.GetNamespace(), o.GetName()).Fix("repeat the command")
-		}
-		if err != nil && ctx.Err() == nil {
-			return nil, kubeobject.Error(err)
-		}
+	var found *metav1.Condition
+	name := o.GetNamespace() + "/" + o.GetName()
+	gone, err := c.await(ctx, o, "looked at "+name, func() bool {
+		found = meta.FindStatusCondition(*conditions, kind)
+		return found != nil && wanted(found)
+	})
+	if err == nil && gone {
+		err = api.Errorf(api.CodeConflict, "%s was deleted meanwhile", name).Fix("repeat the command")
 	}
+	return found, err
 }
 
 // errorOfCondition returns the error that a condition shows.

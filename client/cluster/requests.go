@@ -22,14 +22,11 @@ import (
 // Requests returns the ResourceRequests that the user may list.
 func (c *Client) Requests(ctx context.Context) ([]client.RequestStatus, error) {
 	out := []client.RequestStatus{}
-	for _, namespace := range c.namespaces {
-		var all api.ResourceRequestList
-		if err := c.objects.List(ctx, &all, kube.InNamespace(namespace)); err != nil {
-			return nil, kubeobject.Error(err)
-		}
+	err := list(ctx, c, false, func(_ string, all *api.ResourceRequestList) error {
 		out = append(out, api.Envelopes(all.Items, (*api.ResourceRequest).Envelope)...)
-	}
-	return out, nil
+		return nil
+	})
+	return out, err
 }
 
 // Request returns a ResourceRequest with the steps of its instruction. Errors: NotFound.
@@ -53,12 +50,17 @@ func (c *Client) request(ctx context.Context, namespace, name string) (*api.Reso
 	return object, kubeobject.Error(err)
 }
 
-// MakeRequest creates a ResourceRequest. The agent's checks come first: it evaluates the request. Errors: Invalid;
-// Conflict if it exists.
+// MakeRequest creates a ResourceRequest. The agent's checks come first: it evaluates the request. Errors: those of
+// CreateRequest.
 func (c *Client) MakeRequest(ctx context.Context, r api.RequestCreate) (out client.RequestStatus, err error) {
-	if _, err := c.DryRun(ctx, r); err != nil && !passes(err) {
+	if _, err := c.DryRun(ctx, r); err != nil && !MayWait(err) {
 		return out, err
 	}
+	return c.CreateRequest(ctx, r)
+}
+
+// CreateRequest creates a ResourceRequest that was evaluated. Errors: Invalid; Conflict if it exists.
+func (c *Client) CreateRequest(ctx context.Context, r api.RequestCreate) (out client.RequestStatus, err error) {
 	object := &api.ResourceRequest{Spec: api.ResourceRequestSpec{Request: r.Request,
 		Offload: r.Offload, Broker: r.Broker, Via: r.Via}}
 	object.Namespace = cmp.Or(r.Namespace, metav1.NamespaceDefault)
@@ -72,9 +74,9 @@ func (c *Client) MakeRequest(ctx context.Context, r api.RequestCreate) (out clie
 	return object.Envelope(), kubeobject.Error(err)
 }
 
-// passes reports whether a request may be made although its evaluation failed: no broker answers now, or the request
+// MayWait reports whether a request may be made although its evaluation failed: no broker answers now, or the request
 // may wait for what is missing.
-func passes(err error) bool {
+func MayWait(err error) bool {
 	return slices.Contains([]api.Code{api.CodeUnavailable, api.CodeNoCandidate, api.CodeTooManyRequests}, api.CodeOf(err))
 }
 
@@ -92,20 +94,21 @@ func (c *Client) ConfirmRequest(ctx context.Context, namespace, name string) (cl
 // Errors: NotFound, also in a namespace that the client is not for; Conflict if a VirtualNodePool made it, or if its
 // request does not show it yet.
 func (c *Client) ofReservation(ctx context.Context, id string) (*api.ResourceRequest, error) {
-	for _, namespace := range c.namespaces {
-		var all api.ResourceRequestList
-		if err := c.objects.List(ctx, &all, kube.InNamespace(namespace)); err != nil {
-			return nil, kubeobject.Error(err)
-		}
+	var object *api.ResourceRequest
+	err := list(ctx, c, false, func(_ string, all *api.ResourceRequestList) error {
 		has := func(o api.ResourceRequest) bool {
 			return o.Status.Reservation == id ||
 				slices.ContainsFunc(o.Status.Parts, func(p api.RequestPart) bool { return p.Reservation == id })
 		}
-		i := slices.IndexFunc(all.Items, has)
-		if i < 0 {
-			continue
+		if i := slices.IndexFunc(all.Items, has); i >= 0 {
+			object = &all.Items[i]
 		}
-		object := &all.Items[i]
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if object != nil {
 		if pool := object.Labels[api.VirtualNodePoolLabel]; pool != "" {
 			return nil, api.Errorf(api.CodeConflict,
 				"reservation %s belongs to VirtualNodePool %s, which decides its size and end", id, pool).
@@ -126,7 +129,7 @@ func (c *Client) ofReservation(ctx context.Context, id string) (*api.ResourceReq
 		return nil, api.Errorf(api.CodeNotFound, "reservation %s belongs to request %s of another namespace", id, name).
 			Fix("name the namespace: -n %s", namespace)
 	}
-	object, err := c.request(ctx, namespace, name)
+	object, err = c.request(ctx, namespace, name)
 	switch {
 	case api.CodeOf(err) == api.CodeNotFound && err != nil:
 		return nil, nil

@@ -368,7 +368,7 @@ func (w *wiring) makeLoans(ctx context.Context) error {
 	})
 	w.proposals = proposals.New(proposals.Options{
 		Client: w.client, Cluster: w.cluster, Namespace: w.Namespace, Key: w.key, Ledger: w.market, Sellers: w.sellers,
-		Offers: w.gateWithOffers(), Changed: &w.proposalsChanged,
+		Offers: gateAndOffers{w.gate, w.offers}, Changed: &w.proposalsChanged,
 	})
 	follows := reservations.New(ctx, reservations.Options{
 		Cluster: w.cluster, Namespace: w.Namespace, Ledger: w.market, Sessions: w.sessions, Peer: w.liqo.Follow,
@@ -401,8 +401,6 @@ type gateAndOffers struct {
 	*gate.Gate
 	*gate.Offers
 }
-
-func (w *wiring) gateWithOffers() gateAndOffers { return gateAndOffers{w.gate, w.offers} }
 
 // makeViews makes what users see.
 func (w *wiring) makeViews(context.Context) (err error) {

@@ -226,12 +226,7 @@ func kubernetes(kubeconfig string) (*rest.Config, error) {
 
 // statusAtSocket asks the agent at its socket, or at --server: these commands are for the machine or the pod of the agent.
 func (sh *shell) statusAtSocket(ctx context.Context) (*client.Client, api.AgentStatus, error) {
-	server := cmp.Or(sh.server, "unix://"+agentSocket())
-	err := checkServer(server)
-	if _, missing := os.Stat(agentSocket()); sh.server == "" && missing != nil {
-		err = api.Errorf(api.CodeUnavailable, "no agent listens at %s", agentSocket()).
-			Fix("run the command where the agent runs; or give its socket: --server unix:///SOCKET (or BOURSE_SERVER)")
-	}
+	server, err := sh.find("agent", agentSocket(), "run the command where the agent runs")
 	if err != nil {
 		return nil, api.AgentStatus{}, err
 	}

@@ -122,14 +122,7 @@ func (sh *shell) close(ctx context.Context) {
 
 // operator returns a client of the broker, through its socket or with an operator's certificate.
 func (sh *shell) operator() (*client.Client, error) {
-	server, err := sh.server, checkServer(sh.server)
-	if server == "" {
-		server, err = "unix://"+brokerSocket(), nil
-		if _, missing := os.Stat(brokerSocket()); missing != nil {
-			err = api.Errorf(api.CodeUnavailable, "no broker listens at %s", brokerSocket()).
-				Fix("start one: bourse broker; or give its address: --server unix:///SOCKET (or BOURSE_SERVER)")
-		}
-	}
+	server, err := sh.find("broker", brokerSocket(), "start one: bourse broker")
 	switch {
 	case err != nil:
 		return nil, err
@@ -174,4 +167,16 @@ func (sh *shell) asOperator(run action[*client.Client]) func(*cobra.Command, []s
 		}
 		return run(cmd.Context(), c, args)
 	}
+}
+
+// find returns the address of the server: --server, or the default socket of this user.
+func (sh *shell) find(what, socket, remedy string) (string, error) {
+	if sh.server != "" {
+		return sh.server, checkServer(sh.server)
+	}
+	if _, err := os.Stat(socket); err != nil {
+		return "", api.Errorf(api.CodeUnavailable, "no %s listens at %s", what, socket).
+			Fix("%s; or give its address: --server unix:///SOCKET (or BOURSE_SERVER)", remedy)
+	}
+	return "unix://" + socket, nil
 }

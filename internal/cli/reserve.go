@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -106,10 +105,10 @@ func (sh *shell) place(ctx context.Context, c *cluster.Client, w *wish) (err err
 	case err == nil && w.dryRun:
 		return sh.dryRun(ctx, c, w, e)
 	// a request that can never be served is not created; a broker that is away may answer later
-	case w.dryRun, isFinal(api.CodeOf(err)):
+	case err != nil && (w.dryRun || !cluster.MayWait(err)):
 		return err
 	}
-	made, err := c.MakeRequest(ctx, w.RequestCreate)
+	made, err := c.CreateRequest(ctx, w.RequestCreate)
 	if err != nil {
 		return err
 	}
@@ -133,11 +132,6 @@ func (sh *shell) place(ctx context.Context, c *cluster.Client, w *wish) (err err
 	default:
 		return sh.showRequest(done)
 	}
-}
-
-// isFinal reports whether a request can never become valid.
-func isFinal(code api.Code) bool {
-	return slices.Contains([]api.Code{api.CodeInvalid, api.CodeTooLarge, api.CodeNotFound, api.CodeForbidden}, code)
 }
 
 // done reports whether there is nothing more to wait for. The request is bound, or Active if it is

@@ -48,8 +48,6 @@ type Gate interface {
 
 // Requests makes reservations of ResourceRequests and VirtualNodePools.
 type Requests interface {
-	// CheckRequest returns why this cluster cannot make a request.
-	CheckRequest(r api.Request) error
 	// CheckAsk returns why this cluster asks no broker for a request.
 	CheckAsk(ctx context.Context, r api.Request) error
 	// CheckOffload returns why a request of a namespace cannot offload what it names.

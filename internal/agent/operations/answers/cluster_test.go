@@ -31,7 +31,6 @@ type agent struct {
 func (a *agent) Key() *clusterkey.Key                                          { return a.key }
 func (a *agent) URL() string                                                   { return "https://broker" }
 func (a *agent) Rotate(_ context.Context, from string) (string, error)         { return "after " + from, nil }
-func (a *agent) CheckRequest(api.Request) error                                { return nil }
 func (a *agent) CheckOffload(context.Context, string, *api.Offload) error      { return nil }
 func (a *agent) RetryMain()                                                    {}
 func (a *agent) MainState() session.State                                      { return session.State{Connected: true} }

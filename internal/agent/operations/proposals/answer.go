@@ -17,14 +17,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// Answer puts an offer on sale that only the buyer of a proposal sees: its plan with the proposed terms,
-// or with those that a names. Or it declines. Errors: NotFound; Conflict if two buyers' proposals have the ID, or
-// if it is another proposal than a names; Invalid.
-func (p *Proposals) Answer(ctx context.Context, id string, a api.ProposalAnswer) (proposal, error) {
-	return p.answer(ctx, id, "", a)
-}
-
-// answer is Answer by an order, which the Ledger notes with the answer. Empty: it has no name.
+// answer puts an offer on sale that only the buyer of a proposal sees: its plan with the proposed terms, or with those
+// that a names. Or it declines. The Ledger notes the order with the answer; an order may be empty. Errors: NotFound;
+// Conflict if two buyers' proposals have the ID, or if it is another proposal than a names; Invalid.
 func (p *Proposals) answer(ctx context.Context, id, order string, a api.ProposalAnswer) (proposal, error) {
 	if err := trust.CheckTerms(&a.ProposalTerms); err != nil {
 		return proposal{}, err

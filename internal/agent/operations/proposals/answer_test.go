@@ -19,7 +19,7 @@ func TestAnAnswerIsToTheProposalThatWasRead(t *testing.T) {
 	id := "p-0123456789abcdef" // as an earlier version made it
 	d.receives(id, sent)
 	answer := func(document string) error {
-		_, err := d.Answer(t.Context(), id, api.ProposalAnswer{Decline: true,
+		_, err := d.answer(t.Context(), id, "", api.ProposalAnswer{Decline: true,
 			Digest: clusterkey.Digest(document).String()})
 		return err
 	}
@@ -69,7 +69,7 @@ func TestAnAnswerWithoutAnEnd(t *testing.T) {
 	id := d.receives("", d.signed("0.08"))
 	var offer api.Offer
 	for range 2 {
-		if _, err := d.Answer(t.Context(), id, api.ProposalAnswer{}); err != nil {
+		if _, err := d.answer(t.Context(), id, "", api.ProposalAnswer{}); err != nil {
 			t.Fatal(err)
 		}
 		d.get(d.Namespace, id, &offer)

@@ -161,18 +161,6 @@ func (p *Proposals) sign(wish api.ProposalCreate, issued time.Time) (signed api.
 	return signed, document, err
 }
 
-// Propose signs a proposal and sends it to the seller's connector. Errors: Invalid; Unavailable; the seller's.
-func (p *Proposals) Propose(ctx context.Context, wish api.ProposalCreate) (proposal, error) {
-	_, document, err := p.sign(wish, p.Ledger.Now().Go())
-	if err != nil {
-		return proposal{}, err
-	}
-	if _, err := p.Sellers.Propose(ctx, wish.Seller, document); err != nil {
-		return proposal{}, err
-	}
-	return server.ProposalOf(&market.Proposal{ID: trust.ProposalID(document), Document: document}), nil
-}
-
 // Sent returns what sellers say that this cluster proposed: those that are asked and answer in time. It leaves out what
 // a seller says of one that this cluster did not sign, or sent to another seller.
 func (p *Proposals) Sent(ctx context.Context, asked func(seller string) bool) (all []proposal) {

@@ -301,7 +301,7 @@ func TestReceived(t *testing.T) {
 	if p := d.kept(id); !p.Declined || p.Reason != "no" || p.Answer != "" {
 		t.Errorf("the Ledger has %+v", p)
 	}
-	if _, err := d.Answer(t.Context(), id, api.ProposalAnswer{}); err != nil { // by the command line
+	if _, err := d.answer(t.Context(), id, "", api.ProposalAnswer{}); err != nil { // by the command line
 		t.Fatal(err)
 	}
 	d.is(d.looks("bourse", id, 1), api.ConditionAnswered, metav1.ConditionTrue, "Accepted", id)

@@ -100,16 +100,6 @@ func (g *Gate) Sync(ctx context.Context, shown *transport.Reservation, record *m
 // CheckAccept checks the `accept` expression of an offer. Errors: Invalid.
 func (g *Gate) CheckAccept(expression string) error { return g.Engine.CheckAccept(expression) }
 
-// Revoke ends all reservations of a consumer here and returns their IDs. Errors: those of the
-// Ledger; what ended before the error is returned with it.
-func (g *Gate) Revoke(ctx context.Context, consumer string) (ended []string, err error) {
-	lent, err := g.lentTo(ctx, consumer)
-	if err != nil {
-		return nil, err
-	}
-	return g.end(ctx, lent)
-}
-
 // RefuseID refuses a reservation that a broker shows under the ID of a reservation at another broker.
 func (g *Gate) RefuseID(ctx context.Context, shown *transport.Reservation) error {
 	cause := api.Errorf(api.CodeConflict, "the ID %s belongs to a reservation at another broker", shown.ID)

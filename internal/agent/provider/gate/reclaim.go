@@ -13,18 +13,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// Reclaim takes a contract back with the notice of its plan, and returns when the contract ends.
-// Repeating it changes nothing. Errors: NotFound; Forbidden where the plan has no notice; Conflict
-// where the contract is not bound; PreconditionFailed if it changes meanwhile.
-func (g *Gate) Reclaim(ctx context.Context, id string) (time.Time, error) {
-	ours, err := g.readOwn(ctx, id)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return g.reclaim(ctx, ours)
-}
-
-// reclaim takes back a contract as it was read. Errors: as Reclaim; PreconditionFailed if it has changed since.
+// reclaim takes back a contract as it was read, with the notice of its plan, and returns when the contract ends.
+// Repeating it changes nothing. Errors: Forbidden where the plan has no notice; Conflict where the contract is not bound;
+// PreconditionFailed if it has changed since.
 func (g *Gate) reclaim(ctx context.Context, ours *market.Reservation) (time.Time, error) {
 	// Documents have whole seconds. Both are rounded up, so that the notice is never shorter than agreed.
 	issued := g.Market.Now().Go().Truncate(time.Second).Add(time.Second)
