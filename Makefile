@@ -9,6 +9,7 @@ export CGO_ENABLED = 0
 CRDGEN = $(GO) tool -modfile=tools/go.mod controller-gen
 VALE = $(GO) tool -modfile=tools/go.mod vale
 LINT = $(GO) tool -modfile=tools/lint/go.mod
+TEMPL = $(GO) tool -modfile=tools/templ/go.mod templ
 
 # An amount in a CRD has the pattern and the length of api/quantity.go (test/arch: TestAmountsOfCRDs). The
 # pattern of controller-gen allows exponents that take hours to read. A value in a map of texts has a length,
@@ -29,6 +30,15 @@ bin/bourse:
 	@[ -x bin/bourse ] || echo "compiling bourse; the first time takes about two minutes on two cores ..." >&2
 	@$(GO) build -o bin/bourse ./cmd/bourse
 
+# The Go release of tools/release, so that a commit gives the same bytes everywhere.
+RELEASE = GOTOOLCHAIN=$$(awk '/^toolchain/ {print $$2}' tools/release/go.mod) $(GO) run -C tools/release . \
+  -source=$(CURDIR) -out=$(CURDIR)/dist $(if $(DEV),-dev) $(if $(PLATFORMS),-platforms=$(PLATFORMS))
+.PHONY: images cli
+images: ## Make images in dist. REGISTRY= pushes, DEV=1 allows changes, PLATFORMS=linux/amd64 makes one
+	@$(RELEASE) $(if $(REGISTRY),-registry=$(REGISTRY)) images
+cli: ## Make archives for Linux, macOS and Windows in dist, with checksums. Also DEV=1, PLATFORMS=
+	@$(RELEASE) cli
+
 .PHONY: demo
 demo: bin/bourse ## Run a federation of six simulated clusters; Ctrl-C ends it
 	@PATH="$(CURDIR)/bin:$$PATH" bin/bourse demo $(if $(STILL),--still)
@@ -46,7 +56,7 @@ test: ## Run every test, also those on real API servers, and print the time of e
 	@test/run
 
 # The suites that test/suites lists. TESTFLAGS are added to those of go test.
-.PHONY: test-race test-plain test-clusters test-network test-robustness
+.PHONY: test-race test-plain test-clusters test-network test-robustness test-ui test-images
 test-race: ## ... those beside the code where goroutines share memory, with the race detector if there is a C compiler
 	@echo "== tests beside the code where goroutines share memory, with the race detector" >&2
 	@GORACE=atexit_sleep_ms=0 $(RACETEST) -p 4 -timeout 20m $(OF_race)
@@ -64,17 +74,25 @@ test-network: ## ... those of packets, between clusters in an emulated machine
 test-robustness: ## ... those of the real binary, one package after the other because they measure
 	@echo "== tests of the real binary" >&2
 	@$(GOTEST) -p 1 -timeout 20m $(OF_robustness)
+test-ui: ## ... those of the web UI, in Debian's Chromium
+	@echo "== the web UI in a browser" >&2
+	@$(GOTEST) -timeout 20m $(OF_ui)
+test-images: ## ... those of images and archives for laptops: two builds give the same bytes
+	@echo "== images and archives for laptops, each built twice" >&2
+	@cd tools/release && $(GOTEST) -count=1 -timeout 20m .
 # Without DWARF a program is linked in two thirds of the time.
 GOTEST = $(GO) test -vet=off -ldflags=-w $(TESTFLAGS)
 
 # The packages of each suite. Each package with tests is in one of them (test/arch: TestEachPackageIsInASuite).
 OF_race = $(addprefix ./,$(shell grep '^[a-z]' test/raced/packages))
 OF_plain = $(filter-out $(OF_race),$(patsubst $(MODULE)/%,./%,$(shell $(GO) list $(BESIDE))))
-OF_clusters = ./test/liqo ./test/e2e ./test/policies ./test/lab/...
+OF_clusters = ./test/liqo ./test/e2e ./test/policies ./test/charts ./test/lab/...
 OF_network = ./test/network
 OF_robustness = ./test/robustness/...
+OF_ui = ./test/ui
 BESIDE = ./api/... ./client/... ./cmd/... ./internal/... ./test/arch/...
 MODULE = $(shell $(GO) list -m)
+packages-of-images: ;
 packages-of-%:
 	@$(GO) list $(OF_$*)
 UNRACED = $(addprefix ./,$(shell grep -rl --include='*_test.go' 'raced\.Skip' client internal))
@@ -93,21 +111,31 @@ quick: ## Build, vet, and run the fast tests beside the code and the policies: s
 	$(GOTEST) -short $(BESIDE)
 	$(GOTEST) ./test/policies
 
+# The last commit whose brokers and agents do not know what Liqos exchange.
+FORMER ?= d6e106f6
+
 .PHONY: test-more
-test-more: ## Run what make test thins: each process is killed at each step, and the detector runs everywhere
+test-more: ## Run what make test thins: each process is killed at each step, the detector everywhere, a former release, each platform
 	ALL_PAIRS=1 $(GOTEST) -parallel 2 -timeout 120m -run '^Test((AHubIs)?Killed|AReplicaTakesOver)AtEachStep$$' ./test/liqo
+	FORMER=$(FORMER) $(GOTEST) -timeout 30m -run '^TestAFormerRelease$$' ./test/liqo
 	$(RACETEST) -timeout 60m $(OF_plain)
+	cd tools/release && ALL_PLATFORMS=1 $(GOTEST) -count=1 -timeout 120m .
+	GOOS=darwin GOARCH=arm64 $(GO) vet ./api/... ./client/... ./cmd/... ./internal/...
+	GOOS=windows $(GO) vet ./api/... ./client/... ./cmd/... ./internal/...
 
 .PHONY: bench
 bench: ## Measure the figures of docs/performance.md, into a table and bench.json
 	$(GO) run ./test/bench
 
 .PHONY: generate
-generate: ## Generate what is generated: deep copies, CRDs, OpenAPI, references, the fields of Liqo that Bourse uses
+generate: ## Generate what is generated: deep copies, CRDs, pages, OpenAPI, references, the fields of Liqo that Bourse uses
 	$(CRDGEN) object paths=./api crd output:crd:dir=config/crd
+	$(TEMPL) generate -path internal/ui -log-level warn
 	@$(SHORT_VALUES) config/crd/bourse.dev_*.yaml
 	$(GO) test ./internal/liqo/posture -run TestAmountsAreThoseOfTheCRDs -update >/dev/null
 	@cp config/liqo/policies.yaml internal/liqo/posture/policies.yaml
+	$(GO) test ./internal/liqo/posture -run TestPoliciesAreAppendOnly -update >/dev/null
+	$(GO) test ./test/charts -run 'TestGenerated' -update >/dev/null
 	$(GO) test ./internal/server -run 'TestOpenAPI|TestTableOfQuestions' -update >/dev/null
 	$(GO) test ./internal/cli -run TestReference -update >/dev/null
 	$(GO) test ./internal/health -update >/dev/null
@@ -124,13 +152,17 @@ check: ## Fail when something generated is stale (OpenAPI and the reference have
 	  cmp $$f $$have/$$(basename $$f) || { echo "generated files are stale: run make generate and commit"; exit 1; }; \
 	done
 	@cmp config/liqo/policies.yaml internal/liqo/posture/policies.yaml || { echo "the embedded policies are stale: run make generate and commit"; exit 1; }
+	@tmp=$$(mktemp -d) && trap 'rm -rf '$$tmp EXIT && cp -r internal/ui $$tmp && \
+	$(TEMPL) generate -path $$tmp/ui -log-level error && diff -rq internal/ui $$tmp/ui || \
+	{ echo "the pages are stale: run make generate and commit"; exit 1; }
+	@$(GO) test -short ./test/charts -run 'TestGenerated' || { echo "the charts' files are stale: run make generate and commit"; exit 1; }
 	@$(MAKE) --no-print-directory lint
-	@test -z "$$(gofmt -l api client cmd internal test)" || { echo "not gofmt-ed:"; gofmt -l api client cmd internal test; exit 1; }
+	@test -z "$$(gofmt -l api client cmd internal test tools)" || { echo "not gofmt-ed:"; gofmt -l api client cmd internal test tools; exit 1; }
 	@$(MAKE) --no-print-directory prose
 
 .PHONY: lint
 lint: ## Run go vet, staticcheck (staticcheck.conf) and errcheck. Those of errors leave out tests, and what nobody checks
-	@$(GO) vet ./...
+	@$(GO) vet ./... && $(GO) vet -C tools/release .
 	@$(LINT) staticcheck ./...
 	@found=$$($(LINT) errcheck -ignoretests ./api/... ./client/... ./cmd/... ./internal/...); \
 	[ $$? -le 1 ] && ! grep -vE '^$$|$(UNCHECKED)' <<<"$$found"
@@ -140,6 +172,10 @@ UNCHECKED = (Close|Flush|[pP]rint(f|ln)?|os\.Remove(All)?|os\.(Uns|S)etenv)\(
 .PHONY: prose
 prose: ## Check the words of the docs: the rules are in .vale/styles/Bourse. Needs a C compiler
 	@if command -v gcc >/dev/null; then CGO_ENABLED=1 $(VALE) --output=line .; else echo "the words are not checked: vale needs a C compiler" >&2; fi
+
+.PHONY: screenshots
+screenshots: bin/bourse ## Take the pictures of docs/img from the demo. Needs Chromium
+	@test/ui/screenshots/take
 
 .PHONY: lines
 lines: ## Count lines and tokens of production Go, by group of packages

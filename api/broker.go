@@ -7,7 +7,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 const MainBroker = "main"
 
 // ConditionConnected of a Broker: its watch is open. Reasons if it is not: Disabled, Joining,
-// NotJoined, WaitsForToken, JoinRefused, BrokerUnreachable, Unavailable, or the code of the broker's answer.
+// NotJoined, WaitsForToken, JoinRefused, BrokerUnreachable, ClonedIdentity, Unavailable, or the code of the broker's
+// answer.
 const ConditionConnected = "Connected"
 
 // The reasons of ConditionConnected of the main broker while the cluster has not joined it.
@@ -18,6 +19,8 @@ const (
 	ReasonJoinRefused = "JoinRefused"
 	// ReasonBrokerUnreachable: the broker of the token does not answer.
 	ReasonBrokerUnreachable = "BrokerUnreachable"
+	// ReasonClonedIdentity: the identity is another cluster's.
+	ReasonClonedIdentity = "ClonedIdentity"
 )
 
 // Broker is a further broker of this cluster, in addition to the one that its agent was started

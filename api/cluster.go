@@ -47,6 +47,12 @@ type Properties struct {
 	// Kubernetes and Liqo are versions ("v1.35.4"); Liqo is empty where it is not installed.
 	Kubernetes string `json:"kubernetes,omitempty"`
 	Liqo       string `json:"liqo,omitempty"`
+	// LiqoProtocol lists the kinds of Liqo that two clusters exchange, with the versions in which this one serves them,
+	// sorted: "ResourceSlice authentication.liqo.io/v1beta1". Empty: those of Liqo
+	// 1.2.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=256
+	LiqoProtocol []string `json:"liqoProtocol,omitempty"`
 	// APIServer is the URL of the cluster's API server for peers, as its Liqo publishes it.
 	// +kubebuilder:validation:MaxLength=512
 	APIServer string `json:"apiServer,omitempty"`

@@ -31,7 +31,8 @@ func Envelopes[O, T any](objects []O, envelope func(*O) Envelope[T]) []Envelope[
 // Envelope returns a ResourceRequest as users read it.
 func (r *ResourceRequest) Envelope() Envelope[RequestStatus] {
 	return Envelope[RequestStatus]{ID: r.Namespace + "/" + r.Name, Revision: uint64(r.Generation),
-		Payload: RequestStatus{Request: r.Spec.Request, Offload: r.Spec.Offload, Status: r.Status}}
+		Payload: RequestStatus{Request: r.Spec.Request, Offload: r.Spec.Offload, Status: r.Status,
+			Created: r.CreationTimestamp}}
 }
 
 // Envelope returns an Offer as users of its cluster read it.

@@ -97,6 +97,8 @@ type Error struct {
 	Field string `json:"field,omitempty"`
 	// Remedy is what the reader can do about it.
 	Remedy string `json:"remedy,omitempty"`
+	// Argv is the remedy as the arguments of one command, if it is one. A program runs it only for a user who agrees.
+	Argv Command `json:"argv,omitempty"`
 	// Decision is the explanation that came with NoCandidate.
 	Decision *Decision `json:"decision,omitempty"`
 	// Volumes are those that came with VolumesAtStake.
@@ -125,7 +127,7 @@ func (e *Error) At(field string) *Error { e.Field = field; return e }
 
 // Fix says what the reader can do about the error.
 func (e *Error) Fix(format string, args ...any) *Error {
-	e.Remedy = fmt.Sprintf(format, args...)
+	e.Remedy, e.Argv = fmt.Sprintf(format, args...), nil
 	return e
 }
 

@@ -19,6 +19,8 @@ type Problem struct {
 	Detail  string `json:"detail"`
 	// Remedy is the exact fix.
 	Remedy string `json:"remedy,omitempty"`
+	// Argv is the remedy as the arguments of one command, if it is one.
+	Argv Command `json:"argv,omitempty"`
 }
 
 // Diagnosis is the result of a doctor, worst problem first. Empty: no problem was found.

@@ -318,6 +318,19 @@ type SharingPolicyStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Agent is the agent that lends by this policy. An agent with another key or another Ledger leaves it, and reports
+	// IdentityReplaced.
+	Agent *LendingAgent `json:"agent,omitempty"`
+}
+
+// LendingAgent tells an agent from another one of the same cluster, also from one that lost what it had.
+type LendingAgent struct {
+	// Fingerprint is that of the cluster key.
+	// +kubebuilder:validation:MaxLength=64
+	Fingerprint string `json:"fingerprint"`
+	// Ledger is the lineage of its Ledger: a new one begins where there is no Ledger.
+	// +kubebuilder:validation:MaxLength=64
+	Ledger string `json:"ledger"`
 }
 
 // Advertisement is what this cluster measured and reports to its broker.

@@ -52,6 +52,39 @@ type DryRun struct {
 type Impact struct {
 	// Volumes are those that providers would delete; nil: none. Its Claims are those that the caller may see.
 	Volumes *Volumes `json:"volumes,omitempty"`
+	// Pods are those on the virtual nodes of its reservations; nil: none.
+	Pods *Pods `json:"pods,omitempty"`
+}
+
+// Pods are pods on virtual nodes. Other requests may keep some of them running: those of a provider share a virtual node.
+type Pods struct {
+	// Count is the number of all of them.
+	Count int `json:"count"`
+	// Names names, as NAMESPACE/NAME, the first 20 of those that the caller may see.
+	Names []string `json:"names"`
+}
+
+// String names the first of the pods.
+func (p *Pods) String() string { return listed(p.Count, "pod", p.Names) }
+
+// SharingPreview is what a SharingPolicy would change if it were in force now.
+type SharingPreview struct {
+	// Pools are those of the policy in force and of the other one, by name.
+	Pools map[string]SharingChange `json:"pools"`
+	// LoseSight are the clusters that see this one now and would not, GainSight those that would see it. What they
+	// have reserved stays in either case. Unread says why they are not known: no broker answers. Empty: they are.
+	LoseSight []string `json:"loseSight"`
+	GainSight []string `json:"gainSight"`
+	Unread    string   `json:"unread,omitempty"`
+	// Holders are those of LoseSight that have reservations here.
+	Holders []string `json:"holders"`
+}
+
+// SharingChange is what a pool shows now, and what it would show. Of both, only what is shared, reserved and available
+// is there. Absent: the pool is not shared.
+type SharingChange struct {
+	Now  *Amounts `json:"now,omitempty"`
+	Then *Amounts `json:"then,omitempty"`
 }
 
 // RequestStatus is a ResourceRequest as an agent's listener shows it; its ID is "namespace/name".
@@ -59,6 +92,8 @@ type RequestStatus struct {
 	Request Request               `json:"request"`
 	Offload *Offload              `json:"offload,omitempty"`
 	Status  ResourceRequestStatus `json:"status"`
+	// Created is when the ResourceRequest was made.
+	Created metav1.Time `json:"created,omitzero"`
 	// Steps are the conditions of its ReservationInstruction: the progress from Reserved to running
 	// pods. Only a read of one request has them.
 	Steps []metav1.Condition `json:"steps,omitempty"`

@@ -56,8 +56,8 @@ type SessionStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	ServerKey string `json:"serverKey,omitempty"`
-	// Address is where the agent answers: pod:NAME:PORT (by port-forward, in the agent's namespace), 127.0.0.1:PORT
-	// or unix:PATH.
+	// Address is where the agent answers: by port-forward at pod:NAME:PORT in namespace bourse or at
+	// pod:NAMESPACE/NAME:PORT; else at 127.0.0.1:PORT or unix:PATH.
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Address string `json:"address,omitempty"`

@@ -25,26 +25,34 @@ type Volumes struct {
 	Claims []string `json:"claims"`
 }
 
-// claimsNamed is how many claims an answer or a text names.
-const claimsNamed = 20
+// namedAtMost is how many claims or pods an answer or a text names.
+const namedAtMost = 20
+
+// First returns the first of the names, as many as an answer has.
+func First(names []string) []string { return names[:min(len(names), namedAtMost)] }
 
 // First returns the volumes with the names of the first claims.
 func (v Volumes) First() *Volumes {
-	v.Claims = v.Claims[:min(len(v.Claims), claimsNamed)]
+	v.Claims = First(v.Claims)
 	return &v
 }
 
 // String names the first of the volumes.
-func (v *Volumes) String() string {
-	v = v.First()
-	noun, more := "volumes", ""
-	if v.Count == 1 {
-		noun = "volume"
+func (v *Volumes) String() string { return listed(v.Count, "volume", v.Claims) }
+
+// listed counts things, and names the first.
+func listed(count int, noun string, names []string) string {
+	names = First(names)
+	if count != 1 {
+		noun += "s"
 	}
-	if rest := v.Count - len(v.Claims); rest > 0 {
-		more = fmt.Sprintf(" and %d more", rest)
+	text := fmt.Sprintf("%d %s", count, noun)
+	if rest := count - len(names); len(names) == 0 {
+		return text
+	} else if rest > 0 {
+		return fmt.Sprintf("%s (%s and %d more)", text, strings.Join(names, ", "), rest)
 	}
-	return fmt.Sprintf("%d %s (%s%s)", v.Count, noun, strings.Join(v.Claims, ", "), more)
+	return fmt.Sprintf("%s (%s)", text, strings.Join(names, ", "))
 }
 
 // CheckGivenUp returns why an object may not end: word is not the digest of the volumes, nil for none, that end with it.

@@ -21,6 +21,15 @@ func (c *Client) Clusters(ctx context.Context) ([]api.Envelope[api.Cluster], err
 	return list[api.Cluster](ctx, c, "/clusters", nil)
 }
 
+// ClustersAfter reads a page of the clusters that show themselves to the caller, in the order of their IDs: at most limit
+// of those after an ID. next is the after of the next page, empty at the end.
+func (c *Client) ClustersAfter(ctx context.Context, after string,
+	limit int) (items []api.Envelope[api.Cluster], next string, err error) {
+	query := url.Values{"limit": {strconv.Itoa(limit)}, "continue": {after}}
+	items, next, _, err = nextPage(ctx, c, "/clusters", query, manyParts, []api.Envelope[api.Cluster]{})
+	return items, next, err
+}
+
 // Cluster reads one cluster.
 func (c *Client) Cluster(ctx context.Context, id string) (api.Envelope[api.Cluster], error) {
 	return fetchEnvelope[api.Cluster](ctx, c, http.MethodGet, "/clusters/"+url.PathEscape(id), nil, nil)

@@ -167,12 +167,14 @@ func (c *Client) problem(response *http.Response) error {
 }
 
 // understood makes an error of a code that we do not know, of a later version or of nonsense, an
-// Internal one: codes become reasons of conditions, and exit codes. It cuts long texts.
+// Internal one: codes become reasons of conditions, and exit codes. It cuts long texts. It drops the command: a broker
+// would choose what runs here.
 func understood(e *api.Error) *api.Error {
 	if _, known := api.Codes[e.Code]; !known {
 		e.Detail, e.Code = fmt.Sprintf("%.40q: %s", e.Code, e.Detail), api.CodeInternal
 	}
 	e.Title, e.Status = api.Codes[e.Code].Title, api.Codes[e.Code].Status
+	e.Argv = nil
 	for _, text := range []*string{&e.Detail, &e.Field, &e.Remedy} {
 		*text = api.CutText(*text, maxErrorText)
 	}

@@ -62,14 +62,15 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// However long the texts of an error are, what reaches logs, conditions and Events is short.
+// However long the texts of an error are, what reaches logs, conditions and Events is short. No server chooses a command
+// that runs here.
 func TestTextsOfErrorsAreCut(t *testing.T) {
 	long := strings.Repeat("ü", 100_000)
-	body := fmt.Sprintf(`{"code":"Conflict","detail":%q,"field":%[1]q,"remedy":%[1]q}`, long)
+	body := fmt.Sprintf(`{"code":"Conflict","detail":%q,"field":%[1]q,"remedy":%[1]q,"argv":["rm","-r"]}`, long)
 	_, err := answers(t, 409, body).Reservations(t.Context())
 	e, ok := errors.AsType[*api.Error](err)
-	if !ok || e.Code != api.CodeConflict {
-		t.Fatal(err)
+	if !ok || e.Code != api.CodeConflict || e.Argv != nil {
+		t.Fatalf("it is %.200v, with the command %q", err, e.Argv)
 	}
 	for _, text := range []string{e.Detail, e.Field, e.Remedy} {
 		if len(text) > 4<<10 || !strings.HasSuffix(text, "ü...") {

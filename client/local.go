@@ -51,6 +51,11 @@ func (c *Client) PlanVirtualNodePool(ctx context.Context, name string,
 	return fetch[api.VirtualNodePoolStatus](ctx, c, manyParts, http.MethodPost, poolPath(name)+"/plan", spec)
 }
 
+// PreviewSharing returns what a SharingPolicy would change now. Nothing is written. Errors: Invalid, with the field.
+func (c *Client) PreviewSharing(ctx context.Context, spec api.Sharing) (api.SharingPreview, error) {
+	return fetch[api.SharingPreview](ctx, c, manyParts, http.MethodPost, "/sharing/preview", spec)
+}
+
 func poolPath(name string) string { return "/virtual-node-pools/" + url.PathEscape(name) }
 
 // Brokers lists the brokers that the agent's cluster deals with, the main one first.

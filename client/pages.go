@@ -18,23 +18,29 @@ func list[T any](ctx context.Context, c *Client, path string, query url.Values) 
 	}
 	all, rest := []api.Envelope[T]{}, bound{c.lists, 2 * c.lists}
 	for {
-		next := ""
-		left, err := c.callWithin(ctx, rest, http.MethodGet, path+"?"+query.Encode(), nil, nil, func(a *answer) (err error) {
-			all, next, err = readPage(a, all)
-			return err
-		})
+		more, next, left, err := nextPage(ctx, c, path, query, rest, all)
 		if err != nil {
 			return nil, err
 		}
-		rest = left
-		if next == "" {
+		if all, rest = more, left; next == "" {
 			return all, nil
-		}
-		if next <= query.Get("continue") {
-			return nil, api.Errorf(api.CodeInternal, "the pages of %s do not come to an end", path)
 		}
 		query.Set("continue", next)
 	}
+}
+
+// nextPage adds the page of a list that a query continues at. It returns where the next page begins, empty at the end,
+// and what is left of the bound.
+func nextPage[T any](ctx context.Context, c *Client, path string, query url.Values, within bound,
+	all []api.Envelope[T]) (more []api.Envelope[T], next string, left bound, err error) {
+	left, err = c.callWithin(ctx, within, http.MethodGet, path+"?"+query.Encode(), nil, nil, func(a *answer) (err error) {
+		more, next, err = readPage(a, all)
+		return err
+	})
+	if err == nil && next != "" && next <= query.Get("continue") {
+		err = api.Errorf(api.CodeInternal, "the pages of %s do not come to an end", path)
+	}
+	return more, next, left, err
 }
 
 // readPage adds the items of a page, one at a time. It returns where the next page begins.

@@ -15,3 +15,15 @@ func Version() string {
 	}
 	return "unknown"
 }
+
+// Commit returns the commit from which the program was built, as the build stamped it, or "" without a stamp.
+func Commit() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, setting := range info.Settings {
+			if setting.Key == "vcs.revision" {
+				return setting.Value
+			}
+		}
+	}
+	return ""
+}

@@ -3,21 +3,6 @@ package config
 
 import "embed"
 
-// AgentNamespace is the namespace of the agent.
-//
-//go:embed agent/namespace.yaml
-var AgentNamespace []byte
-
-// Agent is what config/agent puts into that namespace, as documents of YAML.
-//
-//go:embed agent/deployment.yaml
-var Agent []byte
-
-// Broker is config/broker: a namespace, a Service and a StatefulSet, as documents of YAML.
-//
-//go:embed broker/broker.yaml
-var Broker []byte
-
 // MutatingWebhook and ValidatingWebhook are patches of Liqo's webhook configurations: the API server looks at the
 // amounts of a ShadowPod before it calls the webhook.
 var (

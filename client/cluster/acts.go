@@ -22,6 +22,28 @@ import (
 // actWithin is how long a user waits for the agent's answer to an act.
 const actWithin = 20 * time.Second
 
+// GitOf returns what keeps an object of the cluster as it is in Git, such as "Argo CD". Empty: nothing does, or the user
+// may not read it.
+func (c *Client) GitOf(ctx context.Context, o kube.Object) string {
+	if err := c.objects.Get(ctx, kube.ObjectKeyFromObject(o), o); err != nil {
+		return ""
+	}
+	return kubeobject.GitOf(o)
+}
+
+// checkGit refuses a change that Git would undo. Errors: Conflict.
+func (c *Client) checkGit(o kube.Object) error {
+	by := kubeobject.GitOf(o)
+	if by == "" {
+		return nil
+	}
+	what := o.GetName()
+	if gvk, err := c.objects.GroupVersionKindFor(o); err == nil {
+		what = gvk.Kind + " " + what
+	}
+	return api.Errorf(api.CodeConflict, "%s keeps %s as it is in Git, and would undo this", by, what).Fix("change it in Git")
+}
+
 // act carries out what the annotation bourse.dev/NAME with a digest of what the user saw stands for, and waits for the
 // agent's answer. read returns what the object, which act reads again, says of answers. Errors: Conflict if it changed
 // since then; Unavailable without an answer.
@@ -43,8 +65,6 @@ func (c *Client) act(ctx context.Context, object kube.Object, name, digest, text
 	switch {
 	case err != nil:
 		return err
-	case gone && name == "refuse": // what is refused goes away
-		return nil
 	case gone:
 		return api.Errorf(api.CodeConflict, "%s ended before the agent answered %s", object.GetName(), name).
 			Fix("see what there is: bourse reservations")
@@ -60,7 +80,7 @@ func (c *Client) await(ctx context.Context, o kube.Object, what string, done fun
 	for end := time.Now().Add(actWithin); !done(); {
 		if time.Now().After(end) || ctx.Err() != nil {
 			return false, api.Errorf(api.CodeUnavailable, "the agent has not %s yet", what).
-				Fix("see whether it runs: kubectl -n %s get pods; it continues later", api.Namespace)
+				Fix("see whether it runs: kubectl -n %s get pods; it continues later", c.AgentNamespace(ctx))
 		}
 		select {
 		case <-ctx.Done():
@@ -81,7 +101,7 @@ func (c *Client) await(ctx context.Context, o kube.Object, what string, done fun
 // Approvals returns the requests of other clusters that wait for approval, the longest waiting first.
 func (c *Client) Approvals(ctx context.Context) ([]api.Envelope[api.Approval], error) {
 	var all api.ProviderInstructionList
-	if err := c.objects.List(ctx, &all, kube.InNamespace(api.Namespace)); err != nil {
+	if err := c.objects.List(ctx, &all, kube.InNamespace(c.AgentNamespace(ctx))); err != nil {
 		return nil, kubeobject.Error(err)
 	}
 	out := []api.Envelope[api.Approval]{}
@@ -102,13 +122,13 @@ func (c *Client) Approvals(ctx context.Context) ([]api.Envelope[api.Approval], e
 // Answer approves or refuses a request of another cluster as the user saw it. Errors: NotFound; Conflict if it does not
 // wait any more, or differs from what the user saw.
 func (c *Client) Answer(ctx context.Context, seen api.Envelope[api.Approval], word api.Answer) error {
-	o := &api.ProviderInstruction{ObjectMeta: own(seen.ID)}
+	o := &api.ProviderInstruction{ObjectMeta: c.own(ctx, seen.ID)}
 	if err := c.objects.Get(ctx, kube.ObjectKeyFromObject(o), o); err != nil {
 		return kubeobject.Error(err)
 	}
 	if waits := o.Status.Approval; waits == nil || waits.Digest != seen.Payload.Digest {
 		return api.Errorf(api.CodeConflict, "reservation %s does not wait for the approval of what you saw", seen.ID).
-			Fix("see: bourse approvals")
+			FixBy("see", "bourse", "approvals")
 	}
 	name := "refuse"
 	if word.Approve {
@@ -131,7 +151,7 @@ func (c *Client) Evict(ctx context.Context, seen api.Audit) (api.Eviction, error
 		}
 		return api.Eviction{Reservations: ended}, nil
 	}
-	o := &api.Peer{ObjectMeta: own(seen.Cluster)}
+	o := &api.Peer{ObjectMeta: c.own(ctx, seen.Cluster)}
 	if err := c.objects.Get(ctx, kube.ObjectKeyFromObject(o), o); err != nil {
 		return api.Eviction{}, kubeobject.Error(err)
 	}
@@ -140,14 +160,27 @@ func (c *Client) Evict(ctx context.Context, seen api.Audit) (api.Eviction, error
 }
 
 // Sold returns a contract that the cluster sold, by the ID of its reservation. Errors: NotFound.
-func (c *Client) Sold(ctx context.Context, id string) (out api.Envelope[api.Deal], err error) {
-	o := &api.Contract{ObjectMeta: own(id)}
-	if err := c.objects.Get(ctx, kube.ObjectKeyFromObject(o), o); apierrors.IsNotFound(err) {
-		return out, notSold(id)
-	} else if err != nil {
-		return out, kubeobject.Error(err)
+func (c *Client) Sold(ctx context.Context, id string) (api.Envelope[api.Deal], error) {
+	deal, err := c.Contract(ctx, c.AgentNamespace(ctx), id)
+	if api.CodeOf(err) == api.CodeNotFound {
+		err = notSold(id)
 	}
-	return dealOf(o), nil
+	return deal, err
+}
+
+// Contract returns a contract of a namespace, by the ID of its reservation. It lists it by its name: the agent, which
+// does so for the Distributed Catalog, may list contracts but not get one. Errors: NotFound.
+func (c *Client) Contract(ctx context.Context, namespace, id string) (api.Envelope[api.Deal], error) {
+	var found api.ContractList
+	err := c.objects.List(ctx, &found, kube.InNamespace(namespace), kube.MatchingFields{"metadata.name": id})
+	if err != nil {
+		return api.Envelope[api.Deal]{}, kubeobject.Error(err)
+	}
+	if len(found.Items) == 0 {
+		return api.Envelope[api.Deal]{}, api.Errorf(api.CodeNotFound, "namespace %s has no contract %.80q", namespace, id).
+			Fix("see: bourse contracts")
+	}
+	return dealOf(&found.Items[0]), nil
 }
 
 // notSold is the error of a contract that does not exist.
@@ -160,9 +193,13 @@ func notSold(id string) error {
 // meanwhile.
 func (c *Client) Reclaim(ctx context.Context, seen api.Envelope[api.Deal]) (api.Reclaimed, error) {
 	id := seen.Payload.Spec.Reservation
-	o := &api.Contract{ObjectMeta: own(id)}
+	o := &api.Contract{ObjectMeta: c.own(ctx, id)}
 	if err := c.objects.Get(ctx, kube.ObjectKeyFromObject(o), o); err != nil {
 		return api.Reclaimed{}, kubeobject.Error(err)
+	}
+	if o.Status.Ended != nil {
+		return api.Reclaimed{}, api.Errorf(api.CodeConflict, "contract %s has ended already; nothing was taken back", id).
+			FixBy("see", "bourse", "contracts", "--sold")
 	}
 	if o.Status.Reclaimed == nil {
 		if seen.Payload.Status.Digest == "" {

@@ -74,13 +74,20 @@ func TestActsAreOnWhatWasSeen(t *testing.T) {
 	if got, err := user.Evict(ctx, api.Audit{Cluster: "rome"}); err != nil || len(got.Reservations) > 0 {
 		t.Errorf("a cluster that has nothing: %+v, %v", got, err)
 	}
+	contract.Status.Ended, contract.Status.Reclaimed = &waits.Spec.Until, &waits.Spec.Until
+	if err := admin.Status().Update(ctx, contract); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := user.Reclaim(ctx, deal); api.CodeOf(err) != api.CodeConflict {
+		t.Errorf("what has ended is taken back: %v", err)
+	}
 	lent := map[string]api.Resources{"r-1": nil}
 	if _, err := user.Evict(ctx, api.Audit{Cluster: "rome", Reservations: lent}); api.CodeOf(err) != api.CodeUnavailable {
 		t.Errorf("a cluster without a Peer: %v", err)
 	}
 }
 
-// A request that is refused goes away with its answer; one that goes away otherwise is not approved.
+// A request that goes away without an answer is neither approved nor refused.
 func TestAnswerToWhatGoesAway(t *testing.T) {
 	const digest = "0123456789abcdef"
 	config, admin := simulated(t)
@@ -88,7 +95,7 @@ func TestAnswerToWhatGoesAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for approve, want := range map[bool]api.Code{false: "", true: api.CodeConflict} {
+	for _, approve := range []bool{false, true} {
 		o := &api.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "r-1"}}
 		o.Spec.Resources, o.Spec.Until = api.Resources{"cpu": resource.MustParse("1")}, metav1.Now()
 		if err := admin.Create(t.Context(), o); err != nil {
@@ -109,7 +116,7 @@ func TestAnswerToWhatGoesAway(t *testing.T) {
 			}
 		}()
 		seen := api.Envelope[api.Approval]{ID: "r-1", Payload: api.Approval{Digest: digest}}
-		if err := user.Answer(ctx, seen, api.Answer{Approve: approve}); (err == nil) != (want == "") || err != nil && api.CodeOf(err) != want {
+		if err := user.Answer(ctx, seen, api.Answer{Approve: approve}); api.CodeOf(err) != api.CodeConflict {
 			t.Errorf("approve %t is answered %v", approve, err)
 		}
 		cancel()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,7 @@ type Client struct {
 	askers     []*Asker
 	objects    kube.Client // as the user
 	namespaces []string    // to list; "" is all
+	home       *home
 }
 
 // New makes a client of a cluster for some namespaces or, without any, for the whole cluster. It calls nothing yet.
@@ -48,12 +50,14 @@ func New(config *rest.Config, namespaces ...string) (*Client, error) {
 	return c, nil
 }
 
-// NewObjects makes a client of the kinds of package api. It calls nothing yet.
+// NewObjects makes a client of the kinds of package api, and of Events. It calls nothing yet.
 func NewObjects(config *rest.Config) (kube.Client, error) {
 	known := runtime.NewScheme()
 	if err := api.AddToScheme(known); err != nil {
 		return nil, err
 	}
+	known.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Event{}, &corev1.EventList{})
+	metav1.AddToGroupVersion(known, corev1.SchemeGroupVersion)
 	return kube.New(unlimited(config), kube.Options{Scheme: known, Mapper: mapper(known)})
 }
 
@@ -66,7 +70,7 @@ func At(listener *client.Client, objects kube.Client, namespaces ...string) *Cli
 	if objects == nil {
 		objects = none{}
 	}
-	return &Client{Client: listener, whole: listener, namespaces: namespaces,
+	return &Client{Client: listener, whole: listener, namespaces: namespaces, home: &home{objects: objects},
 		objects: kube.WithFieldValidation(objects, metav1.FieldValidationStrict)}
 }
 
@@ -107,19 +111,27 @@ func (c *Client) PlanVirtualNodePool(ctx context.Context, name string,
 	return c.whole.PlanVirtualNodePool(ctx, name, spec)
 }
 
+// PreviewSharing returns what a SharingPolicy would change. It needs a right to ask for the whole cluster.
+func (c *Client) PreviewSharing(ctx context.Context, spec api.Sharing) (api.SharingPreview, error) {
+	return c.whole.PreviewSharing(ctx, spec)
+}
+
 // list lists the objects of a kind in each namespace of the client, and has do look at each list. With agents, it also
-// lists those in the agent's namespace, if the user may. Errors: those of do; those of the API server.
+// lists those in the agent's namespace, if the user may. do changes no object: a watch may have it, too. Errors: those of
+// do; those of the API server.
 func list[T any, L interface {
 	*T
 	kube.ObjectList
 }](ctx context.Context, c *Client, agents bool, do func(namespace string, all L) error) error {
 	listed := c.namespaces
-	if agents && !slices.Contains(listed, metav1.NamespaceAll) && !slices.Contains(listed, api.Namespace) {
-		listed = append(slices.Clone(listed), api.Namespace)
+	if agents && !slices.Contains(listed, metav1.NamespaceAll) {
+		if home := c.AgentNamespace(ctx); !slices.Contains(listed, home) {
+			listed = append(slices.Clone(listed), home)
+		}
 	}
 	for i, namespace := range listed {
 		all := L(new(T))
-		err := c.objects.List(ctx, all, kube.InNamespace(namespace))
+		err := c.objects.List(ctx, all, kube.InNamespace(namespace), kube.UnsafeDisableDeepCopy)
 		if apierrors.IsForbidden(err) && i >= len(c.namespaces) {
 			continue
 		}
@@ -136,6 +148,7 @@ func list[T any, L interface {
 // mapper knows our kinds, so that nothing is discovered.
 func mapper(known *runtime.Scheme) meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
+	m.Add(corev1.SchemeGroupVersion.WithKind("Event"), meta.RESTScopeNamespace)
 	for kind := range known.KnownTypes(api.GroupVersion) {
 		scope := meta.RESTScopeNamespace
 		switch kind {

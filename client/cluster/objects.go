@@ -19,7 +19,7 @@ import (
 )
 
 // put changes an object, or creates it where it does not exist. change may be called twice. It is for changes that do not
-// depend on what the user saw. Errors: Conflict if it changes meanwhile.
+// depend on what the user saw. Errors: Conflict if it changes meanwhile, or if Git would undo the change.
 func (c *Client) put(ctx context.Context, object kube.Object, change func()) error {
 	err := c.objects.Get(ctx, kube.ObjectKeyFromObject(object), object)
 	if apierrors.IsNotFound(err) {
@@ -28,33 +28,35 @@ func (c *Client) put(ctx context.Context, object kube.Object, change func()) err
 	} else if err != nil {
 		return kubeobject.Error(err)
 	}
+	if err := c.checkGit(object); err != nil {
+		return err
+	}
 	return c.patch(ctx, object, change)
 }
 
-// delete deletes an object as it is now, and none that takes its place. Errors: NotFound.
+// delete deletes an object as it is now, and none that takes its place. Errors: NotFound; Conflict if Git would make it
+// again.
 func (c *Client) delete(ctx context.Context, object kube.Object) error {
 	if err := c.objects.Get(ctx, kube.ObjectKeyFromObject(object), object); err != nil {
 		return kubeobject.Error(err)
+	}
+	if err := c.checkGit(object); err != nil {
+		return err
 	}
 	uid := object.GetUID()
 	return kubeobject.Error(c.objects.Delete(ctx, object, kube.Preconditions{UID: &uid}))
 }
 
-// own returns the name of an object in the agent's namespace.
-func own(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: api.Namespace, Name: name}
-}
-
 // Offers returns what the cluster sells.
 func (c *Client) Offers(ctx context.Context) ([]api.Envelope[api.OwnOffer], error) {
 	var all api.OfferList
-	err := c.objects.List(ctx, &all, kube.InNamespace(api.Namespace))
+	err := c.objects.List(ctx, &all, kube.InNamespace(c.AgentNamespace(ctx)))
 	return api.Envelopes(all.Items, (*api.Offer).Envelope), kubeobject.Error(err)
 }
 
 // PutOffer creates an Offer, or replaces the one that is there. Errors: Invalid.
 func (c *Client) PutOffer(ctx context.Context, name string, spec api.OfferSpec) (out api.Envelope[api.OwnOffer], err error) {
-	object := &api.Offer{ObjectMeta: own(name)}
+	object := &api.Offer{ObjectMeta: c.own(ctx, name)}
 	if err := checkOffer(name, spec); err != nil {
 		return out, err
 	}
@@ -66,13 +68,16 @@ func (c *Client) PutOffer(ctx context.Context, name string, spec api.OfferSpec) 
 // those of change.
 func (c *Client) EditOffer(ctx context.Context, name string,
 	change func(*api.OfferSpec) error) (out api.Envelope[api.OwnOffer], err error) {
-	object := &api.Offer{ObjectMeta: own(name)}
+	object := &api.Offer{ObjectMeta: c.own(ctx, name)}
 	if err := c.objects.Get(ctx, kube.ObjectKeyFromObject(object), object); apierrors.IsNotFound(err) {
-		return out, api.Errorf(api.CodeNotFound, "your cluster has no offer %q", name).Fix("see: bourse offer list")
+		return out, api.Errorf(api.CodeNotFound, "your cluster has no offer %q", name).FixBy("see", "bourse", "offer", "list")
 	} else if err != nil {
 		return out, kubeobject.Error(err)
 	}
 	spec := *object.Spec.DeepCopy()
+	if err := c.checkGit(object); err != nil {
+		return out, err
+	}
 	if err := cmp.Or(change(&spec), checkOffer(name, spec)); err != nil {
 		return out, err
 	}
@@ -96,7 +101,7 @@ func checkOffer(name string, spec api.OfferSpec) error {
 
 // DeleteOffer deletes an Offer. Errors: NotFound.
 func (c *Client) DeleteOffer(ctx context.Context, name string) error {
-	return c.delete(ctx, &api.Offer{ObjectMeta: own(name)})
+	return c.delete(ctx, &api.Offer{ObjectMeta: c.own(ctx, name)})
 }
 
 // Contracts returns the contracts that the user may list: those of the namespaces and, with a right to list those of the
@@ -123,17 +128,17 @@ func (c *Client) Contracts(ctx context.Context) ([]api.Envelope[api.Deal], error
 func (c *Client) used(ctx context.Context, namespace string) (map[string]api.Resources, error) {
 	out := map[string]api.Resources{}
 	var bought api.ReservationInstructionList
-	if err := c.objects.List(ctx, &bought, kube.InNamespace(namespace)); err != nil && !apierrors.IsForbidden(err) {
+	if err := c.objects.List(ctx, &bought, kube.InNamespace(namespace), kube.UnsafeDisableDeepCopy); err != nil && !apierrors.IsForbidden(err) {
 		return nil, kubeobject.Error(err)
 	}
 	for _, i := range bought.Items {
 		out[i.Namespace+"/"+i.Name] = i.Status.Used
 	}
-	if namespace != metav1.NamespaceAll && namespace != api.Namespace {
+	if namespace != metav1.NamespaceAll && namespace != c.AgentNamespace(ctx) {
 		return out, nil
 	}
 	var sold api.ProviderInstructionList
-	if err := c.objects.List(ctx, &sold, kube.InNamespace(api.Namespace)); err != nil && !apierrors.IsForbidden(err) {
+	if err := c.objects.List(ctx, &sold, kube.InNamespace(c.AgentNamespace(ctx))); err != nil && !apierrors.IsForbidden(err) {
 		return nil, kubeobject.Error(err)
 	}
 	for _, i := range sold.Items {
@@ -153,7 +158,7 @@ func dealOf(o *api.Contract) api.Envelope[api.Deal] {
 // Peers returns the clusters that this one has met, or whose key an admin named.
 func (c *Client) Peers(ctx context.Context) ([]api.Envelope[api.KnownPeer], error) {
 	var all api.PeerList
-	err := c.objects.List(ctx, &all, kube.InNamespace(api.Namespace))
+	err := c.objects.List(ctx, &all, kube.InNamespace(c.AgentNamespace(ctx)))
 	return api.Envelopes(all.Items, (*api.Peer).Envelope), kubeobject.Error(err)
 }
 
@@ -197,7 +202,7 @@ func (c *Client) editPeer(ctx context.Context, peer string, change func(*api.Pee
 	if err := market.ValidCluster("cluster", peer); err != nil {
 		return api.Envelope[api.KnownPeer]{}, err
 	}
-	object := &api.Peer{ObjectMeta: own(peer)}
+	object := &api.Peer{ObjectMeta: c.own(ctx, peer)}
 	err := c.put(ctx, object, func() { change(&object.Spec) })
 	return object.Envelope(), err
 }
@@ -285,7 +290,7 @@ func (c *Client) EditBroker(ctx context.Context, name string,
 			return out, api.Invalid("join", "%s", err).Fix("copy what bourse broker token create printed")
 		}
 	}
-	object := &api.Broker{ObjectMeta: own(name)}
+	object := &api.Broker{ObjectMeta: c.own(ctx, name)}
 	if fresh.Join == "" && name != api.MainBroker {
 		err := c.objects.Get(ctx, kube.ObjectKeyFromObject(object), object)
 		if apierrors.IsNotFound(err) {
@@ -306,5 +311,17 @@ func (c *Client) DeleteBroker(ctx context.Context, name string) error {
 		return api.Invalid("name", "%s is the broker that the agent was started with", name).
 			Fix("disable it: bourse brokers disable %s", name)
 	}
-	return c.delete(ctx, &api.Broker{ObjectMeta: own(name)})
+	return c.delete(ctx, &api.Broker{ObjectMeta: c.own(ctx, name)})
+}
+
+// Advertisement returns what the cluster measured and shares. Errors: NotFound if it shares nothing.
+func (c *Client) Advertisement(ctx context.Context) (out api.Advertisement, err error) {
+	var all api.AdvertisementList
+	if err := c.objects.List(ctx, &all, kube.InNamespace(c.AgentNamespace(ctx))); err != nil {
+		return out, kubeobject.Error(err)
+	}
+	if len(all.Items) == 0 {
+		return out, api.Errorf(api.CodeNotFound, "this cluster shares nothing").Fix("create a SharingPolicy: docs/lend.md")
+	}
+	return all.Items[0], nil
 }

@@ -61,7 +61,7 @@ func OpenPod(ctx context.Context, config *rest.Config, namespace, name string) (
 		SubResource("portforward").URL()
 	closeLate := func(late httpstream.Connection) { _ = late.Close() }
 	streams, err := within(ctx, func() (httpstream.Connection, error) { return openWebSocket(ctx, config, at) }, closeLate)
-	if httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err) {
+	if needsSPDY(err) {
 		streams, err = within(ctx, func() (httpstream.Connection, error) { return openSPDY(ctx, config, at) }, closeLate)
 	}
 	switch {
@@ -73,6 +73,11 @@ func OpenPod(ctx context.Context, config *rest.Config, namespace, name string) (
 		return nil, api.Errorf(code, "port-forward to pod %s in namespace %s: %s", name, namespace, err)
 	}
 	return &Pod{name: namespace + "/" + name, streams: streams}, nil
+}
+
+// needsSPDY reports whether an error says that the way to the API server lets no WebSocket through.
+func needsSPDY(err error) bool {
+	return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 }
 
 // openWebSocket opens SPDY's streams in a WebSocket.
@@ -129,7 +134,7 @@ func (p *Pod) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 		p.end(reasons)
 		return nil, api.Errorf(api.CodeUnavailable, "port %d of pod %s: %s", port, p.name, err)
 	}
-	c := &conn{Stream: data, pod: p, port: port, ended: make(chan struct{})}
+	c := &conn{Stream: data, toPod: toPod{fmt.Sprintf("%s:%d", p.name, port)}, pod: p, port: port, ended: make(chan struct{})}
 	go c.readReason(reasons)
 	return c, nil
 }
@@ -150,6 +155,7 @@ func (p *Pod) end(s httpstream.Stream) {
 // conn is a connection to a port.
 type conn struct {
 	httpstream.Stream
+	toPod
 	pod   *Pod
 	port  uint16
 	ended chan struct{} // closed when reason is read
@@ -194,11 +200,14 @@ func (c *conn) Close() error {
 	return nil
 }
 
-func (c *conn) LocalAddr() net.Addr            { return address("client") }
-func (c *conn) RemoteAddr() net.Addr           { return address(fmt.Sprintf("%s:%d", c.pod.name, c.port)) }
-func (*conn) SetDeadline(time.Time) error      { return nil }
-func (*conn) SetReadDeadline(time.Time) error  { return nil }
-func (*conn) SetWriteDeadline(time.Time) error { return nil }
+// toPod is what all connections to a pod have: an address, and no deadlines.
+type toPod struct{ remote string }
+
+func (toPod) LocalAddr() net.Addr              { return address("client") }
+func (t toPod) RemoteAddr() net.Addr           { return address(t.remote) }
+func (toPod) SetDeadline(time.Time) error      { return nil }
+func (toPod) SetReadDeadline(time.Time) error  { return nil }
+func (toPod) SetWriteDeadline(time.Time) error { return nil }
 
 // address is one end of a connection.
 type address string

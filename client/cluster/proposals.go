@@ -78,12 +78,12 @@ func (c *Client) Propose(ctx context.Context, p api.ProposalCreate) (none api.En
 // Conflict if it is another one than the user names; Invalid.
 func (c *Client) AnswerProposal(ctx context.Context, id string,
 	a api.ProposalAnswer) (none api.Envelope[api.KnownProposal], err error) {
-	o := &api.Proposal{ObjectMeta: own(id)}
+	o := &api.Proposal{ObjectMeta: c.own(ctx, id)}
 	err = c.objects.Get(ctx, kube.ObjectKeyFromObject(o), o)
 	switch {
 	case err == nil && o.Spec.Buyer == "", apierrors.IsNotFound(err):
 		return none, api.Errorf(api.CodeNotFound, "this cluster received no proposal %.63q, or it has expired", id).
-			Fix("see: bourse proposals")
+			FixBy("see", "bourse", "proposals")
 	case err != nil:
 		return none, kubeobject.Error(err)
 	case a.Digest != "" && a.Digest != o.Status.Digest:

@@ -22,11 +22,29 @@ import (
 // Requests returns the ResourceRequests that the user may list.
 func (c *Client) Requests(ctx context.Context) ([]client.RequestStatus, error) {
 	out := []client.RequestStatus{}
-	err := list(ctx, c, false, func(_ string, all *api.ResourceRequestList) error {
-		out = append(out, api.Envelopes(all.Items, (*api.ResourceRequest).Envelope)...)
+	err := c.EachRequest(ctx, func(r client.RequestStatus) { out = append(out, r) })
+	return out, err
+}
+
+// EachRequest calls each with every ResourceRequest that the user may list. There may be thousands: their states in a
+// list of its own would take more memory than the pages need.
+func (c *Client) EachRequest(ctx context.Context, each func(client.RequestStatus)) error {
+	return list(ctx, c, false, func(_ string, all *api.ResourceRequestList) error {
+		for i := range all.Items {
+			each(all.Items[i].Envelope())
+		}
 		return nil
 	})
-	return out, err
+}
+
+// EachInstruction calls each with every ReservationInstruction that the user may list.
+func (c *Client) EachInstruction(ctx context.Context, each func(*api.ReservationInstruction)) error {
+	return list(ctx, c, false, func(_ string, all *api.ReservationInstructionList) error {
+		for i := range all.Items {
+			each(&all.Items[i])
+		}
+		return nil
+	})
 }
 
 // Request returns a ResourceRequest with the steps of its instruction. Errors: NotFound.
@@ -101,7 +119,7 @@ func (c *Client) ofReservation(ctx context.Context, id string) (*api.ResourceReq
 				slices.ContainsFunc(o.Status.Parts, func(p api.RequestPart) bool { return p.Reservation == id })
 		}
 		if i := slices.IndexFunc(all.Items, has); i >= 0 {
-			object = &all.Items[i]
+			object = all.Items[i].DeepCopy()
 		}
 		return nil
 	})
@@ -147,6 +165,9 @@ func (c *Client) ReleaseLocally(ctx context.Context, id string, r api.Release) e
 	if err != nil || object == nil { // it is being released already
 		return err
 	}
+	if err := c.checkGit(object); err != nil {
+		return err
+	}
 	impact, err := c.Impact(ctx, object.Namespace, object.Name)
 	if err != nil {
 		return err
@@ -165,12 +186,13 @@ func (c *Client) ChangeLocally(ctx context.Context, id string, change api.Reserv
 	object, err := c.ofReservation(ctx, id)
 	if err == nil && object == nil {
 		err = api.Errorf(api.CodeConflict, "reservation %s ends: its request is gone or has another reservation", id).
-			Fix("see: bourse reservations")
+			FixBy("see", "bourse", "reservations")
 	}
 	if err != nil {
 		return out, err
 	}
-	if err := checkChange(object, id, change); err != nil {
+	err = cmp.Or(checkChange(object, id, change), c.checkGit(object))
+	if err != nil {
 		return out, err
 	}
 	if wanted := object.DeepCopy(); wanted.Spec.Purchase == nil {
@@ -240,4 +262,26 @@ func (c *Client) resize(o *api.ResourceRequest, change api.ReservationChange) {
 	if change.For != nil {
 		o.Spec.Duration = &metav1.Duration{Duration: (c.Now().Sub(began) + change.For.Duration).Round(time.Second)}
 	}
+}
+
+// DeleteRequest deletes a ResourceRequest that has no reservation: it was refused, or nobody answered it yet. Errors:
+// NotFound; Conflict if it has one.
+func (c *Client) DeleteRequest(ctx context.Context, namespace, name string) error {
+	object, err := c.request(ctx, namespace, name)
+	if err != nil {
+		return err
+	}
+	if id := object.Status.Reservation; id != "" {
+		return api.Errorf(api.CodeConflict, "request %s/%s has reservation %s by now", namespace, name, id).
+			Fix("release it: bourse release %s", id)
+	}
+	uid, version := object.GetUID(), object.GetResourceVersion()
+	return kubeobject.Error(c.objects.Delete(ctx, object, kube.Preconditions{UID: &uid, ResourceVersion: &version}))
+}
+
+// Instruction returns what the cluster carries out for a reservation of a namespace: its progress and its use. Errors:
+// NotFound.
+func (c *Client) Instruction(ctx context.Context, namespace, id string) (out api.ReservationInstruction, err error) {
+	err = c.objects.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: id}, &out)
+	return out, kubeobject.Error(err)
 }

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,6 +40,7 @@ type Asker struct {
 	objects    rest.Interface
 	namespaces []string // "" is the whole cluster
 	key        *pinned.Key
+	home       atomic.Pointer[string] // the namespace of the agent's pod; nil: not known yet
 
 	mu      sync.Mutex
 	current *connection
@@ -151,7 +153,7 @@ func (a *Asker) try(ctx context.Context, r *http.Request, body []byte) (*http.Re
 	switch {
 	case err != nil:
 		err = api.Errorf(api.CodeUnavailable, "the agent at %s does not answer: %s", c.address, err).
-			Fix("see whether it runs: kubectl -n %s get pods", api.Namespace)
+			Fix("see whether it runs: kubectl get pods -A -l app.kubernetes.io/name=bourse-agent")
 	case answer.StatusCode == http.StatusUnauthorized:
 		_ = answer.Body.Close()
 		err = api.Errorf(api.CodeUnavailable, "the agent at %s says that the session has ended", c.address).
@@ -299,7 +301,7 @@ func (c *connection) await(ctx context.Context, s *api.Session) error {
 		select {
 		case <-ctx.Done():
 			return api.Errorf(api.CodeUnavailable, "no agent of the cluster answers the session %s: %s", s.Name, ctx.Err()).
-				Fix("see whether it runs: kubectl -n %s get pods", api.Namespace)
+				Fix("see whether it runs: kubectl get pods -A -l app.kubernetes.io/name=bourse-agent")
 		case <-time.After(again.Step()):
 		}
 	}
@@ -322,20 +324,25 @@ func (c *connection) route(ctx context.Context) error {
 	kind, rest, _ := strings.Cut(c.address, ":")
 	switch {
 	case kind == "pod":
-		name, text, _ := strings.Cut(rest, ":")
+		pod, text, _ := strings.Cut(rest, ":")
+		namespace, name, named := strings.Cut(pod, "/")
+		if !named {
+			namespace, name = api.Namespace, pod
+		}
 		port, err := strconv.ParseUint(text, 10, 16)
 		if err != nil {
 			return c.unknownAddress()
 		}
-		pod, err := OpenPod(ctx, c.asker.config, api.Namespace, name)
+		c.asker.home.Store(&namespace)
+		opened, err := OpenPod(ctx, c.asker.config, namespace, name)
 		if api.CodeOf(err) == api.CodeNotFound { // another one will lead
 			err = api.Errorf(api.CodeUnavailable, "%s", api.WithoutCode(err.Error()))
 		}
 		if err != nil {
 			return err
 		}
-		c.hangUp = func() { _ = pod.Close() }
-		c.dial = func(ctx context.Context) (net.Conn, error) { return pod.Dial(ctx, uint16(port)) }
+		c.hangUp = func() { _ = opened.Close() }
+		c.dial = func(ctx context.Context) (net.Conn, error) { return opened.Dial(ctx, uint16(port)) }
 	case kind == "unix":
 		c.dial = func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", rest) }
 	default:

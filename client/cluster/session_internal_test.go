@@ -5,8 +5,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/rest"
 )
 
 // A connection that does not take what is written to it is hung up before it is closed.
@@ -57,4 +61,26 @@ func (s *stuck) Close() error {
 	<-s.until
 	defer close(s.closed)
 	return s.Conn.Close()
+}
+
+// A session names the namespace of the agent's pod. One that names none is of an agent in the usual namespace.
+func TestTheWayToAPodOfAnotherNamespace(t *testing.T) {
+	var asked atomic.Pointer[string]
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Store(&r.URL.Path)
+		http.Error(w, "no", http.StatusForbidden)
+	}))
+	defer server.Close()
+	for address, want := range map[string]string{"pod:agent-1:8443": "bourse", "pod:platform-x/agent-1:8443": "platform-x"} {
+		c := &connection{address: address, asker: &Asker{config: &rest.Config{Host: server.URL}}}
+		if err := c.route(t.Context()); err == nil {
+			t.Error("it reaches a pod")
+		}
+		if path := asked.Load(); path == nil || *path != "/api/v1/namespaces/"+want+"/pods/agent-1/portforward" {
+			t.Errorf("%s leads to %v", address, path)
+		}
+		if user := (&Client{askers: []*Asker{c.asker}, home: &home{}}); user.AgentNamespace(t.Context()) != want {
+			t.Errorf("%s is in %s", address, user.AgentNamespace(t.Context()))
+		}
+	}
 }

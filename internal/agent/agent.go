@@ -14,6 +14,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -69,7 +70,8 @@ import (
 const SecretName = "bourse-identity"
 
 // Run runs an agent until ctx ends, or until something fails that only a restart of the process can
-// cure. When the cluster has joined its broker, or gets a new key, the agent starts again by itself.
+// cure. When the cluster has joined its broker, gets a new key, or gets a Liqo that can be used, the agent starts
+// again by itself.
 // Errors: Invalid with the flag; those of the rooms.
 func Run(ctx context.Context, o settings.Options) error {
 	s, err := settings.Parse(o)
@@ -78,7 +80,8 @@ func Run(ctx context.Context, o settings.Options) error {
 	}
 	for {
 		err := start(ctx, s)
-		again := errors.Is(err, enrollment.ErrRotated) || errors.Is(err, enrollment.ErrJoined)
+		again := errors.Is(err, enrollment.ErrRotated) || errors.Is(err, enrollment.ErrJoined) ||
+			errors.Is(err, liqowatch.ErrUsable)
 		if !again || ctx.Err() != nil {
 			return err
 		}
@@ -103,6 +106,9 @@ func start(ctx context.Context, s settings.Settings) error {
 		}
 		close(began)
 		rooms, err := makeRooms(ctx, m, s, list)
+		if ctx.Err() != nil {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -187,12 +193,14 @@ type wiring struct {
 	proposalsChanged                                                                           kubeobject.Trigger
 
 	member     *enrollment.Membership
+	books      room
 	market     *exchange.Exchange // of the Ledger
 	ledgers    doctor.Ledgers
 	inventory  *inventory.Inventory
 	addresses  *peeraddress.Checker
 	policy     *sharing.Policy
 	here       *liqowatch.Watch // this cluster's Liqo; nil: it has none
+	probe      *liqo.Probe
 	consumers  *posture.ConsumerList
 	sessions   *session.Sessions
 	main       *session.Session
@@ -209,6 +217,7 @@ type wiring struct {
 	borrower   *requests.Borrower
 	requests   *requests.Controller
 	proposals  *proposals.Proposals
+	follows    *reservations.Reservations
 }
 
 // realClock is the clock of all rooms but the markets (Simulated.Clock). Tests of a room give it their own.
@@ -224,13 +233,17 @@ func (w *wiring) makeIdentity(ctx context.Context) (err error) {
 		return err
 	}
 	w.Member.ClusterID, w.Log = w.cluster, w.Log.With("cluster", w.cluster)
-	identity := w.Member.Identity
+	identity, home := w.Member.Identity, ""
 	if identity == nil {
 		identity = store.InSecret(w.kube.CoreV1().Secrets(w.Namespace), SecretName)
+		if home, err = enrollment.FindCluster(ctx, w.reader, "", "", realClock, w.Log); err != nil {
+			return err
+		}
 	}
 	w.member, err = enrollment.New(ctx, enrollment.Options{
-		Cluster: w.cluster, Store: identity, Token: w.Member.Join, BrokerURL: w.Member.BrokerURL, CertDir: w.Member.CertDir,
-		NoBroker: w.Member.NoBroker, Objects: w.Member.Objects, Clock: realClock, Log: w.Log,
+		Cluster: w.cluster, Home: home, Store: identity, Token: w.Member.Join, BrokerURL: w.Member.BrokerURL, CertDir: w.Member.CertDir,
+		NoBroker: w.Member.NoBroker, Objects: w.Member.Objects, Proxy: http.ProxyFromEnvironment, Clock: realClock,
+		Log: w.Log,
 		Secret: &enrollment.TokenSecret{Secrets: w.kube.CoreV1().Secrets(w.Namespace), Namespace: w.Namespace,
 			Name: w.Member.JoinSecret, Clock: realClock},
 		Changed: func() { w.brokersChanged.Add(w.Namespace, api.MainBroker) }})
@@ -245,6 +258,7 @@ func (w *wiring) makeIdentity(ctx context.Context) (err error) {
 		return err
 	}
 	w.market, w.ledgers = books.Market(), doctor.Ledgers{ledger.ObjectName: books.Market()}
+	w.books = books
 	w.stages.First = append(w.stages.First, books, w.member)
 	return nil
 }
@@ -257,20 +271,22 @@ func (w *wiring) makeMeasures(ctx context.Context) (err error) {
 		Allow: w.Ranges, Kubernetes: w.kube, Clock: realClock, Log: w.Log})
 	w.addresses.ReadRanges(ctx)
 	w.policy = sharing.NewPolicy(sharing.PolicyOptions{
-		Client: w.client, Engine: w.engine, Namespace: w.Namespace, Offers: &w.offersChanged})
+		Client: w.client, Engine: w.engine, Namespace: w.Namespace, Offers: &w.offersChanged,
+		Agent:  api.LendingAgent{Fingerprint: w.key.Public().Fingerprint().String(), Ledger: w.market.Lineage()},
+		Former: w.member.Former()})
 	w.stages.First = append(w.stages.First, w.addresses, w.inventory)
 	w.stages.Measured = w.inventory.Synced()
-	w.here, err = liqowatch.New(ctx, liqowatch.Options{
+	w.probe = &liqo.Probe{OpenAPI: w.kube.Discovery().OpenAPIV3()}
+	watch := liqowatch.Options{
 		Reader: w.reader, Mapper: w.manager.GetRESTMapper(), Namespace: w.Liqo.Namespace, APIServer: w.Liqo.APIServer,
-		Gateway: w.Gateway, AllowUntested: w.Liqo.AllowUntested, Addresses: w.addresses, Changed: w.policy.AdvertiseAgain,
-		Missing: w.missingLiqoField, Clock: realClock, Log: w.Log,
-	})
+		Gateway: w.Gateway, Addresses: w.addresses, Changed: w.policy.AdvertiseAgain, Served: w.probe.Served,
+		Clock: realClock, Log: w.Log,
+	}
+	w.here, err = liqowatch.New(ctx, watch)
+	if w.here == nil && watch.Namespace != "" {
+		w.stages.First = append(w.stages.First, liqowatch.Waiting{Options: watch})
+	}
 	return err
-}
-
-// missingLiqoField returns a field of Liqo's kinds that this cluster's CRDs lack.
-func (w *wiring) missingLiqoField() (string, error) {
-	return liqo.MissingField(w.kube.Discovery().OpenAPIV3())
 }
 
 // makeSessions makes the sessions with the main broker and with this cluster's own connector, and what opens others.
@@ -282,7 +298,7 @@ func (w *wiring) makeSessions(ctx context.Context) error {
 	w.sessions.Add(w.main)
 	w.relay = session.Relay{Broker: w.main.Broker, Sessions: w.sessions, Ledger: w.market}
 	outlets := session.Outlets{Sessions: w.sessions, ShownAt: w.policy.ShownAt}
-	if w.Listen.Connector != "" {
+	if w.Listen.Connector != "" && !w.member.IsCloned() {
 		own, err := direct.NewConnector(ctx, direct.ConnectorOptions{
 			Cluster: w.cluster, Key: w.key, Ledger: w.market, Listen: w.Listen.Connector, URL: w.Listen.ConnectorURL,
 			Proposed:    func(id string) { w.proposalsChanged.Add(w.Namespace, id) },
@@ -337,7 +353,7 @@ func (w *wiring) makeOthers(context.Context) error {
 	w.liqo = newLiqoRooms(liqoOptions{
 		Manager: w.manager, Settings: w.Settings, Liqo: w.here, Addresses: w.addresses, Inventory: w.inventory,
 		Policy: w.policy, Peers: w.peers, Messages: w.messages, Relay: w.relay, Peerings: &w.peeringsChanged,
-		MissingField: w.missingLiqoField, Consumers: w.consumers,
+		Probe: w.probe, Consumers: w.consumers,
 	})
 	return nil
 }
@@ -370,19 +386,20 @@ func (w *wiring) makeLoans(ctx context.Context) error {
 		Client: w.client, Cluster: w.cluster, Namespace: w.Namespace, Key: w.key, Ledger: w.market, Sellers: w.sellers,
 		Offers: gateAndOffers{w.gate, w.offers}, Changed: &w.proposalsChanged,
 	})
-	follows := reservations.New(ctx, reservations.Options{
+	w.follows = reservations.New(ctx, reservations.Options{
 		Cluster: w.cluster, Namespace: w.Namespace, Ledger: w.market, Sessions: w.sessions, Peer: w.liqo.Follow,
 		Clock: realClock, Log: w.Log,
 		Contracts: &contract.Objects{Client: w.client, Cluster: w.cluster, Key: w.key, Market: w.market},
 		Provider: reservations.Provider{
 			Gate: w.gate, Offers: w.offers,
-			Instructions: &gate.Instructions{Client: w.client, Namespace: w.Namespace, Events: w.events},
-			Lent:         func(consumer string) { w.lentChanged.AddAfter(w.Namespace, consumer, time.Second) },
+			Instructions: &gate.Instructions{Client: w.client, Namespace: w.Namespace, Market: w.market,
+				Events: w.events},
+			Lent: func(consumer string) { w.lentChanged.AddAfter(w.Namespace, consumer, time.Second) },
 		},
 		Consumer: reservations.Consumer{Borrower: w.borrower, Requests: w.requests},
 	})
 	watcher := session.NewWatcher(session.WatcherOptions{
-		Sessions: w.sessions, Catalog: w.catalog, Reservation: follows.Look, Complete: follows.LookAtAll,
+		Sessions: w.sessions, Catalog: w.catalog, Reservation: w.follows.Look, Complete: w.follows.LookAtAll,
 		Membership: w.peers.RecordState, Handshake: w.messages.Receive, Offers: w.offers,
 		Connection: w.brokers.RecordConnection, Choice: w.sellers.RecordChoice, Log: w.Log,
 	})
@@ -392,7 +409,7 @@ func (w *wiring) makeLoans(ctx context.Context) error {
 		&gate.Reclaims{Client: w.client, Gate: w.gate, Namespace: w.Namespace, Events: w.events}, w.proposals,
 	}, w.liqo.Controllers...)
 	w.stages.Load = []func(context.Context) error{w.policy.Load, w.peers.ReadAll, w.advertiser.Begin}
-	w.stages.Then = []room{w.advertiser, follows, watcher, w.catalog}
+	w.stages.Then = []room{w.advertiser, w.follows, watcher, w.catalog}
 	return nil
 }
 
@@ -418,7 +435,9 @@ func (w *wiring) makeViews(context.Context) (err error) {
 			{About: "what this cluster sells", Find: doctor.Offers{Client: w.client, Namespace: w.Namespace}.Find},
 			{About: "peers", Find: doctor.Peers{
 				Client: w.client, Namespace: w.Namespace, PassedOver: w.requests.FindPassedOver}.Find},
+			{About: "reservations without a request", Find: doctor.Unknown{Unknown: w.follows.FindUnknown}.Find},
 			{About: "Ledgers", Find: w.ledgers.Find},
+			{About: "Bourse's kinds", Find: doctor.Kinds{OpenAPI: w.kube.Discovery().OpenAPIV3()}.Find},
 		}, w.liqo.Checks...),
 	})
 	objects, err := cluster.NewObjects(w.Kubernetes)
@@ -428,15 +447,16 @@ func (w *wiring) makeViews(context.Context) (err error) {
 	users := answers.New(answers.Options{
 		Cluster: answers.NewCluster(answers.ClusterOptions{
 			Client: w.client, Cluster: w.cluster, Namespace: w.Namespace, Ledger: w.market, Member: w.member,
-			Sharing: w.policy.Sharing,
-			Gate:    w.gate,
+			Sharing: w.policy.Sharing, PodsOn: w.inventory.PodsOn,
+			Gate: w.gate,
 			Requests: struct {
 				*requests.Borrower
 				*requests.Controller
+				*reservations.Reservations
 				*direct.Sellers
 				*virtualnodepools.Forecast
-			}{w.borrower, w.requests, w.sellers, w.liqo.Pools},
-			Brokers: w.brokers, Doctor: finds,
+			}{w.borrower, w.requests, w.follows, w.sellers, w.liqo.Pools},
+			Brokers: w.brokers, Doctor: finds, Preview: w.advertiser,
 		}),
 		Brokers: answers.Brokers{Relay: w.relay, Connectors: w.sellers, Copy: w.catalog, Clock: realClock},
 		Socket:  w.Listen.Socket, Listen: w.Listen.Loopback, TokenFile: w.Listen.TokenFile, Log: w.Log,
@@ -444,11 +464,11 @@ func (w *wiring) makeViews(context.Context) (err error) {
 			Home: distributedcatalog.Objects{
 				Client: w.client, Namespace: w.Namespace, Advertisement: w.AdvertisementName, Liqo: w.here != nil,
 			},
-			Objects: objects, URL: w.Listen.ConnectorURL, Log: w.Log,
+			Objects: objects, Namespace: w.Namespace, URL: w.Listen.ConnectorURL, Log: w.Log,
 		}),
 	})
 	asked, err := questions.New(questions.Options{Client: w.client, Server: users.Questions(), Listen: w.Listen.Questions,
-		Pod: w.Listen.Pod, Clock: realClock, Log: w.Log})
+		Pod: w.Listen.Pod, Namespace: w.Namespace, Clock: realClock, Log: w.Log})
 	if err != nil {
 		return err
 	}
@@ -460,5 +480,8 @@ func (w *wiring) makeViews(context.Context) (err error) {
 		}))
 	}
 	w.stages.Then = append(append(w.stages.Then, finds, users, asked), w.liqo.Run...)
+	if w.member.IsCloned() {
+		w.leaveOnly(finds, users, asked)
+	}
 	return nil
 }

@@ -82,6 +82,8 @@ type federation struct {
 	kube   map[string]client.Client
 	ended  chan error // by the broker and both agents
 	people map[string]*bourse.Client
+	// operator is the broker's.
+	operator *bourse.Client
 	// health and metrics are where agents say how they are, by name.
 	health, metrics map[string]string
 }
@@ -129,8 +131,8 @@ func TestProbes(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// start runs them until ctx ends, and makes a request of rome's for half of what milan has.
-func start(ctx context.Context, t *testing.T) (*federation, *api.ResourceRequest) {
+// startBroker runs the broker until ctx ends.
+func startBroker(ctx context.Context, t *testing.T) *federation {
 	t.Helper()
 	f := &federation{dir: t.TempDir(), kube: map[string]client.Client{}, ended: make(chan error, 8),
 		people: map[string]*bourse.Client{}, health: map[string]string{}, metrics: map[string]string{}}
@@ -145,7 +147,14 @@ func start(ctx context.Context, t *testing.T) (*federation, *api.ResourceRequest
 	case err := <-f.ended:
 		t.Fatal(err)
 	}
-	operator := bourse.New("unix://"+filepath.Join(f.dir, "broker", "broker.sock"), nil)
+	f.operator = bourse.New("unix://"+filepath.Join(f.dir, "broker", "broker.sock"), nil)
+	return f
+}
+
+// start runs them until ctx ends, and makes a request of rome's for half of what milan has.
+func start(ctx context.Context, t *testing.T) (*federation, *api.ResourceRequest) {
+	t.Helper()
+	f := startBroker(ctx, t)
 	for _, name := range []string{"rome", "milan"} {
 		k := kubeapi.New(kubeapi.Options{Types: kinds()})
 		c, err := client.New(k.Config(), client.Options{Scheme: scheme.New()})
@@ -156,7 +165,7 @@ func start(ctx context.Context, t *testing.T) (*federation, *api.ResourceRequest
 		if err := c.Create(ctx, node(name+"-1", "8", "32Gi")); err != nil {
 			t.Fatal(err)
 		}
-		token, err := operator.CreateToken(ctx, name, 0)
+		token, err := f.operator.CreateToken(ctx, name, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,14 +37,14 @@ type liqoOptions struct {
 	Settings settings.Settings
 	// Liqo is this cluster's. Nil: it has none that can be used.
 	Liqo *liqowatch.Watch
-	// MissingField returns a field of Liqo's kinds that this cluster's CRDs lack.
-	MissingField func() (string, error)
-	Consumers    *posture.ConsumerList
-	Addresses    *peeraddress.Checker
-	Inventory    *inventory.Inventory
-	Policy       *sharing.Policy
-	Peers        *peers.Peers
-	Messages     *peering.Messenger
+	// Probe reads what this cluster's API server serves of Liqo's kinds.
+	Probe     *liqo.Probe
+	Consumers *posture.ConsumerList
+	Addresses *peeraddress.Checker
+	Inventory *inventory.Inventory
+	Policy    *sharing.Policy
+	Peers     *peers.Peers
+	Messages  *peering.Messenger
 	// Relay has the Ledger.
 	Relay session.Relay
 	// Peerings is the trigger of the controller of Peerings.
@@ -102,7 +102,8 @@ func newLiqoRooms(o liqoOptions) (r liqoRooms) {
 		Allows: o.Addresses.CheckHost,
 	}
 	policies := &posture.Policies{
-		Known: c, Reader: reader, Writer: c, Namespace: s.Namespace, Cluster: cluster, Consumers: o.Consumers,
+		Known: c, Reader: reader, Writer: c, Namespace: s.Namespace, Account: s.Account, Cluster: cluster,
+		Consumers: o.Consumers,
 	}
 	used := lending.NewUsage(lending.UsageOptions{
 		Sharing: o.Policy.Sharing,
@@ -158,8 +159,8 @@ func (o *liqoOptions) checks() (all []doctor.Check) {
 	s, c, reader := &o.Settings, o.Manager.GetClient(), o.Manager.GetAPIReader()
 	if !s.Liqo.Off && !s.Simulated.VirtualNodes {
 		inspection := posture.Inspection{
-			Reader: reader, Lists: c, Writer: c, Prove: true, Namespace: s.Namespace, LiqoNamespace: s.Liqo.Namespace,
-			AllowUntested: s.Liqo.AllowUntested, APIServer: s.Liqo.APIServer, Missing: o.MissingField,
+			Reader: reader, Lists: c, Writer: c, Prove: true, Namespace: s.Namespace, Account: s.Account,
+			LiqoNamespace: s.Liqo.Namespace, APIServer: s.Liqo.APIServer, Served: o.Probe.Served,
 			Installed: func() (bool, error) { return liqo.Installed(o.Manager.GetRESTMapper()) },
 		}
 		check := doctor.Liqo{Sharing: o.Policy.Sharing, Inspection: inspection}
@@ -174,13 +175,17 @@ func (o *liqoOptions) checks() (all []doctor.Check) {
 // pools are the options of VirtualNodePools, without what needs Liqo.
 func (o *liqoOptions) pools() virtualnodepools.Options {
 	s := &o.Settings
-	return virtualnodepools.Options{
+	out := virtualnodepools.Options{
 		Client: o.Manager.GetClient(), Reader: o.Manager.GetAPIReader(), Market: o.Relay.Ledger, Namespace: s.Namespace,
 		Brokers: federation{o.Relay, o.Relay.Sessions, o.Liqo},
 		Times:   virtualnodepools.Times{Clock: realClock, DeadAfter: s.Times.Dead},
 		Pods:    &virtualnodepools.Watched{Manager: o.Manager, Usage: o.Inventory},
 		Events:  o.Manager.GetEventRecorder("bourse-agent"),
 	}
+	if o.Liqo != nil {
+		out.Liqo = o.Liqo.Installation
+	}
+	return out
 }
 
 // federation is what pools ask of brokers and providers.

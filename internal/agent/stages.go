@@ -56,3 +56,17 @@ func (s *stages) Run(ctx context.Context, m ctrl.Manager) error {
 	})
 	return group.Wait()
 }
+
+// leaveOnly leaves what shows why this agent connects to nobody, and what waits until it may.
+func (w *wiring) leaveOnly(finds, users room, asked interface {
+	room
+	controller
+}) {
+	measured := make(chan struct{})
+	close(measured) // nothing that is left needs it
+	w.stages = stages{First: []room{w.books, w.member, w.brokers}, Controllers: []controller{w.brokers, asked},
+		Measured: measured, Then: []room{finds, users, asked}}
+	if w.consumers != nil {
+		w.stages.First = append(w.stages.First, w.consumers)
+	}
+}

@@ -22,6 +22,14 @@ func (sh *shell) addAccess(f *pflag.FlagSet) {
 		"all namespaces and the whole cluster, if you may; also what is lent and sold")
 }
 
+// addBrokerAccess adds the flags that name the cluster in which a broker runs.
+func (sh *shell) addBrokerAccess(f *pflag.FlagSet) {
+	f.StringVar(&sh.context, "context", "",
+		"context of the kubeconfig of the cluster in which the broker runs, if you may create pods/exec there")
+	f.StringVar(&sh.kubeconfig, "kubeconfig", "", "kubeconfig of that cluster (with --context: KUBECONFIG, else ~/.kube/config)")
+	f.StringVarP(&sh.namespace, "namespace", "n", "", "namespace of the broker there (default \""+brokerNamespace+"\")")
+}
+
 // checkAccess reports flags that would name another cluster or namespace than the user means. Errors: Invalid.
 func checkAccess(cmd *cobra.Command) (failed error) {
 	given := func(name string) bool { f := cmd.Flag(name); return f != nil && f.Changed }
@@ -32,10 +40,12 @@ func checkAccess(cmd *cobra.Command) (failed error) {
 		}
 	}
 	switch {
-	case failed != nil || cmd.Flag("all-namespaces") == nil: // the command has no such flags
+	case failed != nil:
 		return failed
 	case asUser && given("server"):
 		return api.Invalid("--server", "does not go with --context and --kubeconfig").Fix("leave one of them out")
+	case cmd.Flag("all-namespaces") == nil: // the command has no such flag
+		return nil
 	case given("namespace") && given("all-namespaces"):
 		return api.Invalid("--all-namespaces", "does not go with --namespace").Fix("leave one of them out")
 	}

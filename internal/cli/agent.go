@@ -73,8 +73,8 @@ func (a *agentFlags) addCluster(f *pflag.FlagSet) {
 	f.StringVar(&a.Liqo.Gateway, "network-gateway", "none",
 		"how this cluster takes part in Liqo's network: none, outbound (its gateway dials the other one), NodePort or "+
 			"LoadBalancer (others can dial its gateway)")
-	f.BoolVar(&a.Liqo.AllowUntested, "allow-untested-liqo", false,
-		"also use a Liqo that is older than the tested version, or lacks fields that Bourse uses")
+	f.Bool("allow-untested-liqo", false, "does nothing")
+	_ = f.MarkDeprecated("allow-untested-liqo", "the agent uses each Liqo that has what Bourse needs: remove the flag")
 	f.StringVar(&a.Namespace, "namespace", "",
 		"namespace of the agent and its objects (default: POD_NAMESPACE, else "+api.Namespace+")")
 	a.spaces.add(f)
@@ -84,7 +84,8 @@ func (a *agentFlags) addCluster(f *pflag.FlagSet) {
 
 func (a *agentFlags) addMembership(f *pflag.FlagSet) {
 	f.StringVar(&a.Member.Join, "join", "",
-		"join token of a broker; ignored once the cluster has joined (also BOURSE_JOIN, which ps does not show)")
+		"join token of a broker, before that of --join-secret; ignored once the cluster has joined (also BOURSE_JOIN, which "+
+			"ps does not show)")
 	f.StringVar(&a.Member.JoinSecret, "join-secret", "bourse-join",
 		"Secret in the agent's namespace that holds the join token under the key token; it may come while the agent runs")
 	f.BoolVar(&a.Member.NoBroker, "without-broker", false,
@@ -172,7 +173,7 @@ func (a *agentFlags) read(out io.Writer, given *pflag.FlagSet) (o settings.Optio
 	if a.identity != "" {
 		a.Member.Identity = store.InDir(a.identity)
 	}
-	a.Listen.Pod = os.Getenv("POD_NAME")
+	a.Listen.Pod, a.Account = os.Getenv("POD_NAME"), os.Getenv("POD_SERVICE_ACCOUNT")
 	return a.Options, nil
 }
 

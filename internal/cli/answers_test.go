@@ -19,6 +19,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/client/cluster"
+	"github.com/bourse-dev/bourse/internal/explain"
 )
 
 // playAgent serves answers of an agent and of its API server, by path. Of several answers for a path each call gets the
@@ -171,7 +172,7 @@ func steady() api.RequestStatus {
 	r.Status = api.ResourceRequestStatus{Until: &until, State: api.Active, Reservation: "r-1", Provider: "milan", Message: "Active",
 		Resources:  api.Resources{"cpu": resource.MustParse("6")},
 		Conditions: []metav1.Condition{is(api.ConditionReady), is(api.ConditionUpToDate)}}
-	for _, kind := range steps {
+	for _, kind := range explain.Steps {
 		r.Steps = append(r.Steps, is(kind))
 	}
 	return r

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client/cluster"
+	"github.com/bourse-dev/bourse/internal/explain"
 )
 
 type waiting = api.Envelope[api.Approval]
@@ -32,9 +34,9 @@ func (sh *shell) showApprovals(items []waiting) error {
 		{"CONSUMER", false, func(w waiting) string { return w.Payload.Consumer }},
 		{"PLAN", true, func(w waiting) string { return soldAs(w.Payload) }},
 		{"UNITS", true, func(w waiting) string { return number(w.Payload.Units) }},
-		{"RESOURCES", false, func(w waiting) string { return sizes(w.Payload.Resources) }},
-		{"ENDS IN", false, func(w waiting) string { return until(w.Payload.Until) }},
-		{"ANSWER IN", false, func(w waiting) string { return until(w.Payload.By) }},
+		{"RESOURCES", false, func(w waiting) string { return explain.Sizes(w.Payload.Resources) }},
+		{"ENDS IN", false, func(w waiting) string { return explain.Until(w.Payload.Until, time.Now()) }},
+		{"ANSWER IN", false, func(w waiting) string { return explain.Until(w.Payload.By, time.Now()) }},
 		{"POOL", true, func(w waiting) string { return w.Payload.Pool }},
 		{"PRICE", true, func(w waiting) string { return w.Payload.Price }},
 		{"DIGEST", true, func(w waiting) string { return w.Payload.Digest }},
@@ -96,7 +98,7 @@ func (sh *shell) answer(word *api.Answer, verb, done string, given *[]string) fu
 		for _, id := range reservations {
 			i := slices.IndexFunc(all, func(w waiting) bool { return w.ID == id })
 			if i < 0 {
-				return api.Errorf(api.CodeNotFound, "no reservation %.80q waits for your approval", id).Fix("see: bourse approvals")
+				return api.Errorf(api.CodeNotFound, "no reservation %.80q waits for your approval", id).FixBy("see", "bourse", "approvals")
 			}
 			err := sh.agree(ctx, agreement{given: *given, digest: all[i].Payload.Digest, shown: waitingText(all[i]),
 				question: verb + " it?", command: "bourse " + strings.ToLower(verb) + " " + id})
@@ -115,9 +117,9 @@ func (sh *shell) answer(word *api.Answer, verb, done string, given *[]string) fu
 // waitingText returns what an admin decides about: who asks, how much, at which price, until when.
 func waitingText(w waiting) string {
 	a := w.Payload
-	text := fmt.Sprintf("%s: %s asks for %s of pool %s until %s", w.ID, a.Consumer, sizes(a.Resources), a.Pool, timeText(&a.Until))
+	text := fmt.Sprintf("%s: %s asks for %s of pool %s until %s", w.ID, a.Consumer, explain.Sizes(a.Resources), a.Pool, explain.Time(&a.Until))
 	if a.Offer != "" {
-		text += fmt.Sprintf("; it buys %s of %s", count(int(a.Units), "unit"), soldAs(a))
+		text += fmt.Sprintf("; it buys %s of %s", explain.Count(int(a.Units), "unit"), soldAs(a))
 	}
 	if a.Price != "" {
 		text += " at " + a.Price + " each"

@@ -22,14 +22,16 @@ func (sh *shell) authCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "auth", GroupID: "run", Short: "Show who you are in a cluster, or print what grants others access",
 	}
-	cmd.AddCommand(sh.whoamiCommand(), sh.grantCommand())
+	var agent string
+	cmd.PersistentFlags().StringVar(&agent, "agent-namespace", api.Namespace, "namespace of the agent in the cluster")
+	cmd.AddCommand(sh.whoamiCommand(&agent), sh.grantCommand(&agent))
 	return cmd
 }
 
 // portForwardRole is the Role that lets a user reach the agent in its pod (config/rbac/people.yaml).
 const portForwardRole = "bourse-port-forward"
 
-func (sh *shell) whoamiCommand() *cobra.Command {
+func (sh *shell) whoamiCommand(agent *string) *cobra.Command {
 	return &cobra.Command{
 		Use: "whoami", Short: "Show who you are in the cluster of your kubeconfig, and what you may do with Bourse there",
 		Long: "Whoami asks the API server. It needs no right of yours, and no agent.",
@@ -43,12 +45,12 @@ func (sh *shell) whoamiCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return sh.whoami(cmd.Context(), c)
+			return sh.whoami(cmd.Context(), c, *agent)
 		},
 	}
 }
 
-func (sh *shell) whoami(ctx context.Context, c client.Interface) error {
+func (sh *shell) whoami(ctx context.Context, c client.Interface, agent string) error {
 	me, err := c.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
 		metav1.CreateOptions{})
 	if err != nil {
@@ -70,7 +72,7 @@ func (sh *shell) whoami(ctx context.Context, c client.Interface) error {
 			Resource: "clustersessions"}},
 		{"decide what is lent", authorizationv1.ResourceAttributes{Verb: "patch", Group: api.Group,
 			Resource: "sharingpolicies"}},
-		{"reach an agent in a pod", authorizationv1.ResourceAttributes{Namespace: api.Namespace, Verb: "create",
+		{"reach an agent in a pod", authorizationv1.ResourceAttributes{Namespace: agent, Verb: "create",
 			Resource: "pods", Subresource: "portforward"}},
 	} {
 		review := &authorizationv1.SelfSubjectAccessReview{
@@ -88,7 +90,7 @@ func (sh *shell) whoami(ctx context.Context, c client.Interface) error {
 	return nil
 }
 
-func (sh *shell) grantCommand() *cobra.Command {
+func (sh *shell) grantCommand(agent *string) *cobra.Command {
 	var group bool
 	cmd := &cobra.Command{
 		Use:   "grant USER",
@@ -101,7 +103,7 @@ func (sh *shell) grantCommand() *cobra.Command {
 				return api.Invalid("--namespace", "is missing").Fix("name the namespace in which %s may request: -n NAMESPACE", args[0])
 			}
 			switch sh.namespace {
-			case api.Namespace:
+			case *agent:
 				fmt.Fprintf(sh.progress, "warning: %s is the namespace of the agent: %s can then read there what the cluster sells and "+
 					"lends\n", sh.namespace, args[0])
 			case metav1.NamespaceDefault:
@@ -112,20 +114,20 @@ func (sh *shell) grantCommand() *cobra.Command {
 			if group {
 				kind = rbacv1.GroupKind
 			}
-			return sh.printBindings(rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: kind, Name: args[0]})
+			return sh.printBindings(*agent, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: kind, Name: args[0]})
 		},
 	}
 	cmd.Flags().BoolVar(&group, "group", false, "USER is the name of a group")
 	return cmd
 }
 
-func (sh *shell) printBindings(to rbacv1.Subject) error {
+func (sh *shell) printBindings(agent string, to rbacv1.Subject) error {
 	for _, b := range []struct {
 		namespace string
 		role      rbacv1.RoleRef
 	}{
 		{sh.namespace, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "bourse-requester"}},
-		{api.Namespace, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: portForwardRole}},
+		{agent, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: portForwardRole}},
 	} {
 		text, err := yaml.Marshal(map[string]any{
 			"apiVersion": rbacv1.SchemeGroupVersion.String(), "kind": "RoleBinding",

@@ -19,6 +19,7 @@ import (
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/broker"
 	"github.com/bourse-dev/bourse/internal/compat/prototypes"
+	"github.com/bourse-dev/bourse/internal/explain"
 	"github.com/bourse-dev/bourse/internal/identity/join"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -33,8 +34,8 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "broker", GroupID: "run", Short: "Run the broker of a federation, or act as its operator", Args: cobra.NoArgs,
 		Long: "Without a subcommand, bourse broker runs a broker until it is stopped. Its subcommands are for\n" +
-			"operators. They reach the broker through its local socket, or with --server https://HOST:PORT and\n" +
-			"--operator-cert.\n\n" +
+			"operators. They reach the broker through its local socket; with --context in the cluster where it runs;\n" +
+			"or with --server https://HOST:PORT and --operator-cert.\n\n" +
 			"The broker stores its market in a file in --dir, or with --store in PostgreSQL. Further brokers on the\n" +
 			"same database stand by and take over.",
 		Example: "  bourse broker --dir /var/lib/bourse --listen 0.0.0.0:7443 --host broker.example.org\n" +
@@ -83,9 +84,19 @@ func (sh *shell) brokerCommand() *cobra.Command {
 	cmd.PersistentFlags().StringVar(&sh.operatorCert, "operator-cert", "",
 		"for the subcommands: folder with an operator's tls.crt, tls.key and ca.crt, such as the folder operator "+
 			"in the broker's --dir")
-	cmd.AddCommand(sh.brokerInitCommand(), sh.brokerStatusCommand(), sh.tokenCommand(), sh.membersCommand(), sh.capCommand(), sh.operatorCommand(),
-		sh.signCSRCommand(), sh.kubeconfigCommand(), sh.journalCommand(),
-		sh.backupCommand(), sh.restoreCommand(), sh.verifyCommand())
+	for _, ask := range sh.operatorCommands() {
+		sh.addBrokerAccess(ask.PersistentFlags())
+		cmd.AddCommand(ask)
+	}
+	cmd.AddCommand(sh.brokerInitCommand(), sh.kubeconfigCommand(), sh.journalCommand(), sh.restoreCommand(), sh.verifyCommand(),
+		sh.stdioCommand())
+	return cmd
+}
+
+// operatorCommands are those that ask a broker.
+func (sh *shell) operatorCommands() []*cobra.Command {
+	all := []*cobra.Command{sh.brokerStatusCommand(), sh.tokenCommand(), sh.membersCommand(), sh.capCommand(),
+		sh.operatorCommand(), sh.signCSRCommand(), sh.backupCommand()}
 	for _, step := range []struct{ name, short, question string }{
 		{"approve", "Admit a cluster that asked to join; compare its fingerprint first", ""},
 		{"suspend", "Suspend a member: other members do not see it, and it makes no new reservations", ""},
@@ -96,9 +107,9 @@ func (sh *shell) brokerCommand() *cobra.Command {
 			"Remove %s for good? Its reservations end, on both sides."},
 		{"end-certificates", "End a member's certificates after a theft; its agent gets a new one with its cluster key", ""},
 	} {
-		cmd.AddCommand(sh.stepCommand(step.name, step.short, step.question))
+		all = append(all, sh.stepCommand(step.name, step.short, step.question))
 	}
-	return cmd
+	return all
 }
 
 // addAddresses adds the flags for the addresses by which members reach the broker.
@@ -228,7 +239,7 @@ func (sh *shell) showTokens(items []api.Envelope[api.Token]) error {
 	return show(sh, items, "No join token. Create one: bourse broker token create", []column[api.Token]{
 		{"TOKEN", false, func(t T) string { return t.ID }},
 		{"FOR", false, func(t T) string { return t.Payload.Cluster }},
-		{"ENDS IN", false, func(t T) string { return until(t.Payload.Expires) }},
+		{"ENDS IN", false, func(t T) string { return explain.Until(t.Payload.Expires, time.Now()) }},
 		{"USED BY", false, func(t T) string { return t.Payload.UsedBy }},
 	})
 }

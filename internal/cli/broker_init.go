@@ -60,7 +60,7 @@ func (s *brokerStart) flags() *pflag.FlagSet {
 	f.StringVar(&s.kubeconfig, "kubeconfig", "",
 		"kubeconfig of the cluster's admin (default: KUBECONFIG, else ~/.kube/config)")
 	f.StringVar(&s.Namespace, "namespace", "bourse-broker", "namespace of the broker")
-	f.StringVar(&s.Image, "image", "", "image of the broker, which you build and push; required")
+	f.StringVar(&s.Image, "image", "", "image of the broker, which you build and push (docs/images.md); required")
 	f.StringSliceVar(&s.Hosts, "host", nil, "names and addresses by which members reach the broker; required")
 	f.StringVar(&s.URL, "url", "", "URL that goes into join tokens, https://HOST:PORT (default: the first --host and --port)")
 	f.Int32Var(&s.Port, "port", 7443, "port of the broker and its Service; with --service NodePort, 30000 to 32767")
@@ -143,7 +143,7 @@ func (sh *shell) startBroker(ctx context.Context, s *brokerStart, agreed func(st
 		return err
 	}
 	fmt.Fprintf(sh.progress, "The broker is starting. See: kubectl -n %[1]s rollout status statefulset broker\n"+
-		"Then make a token for each cluster: kubectl -n %[1]s exec -i broker-0 -- /bourse broker token create "+
-		"--cluster NAME -o secret\n", s.Namespace)
+		"Then make a token for each cluster: bourse broker token create --context CONTEXT -n %[1]s --cluster NAME "+
+		"-o secret\n", s.Namespace)
 	return nil
 }

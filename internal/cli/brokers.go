@@ -37,7 +37,7 @@ var brokerNames = idsOf((*cluster.Client).Brokers)
 // knownBrokerOf returns the broker of that name. Errors: NotFound.
 func knownBrokerOf(ctx context.Context, c *cluster.Client, name string) (knownBroker, error) {
 	return find(ctx, c, (*cluster.Client).Brokers, name,
-		api.Errorf(api.CodeNotFound, "this cluster has no broker %.63q", name).Fix("see: bourse brokers"))
+		api.Errorf(api.CodeNotFound, "this cluster has no broker %.63q", name).FixBy("see", "bourse", "brokers"))
 }
 
 func (sh *shell) showBrokers(all []knownBroker) error {

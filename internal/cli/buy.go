@@ -10,6 +10,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client/cluster"
+	"github.com/bourse-dev/bourse/internal/explain"
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
@@ -68,7 +69,7 @@ func offered(ctx context.Context, c *cluster.Client, id string) (listing, *api.P
 	plan := l.Payload.Offer.Plan(parts[2])
 	if plan == nil {
 		return l, nil, api.Errorf(api.CodeNotFound, "offer %s has no plan %q", l.ID, parts[2]).
-			Fix("see: bourse catalog %s", l.ID)
+			FixBy("see", "bourse", "catalog", l.ID)
 	}
 	return l, plan, nil
 }
@@ -100,6 +101,6 @@ func (sh *shell) purchase(
 		comes = fmt.Sprintf("at %s, that costs %s %s", price.Text(), cost, price.Currency)
 	}
 	fmt.Fprintf(sh.progress, "%d of %s (%s a unit) for %s: %s\n",
-		units, id, sizes(plan.Resources), shortly(duration), comes)
+		units, id, explain.Sizes(plan.Resources), explain.Duration(duration), comes)
 	return nil
 }

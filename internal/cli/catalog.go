@@ -14,7 +14,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client/cluster"
-	"github.com/bourse-dev/bourse/internal/money"
+	"github.com/bourse-dev/bourse/internal/explain"
 )
 
 type listing = api.Envelope[api.Listing]
@@ -120,16 +120,16 @@ func (sh *shell) showCatalog(found []listing, d time.Duration) error {
 	}
 	forTime, cost := d > 0, "AN HOUR" // a user who names a time compares the costs for it
 	if forTime {
-		cost = strings.ToUpper(shortly(d))
+		cost = strings.ToUpper(explain.Duration(d))
 	}
 	err := show(sh, plans, "No plan on sale matches. To see all plans: bourse catalog", []column[planOnSale]{
 		{"PLAN", false, func(p P) string { return p.ID }},
-		{"A UNIT", false, func(p P) string { return sizes(p.Payload.plan.Resources) }},
-		{"PRICE", forTime, func(p P) string { return priceText(p.Payload.plan.Price) }},
+		{"A UNIT", false, func(p P) string { return explain.Sizes(p.Payload.plan.Resources) }},
+		{"PRICE", forTime, func(p P) string { return explain.Price(p.Payload.plan.Price) }},
 		{cost, !forTime, func(p P) string { return costText(p.Payload.left.Cost, p.Payload.plan.Price) }},
 		{"LEFT", false, func(p P) string { return leftNow(p.Payload.Listing, p.Payload.left.Remaining) }},
 		{"REGION", true, func(p P) string { return p.Payload.Properties.Region }},
-		{"UPTIME", true, func(p P) string { return percent(p.Payload.Uptime) }},
+		{"UPTIME", true, func(p P) string { return explain.Percent(p.Payload.Uptime) }},
 		{"TYPE", true, func(p P) string { return p.Payload.Offer.Type }},
 	})
 	sh.reportCopies(found)
@@ -148,7 +148,7 @@ func leftNow(l api.Listing, n int64) string {
 }
 
 func ago(t time.Time) string {
-	return shortly(max(0, time.Since(t)).Round(time.Second)) + " ago"
+	return explain.Duration(max(0, time.Since(t)).Round(time.Second)) + " ago"
 }
 
 // reportCopies reports how many offers come from the agent's copy, and how old the oldest is.
@@ -168,25 +168,6 @@ func (sh *shell) reportCopies(found []listing) {
 				"now. See: bourse doctor\n",
 			old, len(found), strings.TrimSuffix(ago(oldest.Time), " ago"))
 	}
-}
-
-// shortly returns a duration without the units at its end that are 0: 30m, 24h, 5m40s.
-func shortly(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
-}
-
-func priceText(p *api.Price) string {
-	price, err := money.Parse("price", p)
-	if err != nil {
-		return "?"
-	}
-	return price.Text()
 }
 
 func costText(cost string, p *api.Price) string {
@@ -217,7 +198,7 @@ func (sh *shell) showOffer(l listing) error {
 	}
 	for _, line := range [][2]string{
 		{"type", o.Type}, {"region", l.Payload.Properties.Region}, {"sold only if",
-			o.Accept}, {"on sale until", timeText(o.ValidUntil)},
+			o.Accept}, {"on sale until", explain.Time(o.ValidUntil)},
 		{"the seller approves each sale within", approvalText(o.ApproveWithin)},
 	} {
 		if line[1] != "" {
@@ -230,7 +211,7 @@ func (sh *shell) showOffer(l listing) error {
 			strings.TrimSuffix(ago(l.Payload.AsOf.Time), " ago"))
 	case l.Payload.SilentSince != nil:
 		fmt.Fprintf(sh.out, "the seller has been silent since about %s: you cannot buy from it\n",
-			timeText(l.Payload.SilentSince))
+			explain.Time(l.Payload.SilentSince))
 	case !l.Payload.Fresh:
 		fmt.Fprintf(sh.out, "the seller is silent now: you cannot buy from it\n")
 	}
@@ -251,27 +232,20 @@ func (sh *shell) showOffer(l listing) error {
 		if p.Notice != nil {
 			length += " (the seller may take it back with " + approvalText(p.Notice) + " notice)"
 		}
-		rows = append(rows, []string{p.Name, sizes(p.Resources), priceText(p.Price),
+		rows = append(rows, []string{p.Name, explain.Sizes(p.Resources), explain.Price(p.Price),
 			leftText(l.Payload.Plans[p.Name].Remaining), units, length, pool})
 	}
 	return sh.table(rows)
 }
 
-func timeText(t *metav1.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
-}
-
 func lasts(p api.Plan) string {
 	switch least, most := p.MinDuration, p.MaxDuration; {
 	case least != nil && most != nil:
-		return shortly(least.Duration) + " to " + shortly(most.Duration)
+		return explain.Duration(least.Duration) + " to " + explain.Duration(most.Duration)
 	case least != nil:
-		return shortly(least.Duration) + " or more"
+		return explain.Duration(least.Duration) + " or more"
 	case most != nil:
-		return "up to " + shortly(most.Duration)
+		return "up to " + explain.Duration(most.Duration)
 	}
 	return ""
 }

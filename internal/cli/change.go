@@ -12,6 +12,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/explain"
 )
 
 func (sh *shell) resizeCommand() *cobra.Command {
@@ -152,7 +153,7 @@ func (sh *shell) change(ctx context.Context, name string, w *wish,
 	switch condition := upToDate(now); {
 	case now.Payload.Status.State == api.Releasing || now.Payload.Status.State.Over():
 		return api.Errorf(api.CodeConflict, "reservation %s is %s", id, now.Payload.Status.State).
-			Fix("see: bourse why %s", id)
+			FixBy("see", "bourse", "why", id)
 	case condition.Status == metav1.ConditionFalse:
 		e := api.Errorf(api.CodeConflict, "reservation %s stays as it was: %s", id, api.WithoutCode(condition.Message))
 		if w.keepAsking {
@@ -163,11 +164,11 @@ func (sh *shell) change(ctx context.Context, name string, w *wish,
 		}
 		return e.Fix("the change is withdrawn; to ask again every minute: --keep-asking")
 	}
-	size := sizes(now.Payload.Request.Resources)
+	size := explain.Sizes(now.Payload.Request.Resources)
 	if p := now.Payload.Request.Purchase; p != nil {
-		size = count(int(p.Units), "unit")
+		size = explain.Count(int(p.Units), "unit")
 	}
-	fmt.Fprintf(sh.progress, "%s, ends in %s\n", size, until(*now.Payload.Status.Until))
+	fmt.Fprintf(sh.progress, "%s, ends in %s\n", size, explain.Until(*now.Payload.Status.Until, time.Now()))
 	return sh.showRequest(now)
 }
 
@@ -185,15 +186,4 @@ func answered(generation uint64) func(client.RequestStatus) bool {
 		condition := upToDate(r)
 		return uint64(condition.ObservedGeneration) >= generation && condition.Reason != api.Changing
 	}
-}
-
-// changeOf describes the requested change of a reservation in a few words.
-func changeOf(c *api.Change) string {
-	switch {
-	case c == nil:
-		return ""
-	case c.Pending():
-		return "to " + sizes(c.Resources) + " until " + c.Until.UTC().Format(time.RFC3339)
-	}
-	return "not to " + sizes(c.Resources) + ": " + string(c.Reason)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -17,7 +16,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client/cluster"
-	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/explain"
 )
 
 func resourceName(name string) corev1.ResourceName { return corev1.ResourceName(name) }
@@ -90,7 +89,7 @@ func (sh *shell) showFits(ctx context.Context, c *cluster.Client, w *wish, pods 
 	}
 	rows := [][]string{append(head, "BUYS")}
 	for _, f := range e.Fits.Clusters {
-		row := []string{f.Cluster, sizes(f.Resources)}
+		row := []string{f.Cluster, explain.Sizes(f.Resources)}
 		for _, n := range f.Pods {
 			row = append(row, strconv.FormatInt(n, 10))
 		}
@@ -103,7 +102,7 @@ func (sh *shell) showFits(ctx context.Context, c *cluster.Client, w *wish, pods 
 	if err := sh.table(rows); err != nil {
 		return err
 	}
-	fmt.Fprintf(sh.out, "%s together: %s\n", count(int(e.Fits.Qualified), "cluster"), sizes(e.Fits.Sum))
+	fmt.Fprintf(sh.out, "%s together: %s\n", explain.Count(int(e.Fits.Qualified), "cluster"), explain.Sizes(e.Fits.Sum))
 	if w.Request.MaxPrice == nil { // a purchase has one seller
 		fmt.Fprintln(sh.out, splitText(w.Request.Resources, e.Fits.Clusters))
 	}
@@ -113,7 +112,7 @@ func (sh *shell) showFits(ctx context.Context, c *cluster.Client, w *wish, pods 
 // splitText says in how many equal parts the clusters of an answer could serve an amount.
 func splitText(whole api.Resources, fits []api.Fit) string {
 	for n := 1; n <= len(fits); n++ {
-		part, room := partOf(whole, n), 0
+		part, room := explain.Part(whole, n), 0
 		for _, f := range fits {
 			if holds(f.Resources, part) {
 				room++
@@ -124,7 +123,7 @@ func splitText(whole api.Resources, fits []api.Fit) string {
 		case n == 1:
 			return "one cluster has room for all of it"
 		default:
-			return fmt.Sprintf("with --split %d: %s have room for one of %[1]d parts of %[3]s", n, count(room, "cluster"), sizes(part))
+			return fmt.Sprintf("with --split %d: %s have room for one of %[1]d parts of %[3]s", n, explain.Count(room, "cluster"), explain.Sizes(part))
 		}
 	}
 	return "no --split serves all of it: its parts are equal, and each needs another cluster"
@@ -148,21 +147,21 @@ func (sh *shell) showClusters(items []clusterItem) error {
 	}
 	available := func(a api.Amounts) api.Resources { return a.Available }
 	reserved := func(a api.Amounts) api.Resources { return a.Reserved }
-	notePassedOver(sh.progress, items)
-	noteSilent(sh.progress, items)
+	writeLines(sh.progress, explain.PassedOver(items)...)
+	writeLines(sh.progress, explain.Quiet(items)...)
 	const none = "No cluster is visible yet. Providers become visible when they have a SharingPolicy."
 	return show(sh, items, none, []column[api.Cluster]{
 		{"CLUSTER", false, func(c clusterItem) string { return c.ID }},
-		{"STATE", false, func(c clusterItem) string { return stateOf(c.Payload) + hubMark(c.Payload) }},
+		{"STATE", false, func(c clusterItem) string { return explain.ClusterState(c.Payload) + hubMark(c.Payload) }},
 		{"REGION", false, func(c clusterItem) string { return c.Payload.Properties.Region }},
 		{"CPU FREE", false, of(available, "cpu")},
 		{"CPU RESERVED", true, of(reserved, "cpu")},
 		{"MEMORY FREE", false, of(available, "memory")},
 		{"MEMORY RESERVED", true, of(reserved, "memory")},
 		{"GPUS", false, func(c clusterItem) string { return strings.Join(c.Payload.Properties.GPUs, ",") }},
-		{"UPTIME", true, func(c clusterItem) string { return percent(c.Payload.Uptime) }},
-		{"LAST HEARD", true, func(c clusterItem) string { return lastHeard(c.Payload) }},
-		{"HONOURED", true, func(c clusterItem) string { return percent(c.Payload.Honoured) }},
+		{"UPTIME", true, func(c clusterItem) string { return explain.Percent(c.Payload.Uptime) }},
+		{"LAST HEARD", true, func(c clusterItem) string { return explain.LastHeard(c.Payload) }},
+		{"HONOURED", true, func(c clusterItem) string { return explain.Percent(c.Payload.Honoured) }},
 		{"POOLS", true,
 			func(c clusterItem) string { return strings.Join(slices.Sorted(maps.Keys(c.Payload.Pools)), ",") }},
 		{"ARCHITECTURES", true,
@@ -170,29 +169,6 @@ func (sh *shell) showClusters(items []clusterItem) error {
 		{"KUBERNETES", true, func(c clusterItem) string { return c.Payload.Properties.Kubernetes }},
 		{"ZONES", true, func(c clusterItem) string { return strings.Join(c.Payload.Properties.Zones, ",") }},
 	})
-}
-
-// notePassedOver names the clusters that this one passes over for each new request, by the reason. It says if the agent
-// could not find them.
-func notePassedOver(out io.Writer, items []clusterItem) {
-	by, unread := map[string][]string{}, ""
-	for _, item := range items {
-		unread = cmp.Or(unread, item.Payload.PassedOverError)
-		if why := item.Payload.PassedOver; why != "" {
-			by[why] = append(by[why], item.ID)
-		}
-	}
-	if unread != "" {
-		fmt.Fprintf(out, "the clusters that this one passes over could not be read: %s\n", unread)
-	}
-	const few = 8
-	for _, why := range slices.Sorted(maps.Keys(by)) {
-		names := by[why]
-		if more := len(names) - few; more > 0 {
-			names = append(names[:few:few], fmt.Sprintf("%d more", more))
-		}
-		fmt.Fprintf(out, "new requests of this cluster pass over %s: %s\n", strings.Join(names, ", "), why)
-	}
 }
 
 // besideWithin is how long a command waits for what it shows beside its own answer.
@@ -204,7 +180,7 @@ func (sh *shell) warnOfPassedOver(ctx context.Context, c *cluster.Client) {
 	defer cancel()
 	all, err := c.Clusters(ctx)
 	sh.noteUnread("clusters", err)
-	notePassedOver(sh.progress, all)
+	writeLines(sh.progress, explain.PassedOver(all)...)
 }
 
 // noteUnread says what a command could not read that it shows beside its own answer, and why.
@@ -214,54 +190,11 @@ func (sh *shell) noteUnread(what string, err error) {
 	}
 }
 
-// noteSilent names the clusters from which the broker has not heard for longer than agents are silent, and which still
-// count as Fresh.
-func noteSilent(out io.Writer, items []clusterItem) {
-	for _, item := range items {
-		if age := item.Payload.HeardAgo; item.Payload.Fresh && age != nil && age.Duration > market.Lease/2 {
-			fmt.Fprintf(out, "the broker last heard from %s %s: it may be away, and counts as Silent after %s\n",
-				item.ID, lastHeard(item.Payload), shortly(market.Lease))
-		}
-	}
-}
-
-// lastHeard says how long ago the broker heard from a cluster's agent, empty if it did not.
-func lastHeard(c api.Cluster) string {
-	if c.HeardAgo == nil {
-		return ""
-	}
-	return shortly(c.HeardAgo.Duration) + " ago"
-}
-
-// percent writes parts per million as a percentage.
-func percent(millionths *int64) string {
-	if millionths == nil {
-		return ""
-	}
-	return fmt.Sprintf("%d.%02d%%", *millionths/10_000, *millionths%10_000/100)
-}
-
 func hubMark(c api.Cluster) string {
 	if c.Properties.Aggregator {
 		return " (hub)"
 	}
 	return ""
-}
-
-func stateOf(c api.Cluster) string {
-	switch {
-	case !c.Fresh:
-		return "Silent"
-	case c.PassedOver != "":
-		reason, _, _ := strings.Cut(c.PassedOver, ":")
-		return reason
-	case c.Overcommitted:
-		return "Overcommitted"
-	case len(c.Pools) == 0:
-		return "SharesNothing"
-	default:
-		return "Fresh"
-	}
 }
 
 // ownStatus returns the status of this cluster's agent, and a client of it.
@@ -341,5 +274,5 @@ func sumText(pools map[string]api.Amounts, part func(api.Amounts) api.Resources,
 	if !known {
 		return ""
 	}
-	return human(sum, name)
+	return explain.Quantity(sum, name)
 }

@@ -7,13 +7,11 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kubernetesclient "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -42,9 +40,12 @@ func (sh *shell) agentClient() (*cluster.Client, error) {
 		if !sh.allNamespaces {
 			namespaces = []string{sh.namespace}
 		}
-		if sh.cluster, err = cluster.New(config, namespaces...); err == nil {
-			sh.cluster.BeforeWrite(sh.tellWho(config))
+		c, err := cluster.New(config, namespaces...)
+		if err != nil {
+			return nil, err
 		}
+		c.BeforeWrite(sh.tellWho(config))
+		sh.cluster, err = sh.watched(c, config)
 		return sh.cluster, err
 	}
 	if sh.allNamespaces || sh.namespace != "" {
@@ -59,21 +60,16 @@ func (sh *shell) agentClient() (*cluster.Client, error) {
 // tellWho returns what tells as whom a command writes, and where: a context may be of another cluster than its user thinks.
 func (sh *shell) tellWho(config *rest.Config) func(context.Context) {
 	return func(ctx context.Context) {
-		name := "you"
-		if c, err := kubernetesclient.NewForConfig(config); err == nil {
-			me, err := c.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-			if err == nil && me.Status.UserInfo.Username != "" {
-				name = me.Status.UserInfo.Username
-			}
-		}
-		at := config.Host
-		if loaded, err := sh.loaded(); err == nil {
-			if raw, err := loaded.RawConfig(); err == nil && cmp.Or(sh.context, raw.CurrentContext) != "" {
-				at = cmp.Or(sh.context, raw.CurrentContext) + " (" + at + ")"
-			}
-		}
-		fmt.Fprintf(sh.progress, "as %s at %s\n", name, at)
+		fmt.Fprintf(sh.progress, "as %s at %s\n", cluster.UserName(ctx, config), sh.clusterName(config))
 	}
+}
+
+// clusterName names a cluster by context and address.
+func (sh *shell) clusterName(config *rest.Config) string {
+	if context := sh.contextName(); context != "" {
+		return context + " (" + config.Host + ")"
+	}
+	return config.Host
 }
 
 // userConfig returns how the user of the kubeconfig reaches the cluster. Without -n it takes the namespace of the
@@ -81,7 +77,7 @@ func (sh *shell) tellWho(config *rest.Config) func(context.Context) {
 func (sh *shell) userConfig() (*rest.Config, error) {
 	loaded, err := sh.loaded()
 	if err != nil {
-		return nil, api.Invalid("--kubeconfig", "%s", err).Fix("name a kubeconfig: --kubeconfig FILE")
+		return nil, err
 	}
 	config, err := loaded.ClientConfig()
 	if err != nil {
@@ -95,14 +91,32 @@ func (sh *shell) userConfig() (*rest.Config, error) {
 	return config, nil
 }
 
+// contextName returns the context of the kubeconfig that is used; empty if the file has none.
+func (sh *shell) contextName() string {
+	if sh.context != "" {
+		return sh.context
+	}
+	loaded, err := sh.loaded()
+	if err != nil {
+		return ""
+	}
+	raw, _ := loaded.RawConfig()
+	return raw.CurrentContext
+}
+
 // loaded reads the kubeconfig that the flags, KUBECONFIG or the home folder name. It is not one that loads later: where a
 // kubeconfig is empty, that takes the rights of the pod it is in.
 func (sh *shell) loaded() (clientcmd.ClientConfig, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = sh.kubeconfig
+	files := strings.Join(rules.GetLoadingPrecedence(), string(filepath.ListSeparator))
 	raw, err := rules.Load()
 	if err != nil {
-		return nil, err
+		return nil, api.Invalid("--kubeconfig", "%s cannot be read: %s", files, err).Fix("name a kubeconfig: --kubeconfig FILE")
+	}
+	if len(raw.Clusters) == 0 && (sh.kubeconfig != "" || os.Getenv("KUBECONFIG") != "") {
+		return nil, api.Invalid("--kubeconfig", "%s has no cluster, or does not exist", files).
+			Fix("see: kubectl config get-contexts; or name a file: --kubeconfig FILE")
 	}
 	return clientcmd.NewNonInteractiveClientConfig(*raw, sh.context, &clientcmd.ConfigOverrides{}, rules), nil
 }
@@ -120,8 +134,24 @@ func (sh *shell) close(ctx context.Context) {
 	sh.cluster = nil
 }
 
-// operator returns a client of the broker, through its socket or with an operator's certificate.
+// brokerNamespace is where a broker runs in a cluster, unless -n names another namespace.
+const brokerNamespace = "bourse-broker"
+
+// operator returns a client of the broker: in the cluster of a kubeconfig, through its socket, or with an operator's
+// certificate.
 func (sh *shell) operator() (*client.Client, error) {
+	switch namespace := cmp.Or(sh.namespace, brokerNamespace); {
+	case sh.context != "" || sh.kubeconfig != "":
+		config, err := sh.userConfig()
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(sh.progress, "at the broker in namespace %s of %s\n", namespace, sh.clusterName(config))
+		return cluster.NewBroker(config, namespace), nil
+	case sh.namespace != "":
+		return nil, api.Invalid("--namespace", "is that of a broker in a cluster, and no cluster is named").
+			Fix("name it: --context NAME; or leave out --namespace")
+	}
 	server, err := sh.find("broker", brokerSocket(), "start one: bourse broker")
 	switch {
 	case err != nil:
@@ -141,7 +171,9 @@ func (sh *shell) operator() (*client.Client, error) {
 		return nil, api.Invalid("--operator-cert", "%s", err).
 			Fix("name a folder with tls.crt, tls.key and ca.crt, such as `operator` in the broker's --dir")
 	}
-	return client.New(server, &http.Client{Transport: &http.Transport{TLSClientConfig: certificate.Config()}}), nil
+	return client.New(server, &http.Client{Transport: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: certificate.Config(),
+	}}), nil
 }
 
 // action is what a command does with a client, of a cluster or of a broker.

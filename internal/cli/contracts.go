@@ -3,21 +3,17 @@ package cli
 import (
 	"encoding/csv"
 	"fmt"
-	"maps"
-	"math/big"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/contract"
+	"github.com/bourse-dev/bourse/internal/explain"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/money"
 	"github.com/bourse-dev/bourse/internal/payload"
@@ -46,20 +42,20 @@ func (sh *shell) contractsCommand() *cobra.Command {
 				{"CONTRACT", false, func(d deal) string { return d.Payload.Spec.Reservation }},
 				{"STATE", false, func(d deal) string { return string(d.Payload.Status.State) }},
 				{"BUYER", true, func(d deal) string { return d.Payload.Status.Terms.Buyer }},
-				{"PLAN", false, func(d deal) string { return planOf(d.Payload.Status.Terms) }},
+				{"PLAN", false, func(d deal) string { return explain.Plan(d.Payload.Status.Terms) }},
 				{"UNITS", true, func(d deal) string { return strconv.FormatInt(d.Payload.Status.Terms.Units, 10) }},
-				{"RESOURCES", true, func(d deal) string { return sizes(d.Payload.Status.Terms.Resources) }},
-				{"PRICE", true, func(d deal) string { return priceText(d.Payload.Status.Terms.Price) }},
+				{"RESOURCES", true, func(d deal) string { return explain.Sizes(d.Payload.Status.Terms.Resources) }},
+				{"PRICE", true, func(d deal) string { return explain.Price(d.Payload.Status.Terms.Price) }},
 				{"DUE", true, func(d deal) string { return d.Payload.Due }},
 				{"IN ALL", false, func(d deal) string { return d.Payload.Status.Cost }},
 				{"ENDS IN", false, func(d deal) string {
 					if d.Payload.Status.State.Over() {
 						return ""
 					}
-					return until(endOfContract(d.Payload.Status))
+					return explain.Until(explain.EndOfContract(d.Payload.Status), time.Now())
 				}},
 				{"DIGEST", true, func(d deal) string { return d.Payload.Status.Digest }},
-				{"REASON", false, func(d deal) string { return contractReason(d.Payload.Status) }},
+				{"REASON", false, func(d deal) string { return explain.ContractReason(d.Payload.Status) }},
 				{"OBJECT", true, func(d deal) string { return d.ID }},
 			})
 		},
@@ -69,33 +65,6 @@ func (sh *shell) contractsCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&all, "all", false, "also contracts that have ended")
 	return sh.watchable(cmd)
 }
-
-// endOfContract returns when a contract ends, or has ended.
-func endOfContract(s api.ContractStatus) metav1.Time {
-	if s.Until != nil {
-		return *s.Until
-	}
-	end := s.Terms.Until // an older version wrote it
-	for _, early := range []*metav1.Time{s.Reclaimed, s.Ended} {
-		if early != nil && early.Before(&end) {
-			end = *early
-		}
-	}
-	return end
-}
-
-// contractReason says why a contract is not in force any more, and whether that breaks it.
-func contractReason(s api.ContractStatus) string {
-	if meta.IsStatusConditionTrue(s.Conditions, api.ConditionBreached) {
-		return breach(s.Reason)
-	}
-	return string(s.Reason)
-}
-
-// breach is a reason for the end of a contract that breaks it.
-func breach(reason api.Reason) string { return string(reason) + " (a breach)" }
-
-func planOf(t api.ContractTerms) string { return t.Seller + "/" + t.Offer + "/" + t.Plan }
 
 // listContracts returns the contracts of the agent's cluster, and the cluster's ID.
 func (sh *shell) listContracts(cmd *cobra.Command) (c *cluster.Client, items []deal, self string, err error) {
@@ -151,8 +120,8 @@ func (sh *shell) verifyContractCommand() *cobra.Command {
 				return sh.encode(terms)
 			}
 			fmt.Fprintf(sh.out, "valid: %s buys %d of %s (%s) from %s to %s, %s\n",
-				terms.Buyer, terms.Units, planOf(terms), sizes(terms.Resources),
-				terms.Begins.UTC().Format(time.RFC3339), terms.Until.UTC().Format(time.RFC3339), priceText(terms.Price))
+				terms.Buyer, terms.Units, explain.Plan(terms), explain.Sizes(terms.Resources),
+				terms.Begins.UTC().Format(time.RFC3339), terms.Until.UTC().Format(time.RFC3339), explain.Price(terms.Price))
 			return nil
 		},
 	}
@@ -180,7 +149,7 @@ func (sh *shell) readContract(cmd *cobra.Command, name string) (api.ContractSpec
 			}
 		}
 		return api.ContractSpec{}, api.Errorf(api.CodeNotFound,
-			"your cluster has no contract %q, and there is no file of that name", name).Fix("see: bourse contracts --all")
+			"your cluster has no contract %q, and there is no file of that name", name).FixBy("see", "bourse", "contracts", "--all")
 	}
 	data, err := readLimited(name, maxContract, "a Contract")
 	if err != nil {
@@ -243,14 +212,14 @@ func usageColumns(self string) []column[api.Deal] {
 			}
 			return d.Payload.Status.Terms.Seller
 		}},
-		{"PLAN", false, func(d deal) string { return planOf(d.Payload.Status.Terms) }},
+		{"PLAN", false, func(d deal) string { return explain.Plan(d.Payload.Status.Terms) }},
 		{"UNITS", true, func(d deal) string { return strconv.FormatInt(d.Payload.Status.Terms.Units, 10) }},
-		{"RESERVED", true, func(d deal) string { return sizes(d.Payload.Status.Terms.Resources) }},
-		{"USED", false, func(d deal) string { return sizes(d.Payload.Used) }},
-		{"BEGINS", true, func(d deal) string { return timeText(&d.Payload.Status.Terms.Begins) }},
+		{"RESERVED", true, func(d deal) string { return explain.Sizes(d.Payload.Status.Terms.Resources) }},
+		{"USED", false, func(d deal) string { return explain.Sizes(d.Payload.Used) }},
+		{"BEGINS", true, func(d deal) string { return explain.Time(&d.Payload.Status.Terms.Begins) }},
 		{"UNTIL", true, func(d deal) string {
-			end := endOfContract(d.Payload.Status)
-			return timeText(&end)
+			end := explain.EndOfContract(d.Payload.Status)
+			return explain.Time(&end)
 		}},
 		{"STATE", true, func(d deal) string { return string(d.Payload.Status.State) }},
 		{"DUE", false, func(d deal) string { return d.Payload.Due }},
@@ -260,27 +229,8 @@ func usageColumns(self string) []column[api.Deal] {
 
 // sumUp prints what a cluster bought and sold so far, and the margin, in each currency.
 func (sh *shell) sumUp(items []deal, self string) {
-	bought, sold := map[string]*big.Rat{}, map[string]*big.Rat{}
-	for _, d := range items {
-		amount, currency, _ := strings.Cut(d.Payload.Due, " ")
-		due, ok := new(big.Rat).SetString(amount)
-		if !ok { // it is free
-			continue
-		}
-		for _, sums := range []map[string]*big.Rat{bought, sold} {
-			if sums[currency] == nil {
-				sums[currency] = new(big.Rat)
-			}
-		}
-		to := bought[currency]
-		if d.Payload.Status.Terms.Seller == self {
-			to = sold[currency]
-		}
-		to.Add(to, due)
-	}
-	for _, currency := range slices.Sorted(maps.Keys(bought)) {
-		margin := new(big.Rat).Sub(sold[currency], bought[currency])
-		fmt.Fprintf(sh.progress, "%s so far: bought %s, sold %s, margin %s\n", currency,
-			money.Text(bought[currency], currency), money.Text(sold[currency], currency), money.Text(margin, currency))
+	for _, s := range contract.SumUp(items, self) {
+		fmt.Fprintf(sh.progress, "%s so far: bought %s, sold %s, margin %s\n", s.Currency,
+			money.Text(s.Bought, s.Currency), money.Text(s.Sold, s.Currency), money.Text(s.Margin(), s.Currency))
 	}
 }

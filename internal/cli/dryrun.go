@@ -14,6 +14,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/agent/operations/install"
+	"github.com/bourse-dev/bourse/internal/explain"
 	"github.com/bourse-dev/bourse/internal/liqo/plan"
 	"github.com/bourse-dev/bourse/internal/market"
 )
@@ -22,7 +23,7 @@ import (
 func (sh *shell) dryRun(ctx context.Context, c *cluster.Client, w *wish, e api.Evaluation) error {
 	var none error
 	if e.Decision.Chosen == "" {
-		none = noCandidate(e.Decision, w.Request.Resources, " now")
+		none = explain.NoCandidate(e.Decision, w.Request.Resources, " now")
 	}
 	if sh.encodes() {
 		return cmp.Or(sh.encode(e), none)
@@ -31,9 +32,9 @@ func (sh *shell) dryRun(ctx context.Context, c *cluster.Client, w *wish, e api.E
 	for i, v := range e.Clusters {
 		score := ""
 		if v.Filter == "" {
-			score = points(v.Score)
+			score = explain.Points(v.Score)
 			if v.Bought != nil {
-				v.Message = purchaseText(*v.Bought)
+				v.Message = explain.Purchase(*v.Bought)
 			}
 			if none == nil && i < max(e.Decision.Parts, 1) {
 				v.Message = strings.TrimSpace(v.Message + " <- this one")
@@ -46,7 +47,7 @@ func (sh *shell) dryRun(ctx context.Context, c *cluster.Client, w *wish, e api.E
 			return err
 		}
 	}
-	explain(sh.out, e.Decision, partOf(w.Request.Resources, max(e.Decision.Parts, 1)))
+	writeLines(sh.out, explain.Decision(e.Decision, explain.Part(w.Request.Resources, max(e.Decision.Parts, 1))).Lines()...)
 	if none != nil {
 		return none
 	}
@@ -62,7 +63,7 @@ func (sh *shell) dryRun(ctx context.Context, c *cluster.Client, w *wish, e api.E
 	case size != nil:
 	case n > 1:
 		fmt.Fprintf(sh.out, "the request has %d parts; these are the objects of the first one:\n", n)
-		size = partOf(w.Request.Resources, n)
+		size = explain.Part(w.Request.Resources, n)
 	default:
 		size = w.Request.Resources
 	}
@@ -91,18 +92,6 @@ func boughtSize(ctx context.Context, c *cluster.Client, r api.Request, chosen ap
 	}
 	return size, nil
 }
-
-// purchaseText describes what would be bought.
-func purchaseText(b api.Bought) string {
-	text := fmt.Sprintf("buys %d of %s", b.Units, b.Plan)
-	if b.Cost == "" {
-		return text + ", free"
-	}
-	return text + ", " + b.Cost
-}
-
-// points writes parts per million as a number up to 100.
-func points(ppm int64) string { return fmt.Sprintf("%.1f", float64(ppm)/10_000) }
 
 // objects prints each object that reserve would create, on both sides.
 func (sh *shell) objects(w *wish, part api.Resources, consumer, provider string) error {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client/cluster"
+	"github.com/bourse-dev/bourse/internal/explain"
 )
 
 func (sh *shell) auditCommand() *cobra.Command {
@@ -51,7 +52,7 @@ func (sh *shell) evictCommand() *cobra.Command {
 			}
 			writeAudit(sh.progress, a)
 			err = sh.agree(ctx, agreement{given: given, digest: a.Digest,
-				shown:    count(len(a.Reservations), "reservation") + " of " + args[0] + " here will end",
+				shown:    explain.Count(len(a.Reservations), "reservation") + " of " + args[0] + " here will end",
 				question: "Evict " + args[0] + "? Its pods here will be deleted, and its volumes with them.",
 				command:  "bourse evict " + args[0]})
 			if err != nil {
@@ -65,7 +66,7 @@ func (sh *shell) evictCommand() *cobra.Command {
 				fmt.Fprintln(sh.out, id)
 			}
 			fmt.Fprintf(sh.progress, "%s will end. To follow: bourse audit %s\n",
-				count(len(e.Reservations), "reservation"), args[0])
+				explain.Count(len(e.Reservations), "reservation"), args[0])
 			return nil
 		}),
 	}, &given, "bourse audit")
@@ -93,7 +94,7 @@ func writeAudit(out io.Writer, a api.Audit) {
 	fmt.Fprintf(out, "cluster %s, key %s\n", a.Cluster, cmp.Or(a.Fingerprint, "never seen"))
 	var lines []string
 	for _, id := range slices.Sorted(maps.Keys(a.Reservations)) {
-		lines = append(lines, id+"  "+sizes(a.Reservations[id]))
+		lines = append(lines, id+"  "+explain.Sizes(a.Reservations[id]))
 	}
 	list("reservations", lines)
 	if a.Digest != "" {
@@ -107,7 +108,7 @@ func writeAudit(out io.Writer, a api.Audit) {
 	list("certificates", lines)
 	lines = nil
 	for _, user := range slices.Sorted(maps.Keys(a.Quotas)) {
-		lines = append(lines, user+"  "+sizes(a.Quotas[user]))
+		lines = append(lines, user+"  "+explain.Sizes(a.Quotas[user]))
 	}
 	list("quotas", lines)
 	list("network", a.Network)

@@ -40,7 +40,8 @@ func (sh *shell) initCommand() *cobra.Command {
 		Short: "Install the agent in a cluster: ask for its settings and start it", Args: cobra.NoArgs,
 		Long: "Init asks for the agent's settings: the cluster's name, the join token, what the cluster shares and with\n" +
 			"whom. Every question has a flag; init does not ask what a flag answers. Then it prints the objects (a\n" +
-			"Secret with the token, the SharingPolicy, the agent's Deployment) and applies them if you answer yes.\n" +
+			"Secret with the token, the SharingPolicy, the agent's rights and its Deployment) and applies them if you\n" +
+			"answer yes. Install the chart bourse-base before. What Helm or Argo CD installed it does not change.\n" +
 			"Without a terminal it asks nothing, and without --yes it applies nothing. By default the cluster shares\n" +
 			"nothing. You can run init again: new settings replace the old ones. No image is published yet: build one,\n" +
 			"and name it with --image.",
@@ -73,7 +74,7 @@ func (s *start) flags() *pflag.FlagSet {
 	f.StringVar(&s.kubeconfig, "kubeconfig", "",
 		"kubeconfig of the cluster's admin (default: KUBECONFIG, else ~/.kube/config)")
 	f.StringVar(&s.namespace, "namespace", api.Namespace, "namespace of the agent")
-	f.StringVar(&s.image, "image", "", "image of the agent, which you build with the Dockerfile and push; required")
+	f.StringVar(&s.image, "image", "", "image of the agent, which you build and push (docs/images.md); required")
 	f.BoolVar(&s.withoutLiqo, "without-liqo", false,
 		"do not wait for Liqo; without --cluster-id, the UID of kube-system names the cluster")
 	f.StringVar(&s.clusterID, "cluster-id", "", "name of the cluster (default: Liqo's cluster ID)")
@@ -132,7 +133,7 @@ func (s *start) checkImage() error { return checkImage(s.image) }
 func checkImage(image string) error {
 	if image == "" {
 		return api.Invalid("--image", "it names no image, and none is published").
-			Fix("build one, push it to your registry and name it: --image REGISTRY/bourse:TAG (docs/lend.md)")
+			Fix("build one, push it to your registry and name it: --image REGISTRY/bourse:TAG (docs/images.md)")
 	}
 	if strings.ContainsFunc(image, unicode.IsSpace) {
 		return api.Invalid("--image", "%.80q is no image", image).Fix("write REGISTRY/bourse:TAG")
@@ -216,7 +217,7 @@ func (s *start) installation() (install.Installation, error) {
 	if err := s.checkImage(); err != nil {
 		return install.Installation{}, err
 	}
-	i := install.Installation{Namespace: s.namespace, Image: s.image, Join: s.token,
+	i := install.Installation{Namespace: s.namespace, Image: s.image, Liqo: !s.withoutLiqo, Join: s.token,
 		Connector: s.connector != "", Gathers: s.gathers()}
 	i.Sharing, _ = s.sharing()
 	for _, arg := range [][2]string{{"--cluster-id", s.clusterID},
@@ -227,9 +228,6 @@ func (s *start) installation() (install.Installation, error) {
 	}
 	if s.withoutLiqo {
 		i.Args = append(i.Args, "--without-liqo")
-	}
-	if s.namespace != api.Namespace {
-		i.Args = append(i.Args, "--namespace="+s.namespace)
 	}
 	return i, nil
 }

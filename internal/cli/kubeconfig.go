@@ -140,7 +140,7 @@ func memberToken(ctx context.Context, c client.Client, cluster string,
 	if err := c.Get(ctx, client.ObjectKey{Name: objects.Account}, &rbacv1.ClusterRole{}); apierrors.IsNotFound(err) {
 		return authenticationv1.TokenRequestStatus{}, api.Errorf(api.CodeNotFound,
 			"the broker's cluster has no ClusterRole %s: a token would have no rights", objects.Account).
-			Fix("kubectl apply -k config/kubernetes")
+			FixBy("", "kubectl", "apply", "-k", "config/kubernetes")
 	}
 	unbound := serve.Bind(ctx, c, cluster)
 	if unbound != nil && !apierrors.IsForbidden(unbound) {

@@ -37,7 +37,7 @@ func findRequest(ctx context.Context, c *cluster.Client, name string) (client.Re
 	case 0:
 		return client.RequestStatus{}, api.Errorf(api.CodeNotFound,
 			"%.80q is not the name of a ResourceRequest of this cluster, and not the ID of a reservation", name).
-			Fix("see: bourse reservations --all")
+			FixBy("see", "bourse", "reservations", "--all")
 	case 1:
 		return found[0], nil
 	}
@@ -121,7 +121,7 @@ func (sh *shell) checkClusters(ctx context.Context, c *cluster.Client, flag, fix
 			continue
 		}
 		if len(validation.IsDNS1123Label(name)) > 0 {
-			return api.Errorf(api.CodeInvalid, "%.80q is not a cluster ID", name).At(flag).Fix("see: bourse clusters")
+			return api.Errorf(api.CodeInvalid, "%.80q is not a cluster ID", name).At(flag).FixBy("see", "bourse", "clusters")
 		}
 		text := fmt.Sprintf("no cluster %q is visible to you", name)
 		if alike := similar(name, known); len(alike) > 0 {
@@ -167,10 +167,10 @@ func (sh *shell) checkResources(ctx context.Context, c *cluster.Client, flag str
 	}
 }
 
-// similar returns the known names that differ from name by two letters at most. Commands find their
+// similar returns the known names that differ from name by a third of its letters, two at most. Commands find their
 // own names in the same way.
 func similar(name string, known []string) []string {
-	names := &cobra.Command{SuggestionsMinimumDistance: 2}
+	names := &cobra.Command{SuggestionsMinimumDistance: max(1, min(2, (len(name)+1)/3))}
 	for _, word := range slices.Compact(slices.Sorted(slices.Values(known))) {
 		names.AddCommand(&cobra.Command{Use: word, Run: func(*cobra.Command, []string) {}})
 	}

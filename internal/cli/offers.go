@@ -13,6 +13,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client/cluster"
+	"github.com/bourse-dev/bourse/internal/explain"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/payload"
 )
@@ -44,7 +45,7 @@ func (sh *shell) showOwnOffers(items []ownOffer) error {
 	return show(sh, items, "Your cluster sells nothing. Create an offer: "+
 		"bourse offer create NAME --plan small:cpu=2,memory=4Gi,price=0.10EUR/hour", []column[api.OwnOffer]{
 		{"OFFER", false, func(o ownOffer) string { return o.ID }},
-		{"ON SALE", false, func(o ownOffer) string { return onSale(o.Payload) }},
+		{"ON SALE", false, func(o ownOffer) string { return explain.OnSale(o.Payload) }},
 		{"TYPE", false, func(o ownOffer) string { return o.Payload.Spec.Type }},
 		{"PLANS", false, func(o ownOffer) string {
 			var plans []string
@@ -66,18 +67,6 @@ func (sh *shell) showOwnOffers(items []ownOffer) error {
 			return conditionOf(o.Payload.Status.Conditions, api.ConditionReady).Message
 		}},
 	})
-}
-
-// onSale says in one word whether an offer is on sale.
-func onSale(o api.OwnOffer) string {
-	switch c := conditionOf(o.Status.Conditions, api.ConditionReady); c.Status {
-	case "":
-		return ""
-	case metav1.ConditionTrue:
-		return "yes"
-	default:
-		return "no (" + c.Reason + ")"
-	}
 }
 
 func (sh *shell) offerCreateCommand() *cobra.Command {
@@ -168,7 +157,7 @@ func (sh *shell) awaitOffer(ctx context.Context, c *cluster.Client, made ownOffe
 
 func ownOfferOf(ctx context.Context, c *cluster.Client, name string) (ownOffer, error) {
 	return find(ctx, c, (*cluster.Client).Offers, name,
-		api.Errorf(api.CodeNotFound, "your cluster has no offer %q", name).Fix("see: bourse offer list"))
+		api.Errorf(api.CodeNotFound, "your cluster has no offer %q", name).FixBy("see", "bourse", "offer", "list"))
 }
 
 var ownOfferNames = idsOf((*cluster.Client).Offers)

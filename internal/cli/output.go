@@ -3,16 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
-	"math"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
-
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -71,43 +66,13 @@ func (sh *shell) table(rows [][]string) error {
 	return w.Flush()
 }
 
-// human returns a quantity in a readable form: CPUs in cores, with one decimal, bytes rounded down to
-// the largest unit that leaves a readable number.
-func human(q resource.Quantity, name string) string {
-	if name == "cpu" && q.MilliValue()%1000 != 0 && max(q.MilliValue(), -q.MilliValue()) >= 100 {
-		return strings.TrimSuffix(fmt.Sprintf("%.1f", math.Floor(float64(q.MilliValue())/100)/10), ".0")
-	}
-	if name != "memory" && name != "ephemeral-storage" {
-		if q.MilliValue()%1000 == 0 {
-			return strconv.FormatInt(q.Value(), 10)
-		}
-		return q.String()
-	}
-	v, sign := q.Value(), ""
-	if v < 0 {
-		v, sign = -v, "-"
-	}
-	for _, unit := range []struct {
-		name  string
-		bytes int64
-	}{{"Ti", 1 << 40}, {"Gi", 1 << 30}, {"Mi", 1 << 20}, {"Ki", 1 << 10}} {
-		if v >= 10*unit.bytes || v >= unit.bytes && v%unit.bytes == 0 {
-			return fmt.Sprintf("%s%d%s", sign, v/unit.bytes, unit.name)
+// writeLines writes the lines that are not empty.
+func writeLines(out io.Writer, lines ...string) {
+	for _, line := range lines {
+		if line != "" {
+			fmt.Fprintln(out, line)
 		}
 	}
-	return fmt.Sprintf("%s%d", sign, v)
-}
-
-// until returns how far away a time is, in kubectl's format for ages.
-func until(t metav1.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	d := time.Until(t.Time).Round(time.Second)
-	if d < 0 {
-		return "over"
-	}
-	return duration.HumanDuration(d)
 }
 
 // number is empty for 0.
@@ -116,14 +81,6 @@ func number(n int64) string {
 		return ""
 	}
 	return strconv.FormatInt(n, 10)
-}
-
-// count is "1 reservation" or "2 reservations".
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return strconv.Itoa(n) + " " + thing + "s"
 }
 
 // lister is a call of the client that returns all items of a kind.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client/cluster"
+	"github.com/bourse-dev/bourse/internal/explain"
 )
 
 type proposal = api.Envelope[api.KnownProposal]
@@ -37,13 +39,17 @@ func (sh *shell) proposeCommand() *cobra.Command {
 				return api.Invalid("PLAN", "%q does not name a plan", args[0]).
 					Fix("write SELLER/OFFER/PLAN, as bourse catalog prints it")
 			}
+			if sh.allNamespaces {
+				return api.Invalid("--all-namespaces", "a proposal is an object of one namespace").
+					Fix("name the namespace that is to buy: -n NAMESPACE")
+			}
 			p.Seller, p.Offer, p.Plan = parts[0], parts[1], parts[2]
 			sent, err := c.Propose(ctx, p)
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(sh.progress, "%s has the proposal until %s; for its answer: bourse proposals\n",
-				p.Seller, timeText(&sent.Payload.Proposal.Expires))
+				p.Seller, explain.Time(&sent.Payload.Proposal.Expires))
 			_, err = fmt.Fprintln(sh.out, sent.ID)
 			return err
 		}),
@@ -79,11 +85,11 @@ func (sh *shell) showProposals(items []proposal) error {
 			if p.Payload.Proposal.Price == nil {
 				return ""
 			}
-			return priceText(p.Payload.Proposal.Price)
+			return explain.Price(p.Payload.Proposal.Price)
 		}},
 		{"UNITS", true, func(p proposal) string { return number(p.Payload.Proposal.Units) }},
 		{"FOR", true, func(p proposal) string { return approvalText(p.Payload.Proposal.Duration) }},
-		{"ANSWER", false, answerText},
+		{"ANSWER", false, func(p proposal) string { return explain.Answer(p.Payload) }},
 		{"REASON", true, func(p proposal) string { return p.Payload.Reason }},
 		{"ON SALE AS", true, func(p proposal) string {
 			if p.Payload.Answer == "" {
@@ -91,23 +97,10 @@ func (sh *shell) showProposals(items []proposal) error {
 			}
 			return p.Payload.Proposal.Seller + "/" + p.Payload.Answer + "/" + p.Payload.Proposal.Plan
 		}},
-		{"EXPIRES IN", true, func(p proposal) string { return until(p.Payload.Proposal.Expires) }},
+		{"EXPIRES IN", true, func(p proposal) string { return explain.Until(p.Payload.Proposal.Expires, time.Now()) }},
 		{"MESSAGE", true, func(p proposal) string { return p.Payload.Proposal.Message }},
 		{"DIGEST", true, func(p proposal) string { return p.Payload.Digest }},
 	})
-}
-
-// answerText says in one word how the seller answered.
-func answerText(p proposal) string {
-	switch {
-	case p.Payload.Declined:
-		return "declined"
-	case p.Payload.Answer == "":
-		return "waits"
-	case p.Payload.Countered:
-		return "countered"
-	}
-	return "accepted"
 }
 
 var proposalNames = idsOf((*cluster.Client).Proposals)

@@ -5,20 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/client/cluster"
-	"github.com/bourse-dev/bourse/internal/trust"
+	"github.com/bourse-dev/bourse/internal/explain"
 )
 
 func (sh *shell) reservationsCommand() *cobra.Command {
@@ -73,21 +70,18 @@ func (sh *shell) warnOfUnready(ctx context.Context, c *cluster.Client) {
 	items, err := c.Requests(ctx)
 	sh.noteUnread("ResourceRequests", err)
 	for _, r := range items {
-		s := r.Payload.Status
-		bound := s.State == api.Reserved || s.State == api.Active
-		if bound && conditionOf(s.Conditions, api.ConditionReady).Status == metav1.ConditionFalse {
-			fmt.Fprintf(sh.progress, "reservation %s (%s) on %s is NOT READY: %s\n", s.Reservation, r.ID, s.Provider, s.Message)
-		}
+		writeLines(sh.progress, explain.NotReady(r.ID, r.Payload.Status))
 	}
 }
 
 func noReservation(name string) error {
-	return api.Errorf(api.CodeNotFound, "your cluster has no reservation %.80q", name).Fix("see: bourse reservations --all")
+	return api.Errorf(api.CodeNotFound, "your cluster has no reservation %.80q", name).FixBy("see", "bourse", "reservations", "--all")
 }
 
 // showReservations lists reservations as the cluster self sees them.
 func (sh *shell) showReservations(self string, items []client.Reservation) error {
 	type R = client.Reservation
+	now := time.Now()
 	return show(sh, items, "No reservation. Create one: bourse reserve --cpu 4 --memory 8Gi", []column[api.Reservation]{
 		{"RESERVATION", false, func(r R) string { return r.ID }},
 		{"STATE", false, func(r R) string { return string(r.Payload.State) }},
@@ -97,69 +91,16 @@ func (sh *shell) showReservations(self string, items []client.Reservation) error
 			}
 			return r.Payload.Provider
 		}},
-		{"RESOURCES", false, func(r R) string { return sizes(r.Payload.Resources) }},
-		{"ENDS IN", false, func(r R) string {
-			switch {
-			case r.Payload.State == api.Releasing:
-				return "ending"
-			case !r.Payload.State.Counts():
-				return ""
-			}
-			return until(endOf(r.Payload))
-		}},
-		{"CHANGE", true, func(r R) string { return changeOf(r.Payload.Change) }},
-		{"REASON", false, func(r R) string {
-			queued := place(r.Payload)
-			switch {
-			case queued != "":
-				return fmt.Sprintf("%s (%s)", r.Payload.Reason, queued)
-			case r.Payload.Sale != nil && r.Payload.Reason == api.ReasonRevokedByProvider:
-				return breach(r.Payload.Reason)
-			}
-			return string(r.Payload.Reason)
-		}},
+		{"RESOURCES", false, func(r R) string { return explain.Sizes(r.Payload.Resources) }},
+		{"ENDS IN", false, func(r R) string { return explain.EndsIn(r.Payload, now) }},
+		{"CHANGE", true, func(r R) string { return explain.Change(r.Payload.Change) }},
+		{"REASON", false, func(r R) string { return explain.ReasonOf(r.Payload, now) }},
 		{"REQUEST", true, func(r R) string { return r.Payload.Object }},
 		{"CONSUMER", true, func(r R) string { return r.Payload.Consumer }},
 		{"PROVIDER", true, func(r R) string { return r.Payload.Provider }},
 		{"SLICE", true, func(r R) string { return r.Payload.Slice }},
 		{"CREATED", true, func(r R) string { return r.Payload.Created.Format(time.RFC3339) }},
 	})
-}
-
-// endOf returns when a reservation ends: earlier than agreed if its seller takes it back.
-func endOf(p api.Reservation) metav1.Time {
-	var early api.Reclaim
-	if p.Reclaim != "" && trust.Claimed(p.Reclaim, &early) == nil && early.Effective.Before(&p.Until) {
-		return early.Effective
-	}
-	return p.Until
-}
-
-// place returns the place of a reservation in the queue and its waiting time: "number 2, waiting
-// for 5m0s". It is empty if the reservation does not wait.
-func place(p api.Reservation) string {
-	if p.State != api.Pending || p.Waiting == nil {
-		return ""
-	}
-	age := time.Since(p.Waiting.Since.Time).Round(time.Second)
-	if p.Waiting.Position == 0 {
-		return fmt.Sprintf("waiting for %s", age)
-	}
-	return fmt.Sprintf("number %d, waiting for %s", p.Waiting.Position, age)
-}
-
-// sizes returns amounts as flags take them. CPUs are exact, in cores.
-func sizes(r api.Resources) string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(r)) {
-		q := r[name]
-		text := human(q, string(name))
-		if name == "cpu" {
-			text = strconv.FormatFloat(float64(q.MilliValue())/1000, 'f', -1, 64)
-		}
-		parts = append(parts, string(name)+"="+text)
-	}
-	return strings.Join(parts, " ")
 }
 
 func (sh *shell) releaseCommand() *cobra.Command {
@@ -189,7 +130,7 @@ func (sh *shell) releaseCommand() *cobra.Command {
 			if err == nil && all {
 				if args, err = ownReservations(ctx, c, self.Cluster); err == nil {
 					err = sh.ask(ctx, fmt.Sprintf("Release %s: %s?",
-						count(len(args), "reservation"), strings.Join(args, ", ")))
+						explain.Count(len(args), "reservation"), strings.Join(args, ", ")))
 				}
 			}
 			if err != nil {
@@ -216,9 +157,9 @@ func (sh *shell) releaseCommand() *cobra.Command {
 func (sh *shell) endUnknown(ctx context.Context, c *cluster.Client, ids []string) error {
 	if way, err := sh.findWay().choose(); err == nil && way.asUser {
 		return api.Invalid("--without-request", "is for the socket of the agent that leads").
-			Fix("see: bourse release --help")
+			FixBy("see", "bourse", "release", "--help")
 	}
-	failed := sh.ask(ctx, fmt.Sprintf("End %s: %s?", count(len(ids), "reservation"), strings.Join(ids, ", ")))
+	failed := sh.ask(ctx, fmt.Sprintf("End %s: %s?", explain.Count(len(ids), "reservation"), strings.Join(ids, ", ")))
 	if failed != nil {
 		return failed
 	}
@@ -236,7 +177,7 @@ func (sh *shell) releaseNamed(ctx context.Context, c *cluster.Client, name strin
 	}
 	if _, err := findRequest(ctx, c, id); api.CodeOf(err) == api.CodeNotFound {
 		if r, err := c.Reservation(ctx, id); err == nil && r.Payload.State.Over() {
-			fmt.Fprintf(sh.progress, "%s has ended: %s%s\n", id, r.Payload.State, reasonOf(r.Payload))
+			fmt.Fprintf(sh.progress, "%s has ended: %s%s\n", id, r.Payload.State, explain.Because(r.Payload))
 			return nil
 		}
 	}

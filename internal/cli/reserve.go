@@ -17,6 +17,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/client/cluster"
+	"github.com/bourse-dev/bourse/internal/explain"
 )
 
 func (sh *shell) reserveCommand() *cobra.Command {
@@ -183,20 +184,17 @@ func (sh *shell) follow(ctx context.Context, c *cluster.Client,
 	})
 	if ctx.Err() != nil && err != nil {
 		return now, api.Errorf(api.CodeUnavailable, "request %s is not done yet: %s",
-			made.ID, api.WithoutCode(stuckAt(now))).
+			made.ID, api.WithoutCode(explain.StuckAt(now.Payload))).
 			Fix("the agent continues; to follow: bourse describe %s; to end it: bourse release %[1]s", name)
 	}
 	return now, err
 }
 
-// steps are the conditions on the way from Reserved to running pods.
-var steps = []string{api.ConditionPeered, api.ConditionGranted, api.ConditionNodeReady, api.ConditionOffloaded}
-
 // describeSteps returns what follow prints of a request, in order: its steps, its state and its change, each as
 // the condition and a text.
 func describeSteps(r client.RequestStatus) (all [][2]string) {
-	for _, of := range steps {
-		all = append(all, [2]string{of, describeStep(meta.FindStatusCondition(r.Payload.Steps, of))})
+	for _, of := range explain.Steps {
+		all = append(all, [2]string{of, explain.Step(meta.FindStatusCondition(r.Payload.Steps, of))})
 	}
 	if s := r.Payload.Status; s.State != api.Rejected || s.Reservation == "" { // the error explains a rejection
 		all = append(all, [2]string{"", s.Message})
@@ -205,27 +203,6 @@ func describeSteps(r client.RequestStatus) (all [][2]string) {
 		all = append(all, [2]string{api.ConditionUpToDate, change.Message})
 	}
 	return all
-}
-
-// stuckAt returns the step that a request has not reached, or its state.
-func stuckAt(r client.RequestStatus) string {
-	for _, of := range steps {
-		if c := meta.FindStatusCondition(r.Payload.Steps, of); c != nil && c.Status != metav1.ConditionTrue {
-			return describeStep(c)
-		}
-	}
-	return r.Payload.Status.Message
-}
-
-// describeStep describes a step. It is empty if nothing is known.
-func describeStep(c *metav1.Condition) string {
-	switch {
-	case c == nil:
-		return ""
-	case c.Status == metav1.ConditionTrue:
-		return c.Type
-	}
-	return fmt.Sprintf("%s: not yet: %s", c.Type, reasonText(c.Reason, c.Message))
 }
 
 func (sh *shell) showRequest(r client.RequestStatus) error {
@@ -242,7 +219,7 @@ func (sh *shell) rejected(ctx context.Context, c *cluster.Client, id string, who
 	if r, err := c.Reservation(ctx, id); err == nil {
 		decision = r.Payload.Decision
 	}
-	e := noCandidate(ptr.Deref(decision, api.Decision{}), whole, fmt.Sprintf(" (reservation %s)", id)).
+	e := explain.NoCandidate(ptr.Deref(decision, api.Decision{}), whole, fmt.Sprintf(" (reservation %s)", id)).
 		Fix("its ResourceRequest stays; to remove it: bourse release %s", id)
 	e.Decision = decision
 	return e

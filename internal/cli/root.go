@@ -20,6 +20,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/client/cluster"
+	"github.com/bourse-dev/bourse/internal/explain"
 	"github.com/bourse-dev/bourse/internal/journal"
 )
 
@@ -65,7 +66,7 @@ func execute(sh *shell, args []string) int {
 func writeError(out io.Writer, err error) {
 	fmt.Fprintln(out, "error:", err)
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Decision != nil {
-		explain(out, *e.Decision, nil)
+		writeLines(out, explain.Decision(*e.Decision, nil).Lines()...)
 	}
 }
 
@@ -98,11 +99,16 @@ type shell struct {
 	namespace     string
 	allNamespaces bool
 	cluster       *cluster.Client // as the user of the kubeconfig, once it is used
+	watching      *watching       // nil: without --watch
 	operatorCert  string
 	output        string
 	fields        []field // of -o jsonpath and custom-columns
 	documents     bool
 	yes           bool // --yes: do not ask
+}
+
+func init() {
+	cobra.EnableCommandSorting = false // help lists first what a new user needs first
 }
 
 // Root is the whole command tree.
@@ -111,7 +117,6 @@ func Root(out, progress io.Writer) *cobra.Command {
 }
 
 func (sh *shell) root() *cobra.Command {
-	cobra.EnableCommandSorting = false // help lists first what a new user needs first
 	root := &cobra.Command{
 		Use:   "bourse",
 		Short: "A resource broker for Liqo federations",
@@ -141,9 +146,11 @@ func (sh *shell) root() *cobra.Command {
 		sh.acceptCommand(), sh.approvalsCommand(), sh.approveCommand(), sh.auditCommand(), sh.brokersCommand(),
 		sh.buyCommand(), sh.catalogCommand(), sh.confirmCommand(), sh.contractCommand(), sh.contractsCommand(),
 		sh.counterCommand(), sh.declineCommand(), sh.describeCommand(), sh.doctorCommand(), sh.evictCommand(),
-		sh.extendCommand(), sh.offerCommand(), sh.peersCommand(), sh.proposalsCommand(), sh.proposeCommand(),
+		sh.extendCommand(), sh.historyCommand(), sh.impactCommand(), sh.offerCommand(), sh.peersCommand(), sh.proposalsCommand(), sh.proposeCommand(),
 		sh.reclaimCommand(), sh.refuseCommand(), sh.reservationsCommand(), sh.resizeCommand(), sh.resumeCommand(),
-		sh.statusCommand(), sh.suspendCommand(), sh.trustCommand(), sh.usageCommand(), sh.vnpCommand(),
+		sh.sharingCommand(),
+		sh.statusCommand(), sh.suspendCommand(), sh.trustCommand(), sh.usageCommand(),
+		sh.vnpCommand(),
 		sh.agentCommand(), sh.authCommand(), sh.brokerCommand(), sh.initCommand(), sh.rootCommand(), sh.uninstallCommand(),
 		sh.versionCommand(),
 	)
@@ -166,7 +173,11 @@ func (sh *shell) versionCommand() *cobra.Command {
 }
 
 func version() string {
-	return fmt.Sprintf("bourse %s, protocol %d, API %s/%s", client.Version(), api.Protocol, api.Group, api.Version)
+	text := fmt.Sprintf("bourse %s, protocol %d, API %s/%s", client.Version(), api.Protocol, api.Group, api.Version)
+	if commit := client.Commit(); commit != "" {
+		text += ", commit " + commit
+	}
+	return text
 }
 
 // RuntimeDir is the default folder for the sockets of this user's agents and brokers. Nobody else

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -157,16 +158,17 @@ func keep(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }
 
-// contract FILE writes the first contract that the last program wrote, as JSON, into a file.
+// contract RESERVATION FILE writes a contract into a file. The last program wrote it, with others, as JSON.
 func contractOf(ts *testscript.TestScript, _ bool, args []string) {
 	var deals []api.Envelope[api.Deal]
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &deals))
-	if len(deals) == 0 {
-		ts.Fatalf("no contract")
+	i := slices.IndexFunc(deals, func(d api.Envelope[api.Deal]) bool { return d.Payload.Spec.Reservation == args[0] })
+	if i < 0 {
+		ts.Fatalf("no contract %s", args[0])
 	}
-	data, err := yaml.Marshal(api.Contract{Spec: deals[0].Payload.Spec})
+	data, err := yaml.Marshal(api.Contract{Spec: deals[i].Payload.Spec})
 	ts.Check(err)
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), data, 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), data, 0o600))
 }
 
 // empty DIR... demands that nothing is in a folder.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/broker"
+	"github.com/bourse-dev/bourse/internal/explain"
 	"github.com/bourse-dev/bourse/internal/identity/atomicfile"
 	"github.com/bourse-dev/bourse/internal/journal"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -77,8 +78,8 @@ func (sh *shell) backupCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(sh.progress, "backed up: %s of %s, at %v\n", count(reservationsIn(state), "reservation"),
-				count(len(state.Members()), "member"), backup.Head)
+			fmt.Fprintf(sh.progress, "backed up: %s of %s, at %v\n", explain.Count(reservationsIn(state), "reservation"),
+				explain.Count(len(state.Members()), "member"), backup.Head)
 			if len(backup.CA) > 0 {
 				fmt.Fprintln(sh.progress, "The backup contains the CA's private key: encrypt it.")
 			} else {

@@ -54,7 +54,7 @@ func (sh *shell) createTokenCommand() *cobra.Command {
 	f.StringSliceVar(&clusters, "cluster", nil,
 		"the only cluster that may use the token; it then needs no approval. Several names make several tokens")
 	durationVar(f, &ttl, "ttl", time.Hour, "how long the token is valid")
-	f.StringVar(&namespace, "namespace", api.Namespace, "for -o secret: namespace of the agent in the cluster")
+	f.StringVar(&namespace, "agent-namespace", api.Namespace, "for -o secret: namespace of the agent in the cluster")
 	return create
 }
 

@@ -17,7 +17,8 @@ func (sh *shell) uninstallCommand() *cobra.Command {
 		Long: "Uninstall removes the agent, its permissions, its policies and its CRDs. It needs the kubeconfig of an\n" +
 			"admin. Release all reservations first, or use --keep-peerings. Then Liqo's objects stay, like those of\n" +
 			"a peering made by hand. Evict the clusters that borrow here first, because the\n" +
-			"admission policies are removed. You can run uninstall again.",
+			"admission policies are removed. You can run uninstall again.\n" +
+			"What Helm or Argo CD installed they remove. It tells the commands; --purge then removes what they left.",
 		Example: "  bourse uninstall --dry-run\n  bourse uninstall --keep-peerings --yes",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := kubernetes(kubeconfig)
@@ -38,6 +39,7 @@ func (sh *shell) uninstallCommand() *cobra.Command {
 	f.StringVar(&r.Namespace, "namespace", api.Namespace, "namespace of the agent")
 	f.StringVar(&r.LiqoNamespace, "liqo-namespace", "liqo", "namespace of Liqo")
 	f.BoolVar(&r.KeepPeerings, "keep-peerings", false, "keep what this cluster borrows, under Liqo alone")
+	f.BoolVar(&r.Purge, "purge", false, "also remove what Helm or Argo CD left: CRDs with all objects, policies, roles")
 	f.BoolVar(&r.Wait, "wait", false, "wait until the agent has closed the peerings that nothing uses")
 	f.BoolVar(&r.DryRun, "dry-run", false, "list what would be removed")
 	return sh.asksFirst(cmd)

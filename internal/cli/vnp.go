@@ -12,6 +12,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client/cluster"
+	"github.com/bourse-dev/bourse/internal/explain"
 )
 
 type virtualNodePool = api.Envelope[api.KnownVirtualNodePool]
@@ -60,7 +61,7 @@ var vnpNames = idsOf((*cluster.Client).VirtualNodePools)
 // findVNP returns the VirtualNodePool of that name. Errors: NotFound.
 func findVNP(ctx context.Context, c *cluster.Client, name string) (virtualNodePool, error) {
 	return find(ctx, c, (*cluster.Client).VirtualNodePools, name,
-		api.Errorf(api.CodeNotFound, "this cluster has no VirtualNodePool %.63q", name).Fix("see: bourse vnp"))
+		api.Errorf(api.CodeNotFound, "this cluster has no VirtualNodePool %.63q", name).FixBy("see", "bourse", "vnp"))
 }
 
 func (sh *shell) vnpWhyCommand() *cobra.Command {
@@ -84,8 +85,8 @@ func (sh *shell) vnpWhyCommand() *cobra.Command {
 				return !slices.ContainsFunc(p.Payload.Status.Providers,
 					func(provider api.PoolProvider) bool { return provider.Name == item.ID })
 			})
-			notePassedOver(sh.out, clusters)
-			noteSilent(sh.out, clusters)
+			writeLines(sh.out, explain.PassedOver(clusters)...)
+			writeLines(sh.out, explain.Quiet(clusters)...)
 			return nil
 		}),
 	}
@@ -102,7 +103,7 @@ func (sh *shell) explainVNP(p *virtualNodePool) error {
 	if s.Memory != "" {
 		size += ", memory " + s.Memory
 	}
-	fmt.Fprintf(sh.out, "%s: %s (used/reserved/max) at %s", p.ID, size, count(int(s.InUse), "provider"))
+	fmt.Fprintf(sh.out, "%s: %s (used/reserved/max) at %s", p.ID, size, explain.Count(int(s.InUse), "provider"))
 	if s.Cost != "" {
 		fmt.Fprintf(sh.out, ", %s", s.Cost)
 	}
@@ -130,7 +131,7 @@ func (sh *shell) explainVNP(p *virtualNodePool) error {
 	for _, provider := range s.Providers {
 		rows = append(rows, []string{provider.Name, provider.State, provider.Reserved.Cpu().String(),
 			provider.Reserved.Memory().String(),
-			provider.Cost, timeText(&provider.Until), provider.Request})
+			provider.Cost, explain.Time(&provider.Until), provider.Request})
 	}
 	return sh.table(rows)
 }

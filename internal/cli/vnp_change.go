@@ -13,6 +13,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client/cluster"
+	"github.com/bourse-dev/bourse/internal/explain"
 	"github.com/bourse-dev/bourse/internal/payload"
 )
 
@@ -148,7 +149,7 @@ func (sh *shell) vnpStopCommand() *cobra.Command {
 				return err
 			}
 			question := fmt.Sprintf("Stop %s? Its virtual nodes at %s are emptied, and its reservations end.", p.ID,
-				count(len(p.Payload.Status.Providers), "provider"))
+				explain.Count(len(p.Payload.Status.Providers), "provider"))
 			if err := sh.ask(ctx, question); err != nil {
 				return err
 			}

@@ -14,14 +14,70 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client/cluster"
 )
 
-// watchable gives a command that lists something the flag --watch. It then runs again each second
-// until it is interrupted, and prints the rows that are new. JSON and YAML are printed whole after
-// each change.
+// askAgain is how often a command with --watch asks its questions anew: they have no watch.
+var askAgain = 5 * time.Second
+
+// gather is how long a command with --watch waits for more changes before it reads again.
+const gather = 100 * time.Millisecond
+
+// watching is a command with --watch.
+type watching struct {
+	ctx     context.Context
+	objects bool          // it has watches of objects
+	changed chan struct{} // has one element once an object changed
+}
+
+// change notes that an object changed.
+func (w *watching) change() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// wait waits until there may be something new to show. It reports whether the command was interrupted.
+func (w *watching) wait() (over bool) {
+	if !w.objects { // an agent's own listener, or a broker
+		return pause(w.ctx, time.Second)
+	}
+	select {
+	case <-w.ctx.Done():
+		return true
+	case <-time.After(askAgain):
+	case <-w.changed:
+		if pause(w.ctx, gather) {
+			return true
+		}
+		select {
+		case <-w.changed: // what follows reads it
+		default:
+		}
+	}
+	return false
+}
+
+// watched makes the client of a command with --watch read objects from watches.
+func (sh *shell) watched(c *cluster.Client, config *rest.Config) (*cluster.Client, error) {
+	if sh.watching == nil {
+		return c, nil
+	}
+	objects, err := cluster.NewWatched(sh.watching.ctx, config, sh.watching.change)
+	if err != nil {
+		return nil, err
+	}
+	sh.watching.objects = true
+	return c.ReadFrom(objects), nil
+}
+
+// watchable gives a command that lists something the flag --watch. It then runs again when an object changed that it
+// read, until it is interrupted, and prints the rows that are new. JSON and YAML are printed whole after each change.
 func (sh *shell) watchable(cmd *cobra.Command) *cobra.Command {
 	watch := false
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "keep running, and print what changes")
@@ -32,6 +88,7 @@ func (sh *shell) watchable(cmd *cobra.Command) *cobra.Command {
 		}
 		out, progress := sh.out, sh.progress
 		defer func() { sh.out, sh.progress = out, progress }()
+		sh.watching = &watching{ctx: cmd.Context(), changed: make(chan struct{}, 1)}
 		var seen, notesBefore string
 		for {
 			var page, notes bytes.Buffer
@@ -48,7 +105,7 @@ func (sh *shell) watchable(cmd *cobra.Command) *cobra.Command {
 				return err
 			}
 			seen, notesBefore = page.String(), notes.String()
-			if pause(cmd.Context(), time.Second) {
+			if sh.watching.wait() {
 				return nil
 			}
 		}

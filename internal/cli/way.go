@@ -14,6 +14,7 @@ type ways struct {
 	kubeconfig string // KUBECONFIG
 	socket     string // where an agent of this machine listens, if one does
 	current    string // the current context of the kubeconfig in the home folder
+	unread     error  // why that kubeconfig cannot be read
 }
 
 // way is how a command reaches its cluster.
@@ -31,7 +32,8 @@ func (sh *shell) findWay() ways {
 	if _, err := os.Stat(agentSocket()); err == nil {
 		w.socket = "unix://" + agentSocket()
 	}
-	if loaded, err := sh.loaded(); err == nil {
+	loaded, err := sh.loaded()
+	if w.unread = err; err == nil {
 		raw, _ := loaded.RawConfig()
 		w.current = raw.CurrentContext
 	}
@@ -49,6 +51,8 @@ func (w ways) choose() (way, error) {
 		return way{server: w.server}, checkServer(w.server)
 	case w.kubeconfig != "":
 		return way{asUser: true}, nil
+	case w.unread != nil: // it may be of another cluster than the socket
+		return way{}, w.unread
 	case w.socket != "" && w.current != "":
 		return way{}, api.Invalid("--context", "is missing: the agent at %s and the context %s of your kubeconfig may be of two clusters",
 			w.socket, w.current).Fix("name one: --context %s, or export BOURSE_SERVER=%s", w.current, w.socket)

@@ -3,18 +3,15 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/client/cluster"
-	"github.com/bourse-dev/bourse/internal/amounts"
+	"github.com/bourse-dev/bourse/internal/explain"
 )
 
 func (sh *shell) whyCommand() *cobra.Command {
@@ -40,148 +37,32 @@ func (sh *shell) whyCommand() *cobra.Command {
 			if sh.encodes() {
 				return sh.encode(d)
 			}
-			fmt.Fprintf(sh.out, "%s of %s is %s", r.ID, sizes(p.Resources), p.State)
-			if p.Provider != "" {
-				fmt.Fprintf(sh.out, " on %s", p.Provider)
-			}
-			fmt.Fprintln(sh.out, reasonOf(p))
+			now := time.Now()
+			fmt.Fprintln(sh.out, explain.Reservation(r.ID, p))
 			if err == nil && request.Payload.Status.Message != "" && p.State != api.Rejected { // the decision says why
 				fmt.Fprintln(sh.out, strings.TrimSuffix(request.Payload.Status.Message, "; see: bourse why "+r.ID))
 			}
-			fmt.Fprint(sh.out, waitText(p))
-			if len(p.Group) > 0 {
-				fmt.Fprintf(sh.out, "it is one of %d parts of a request; releasing one releases all: %s\n",
-					len(p.Group), strings.Join(p.Group, ", "))
-			}
+			writeLines(sh.out, explain.Waiting(p, now), explain.Group(p))
 			if direct {
-				fmt.Fprintf(sh.out, "it was bought from %s itself: %s of plan %s\n", p.Provider,
-					count(int(p.Sale.Units), "unit"), p.Sale.Plan)
+				writeLines(sh.out, explain.BoughtDirectly(p))
 				return nil
 			}
-			explain(sh.out, *d, partIn(p, *d))
+			writeLines(sh.out, explain.Decision(*d, explain.DecidedSize(p, *d)).Lines()...)
 			if p.Provider != "" && p.State.Counts() {
 				if cluster, err := c.Cluster(ctx, p.Provider); err == nil {
-					noteSilent(sh.out, []clusterItem{cluster})
+					writeLines(sh.out, explain.Quiet([]clusterItem{cluster})...)
 				}
 			}
 			if p.Provider == "" {
 				if all, err := c.Clusters(ctx); err == nil {
-					notePassedOver(sh.out, all)
+					writeLines(sh.out, explain.PassedOver(all)...)
 				}
 			}
 			for _, t := range p.Tried {
-				if t.Reason == api.ReasonNotConfirmed {
-					fmt.Fprintf(sh.out, "  held at %s, and not signed in time\n", t.Provider)
-					continue
-				}
-				fmt.Fprintf(sh.out, "  asked %s, which did not accept: %s\n", t.Provider, reasonText(string(t.Reason), t.Message))
+				writeLines(sh.out, "  "+explain.Tried(t))
 			}
 			return nil
 		}),
-	}
-}
-
-// waitText says how a request waits or waited for a provider, in a line; empty if it did not.
-func waitText(p api.Reservation) string {
-	switch w := p.Waiting; {
-	case w == nil:
-		return ""
-	case p.State == api.Pending:
-		return fmt.Sprintf("%s, with priority %d, at the latest until %s\n", place(p), w.Priority,
-			w.Until.Format(time.RFC3339))
-	case w.Since.Before(&p.Created):
-		return fmt.Sprintf("it waited for %s\n", p.Created.Sub(w.Since.Time).Round(time.Second))
-	}
-	return ""
-}
-
-func reasonOf(p api.Reservation) string {
-	if p.Reason == "" {
-		return ""
-	}
-	return " (" + reasonText(string(p.Reason), p.Message) + ")"
-}
-
-// reasonText returns a reason and a message. Messages of errors begin with a code, which is left out.
-func reasonText(reason, message string) string {
-	message = api.WithoutCode(message)
-	if message == "" {
-		return reason
-	}
-	return reason + ": " + message
-}
-
-// partOf returns the largest of equal parts of an amount; nil if the amount is not valid.
-func partOf(whole api.Resources, parts int) api.Resources {
-	part, err := amounts.ParseRequest("resources", whole)
-	if err != nil {
-		return nil
-	}
-	n := int64(parts)
-	for i := range part {
-		part[i].Value = (part[i].Value + n - 1) / n
-	}
-	return part.Resources()
-}
-
-// partIn returns the part that a decision about a reservation is about. A rejected one has the whole amount.
-func partIn(p api.Reservation, d api.Decision) api.Resources {
-	if p.State == api.Rejected && d.Parts > 1 {
-		return partOf(p.Resources, d.Parts)
-	}
-	return p.Resources
-}
-
-// noCandidate returns the error for a request that no cluster, or too few, can serve. whole is what it asks for, and
-// added ends its sentence.
-func noCandidate(d api.Decision, whole api.Resources, added string) *api.Error {
-	if d.Parts > 1 {
-		return api.Errorf(api.CodeNoCandidate, "too few clusters have room for one of %d equal parts of %s%s", d.Parts,
-			sizes(partOf(whole, d.Parts)), added)
-	}
-	return api.Errorf(api.CodeNoCandidate, "no cluster can serve the request%s", added)
-}
-
-// explain writes a decision as text. The numbers add up. part is the size of a part where the decision is about one;
-// nil: it is not known.
-func explain(out io.Writer, d api.Decision, part api.Resources) {
-	qualify := "qualify"
-	if d.Parts > 1 {
-		of := ""
-		if part != nil {
-			of = " of " + sizes(part)
-		}
-		fmt.Fprintf(out, "in %d equal parts%s, each on another cluster\n", d.Parts, of)
-		qualify = "with room for a part"
-	}
-	fmt.Fprintf(out, "%s considered, %d %s\n", count(d.Considered, "cluster"), d.Candidates, qualify)
-	if d.Hidden > 0 {
-		fmt.Fprintf(out, "  %s not visible to you\n", count(d.Hidden, "cluster"))
-	}
-	for _, e := range d.Eliminated {
-		remedy := ""
-		if e.Reason == "Aggregator" {
-			remedy = ", unless --aggregated"
-		}
-		fmt.Fprintf(out, "  %d eliminated by %s (%s)%s\n", e.Count, e.Filter, e.Reason, remedy)
-	}
-	for i, s := range d.Top {
-		mark := ""
-		if s.Cluster == d.Chosen {
-			mark = "  <- chosen"
-		}
-		var parts []string
-		for _, by := range s.Scores {
-			parts = append(parts, by.Scorer+" "+points(by.Value))
-		}
-		if s.Bought != nil {
-			parts = append(parts, purchaseText(*s.Bought))
-		}
-		fmt.Fprintf(out, "  %d. %s  %s  (%s)%s\n", i+1, s.Cluster, points(s.Score), strings.Join(parts, ", "), mark)
-	}
-	if d.NearestMiss != nil {
-		fmt.Fprintf(out, "  nearest miss: %s, by %s: %s\n", d.NearestMiss.Cluster,
-			d.NearestMiss.Filter, d.NearestMiss.Message)
 	}
 }
 
@@ -221,10 +102,10 @@ func describeRequest(r client.RequestStatus) [][]string {
 	if p := request.Purchase; p != nil {
 		rows = append(rows, []string{"buys", fmt.Sprintf("%d of %s/%s/%s", max(p.Units, 1), p.Seller, p.Offer, p.Plan)})
 	} else {
-		rows = append(rows, []string{"asks for", sizes(request.Resources)})
+		rows = append(rows, []string{"asks for", explain.Sizes(request.Resources)})
 	}
 	if len(status.Resources) > 0 {
-		rows = append(rows, []string{"in force", sizes(status.Resources)})
+		rows = append(rows, []string{"in force", explain.Sizes(status.Resources)})
 	}
 	if status.Until != nil {
 		rows = append(rows, []string{"until", status.Until.UTC().Format(time.RFC3339)})
@@ -232,18 +113,8 @@ func describeRequest(r client.RequestStatus) [][]string {
 	if o := r.Payload.Offload; o != nil {
 		rows = append(rows, []string{"offloads", strings.Join(o.Namespaces, ", ")})
 	}
-	of := slices.Clone(status.Conditions)
-	for _, c := range r.Payload.Steps {
-		if c.Type != api.ConditionReady { // the request has its own
-			of = append(of, c)
-		}
-	}
-	for _, c := range of {
-		text := string(c.Status)
-		if c.Status != metav1.ConditionTrue || c.Message != "" && c.Message != status.Message {
-			text += ", " + reasonText(c.Reason, c.Message)
-		}
-		rows = append(rows, []string{c.Type, text})
+	for _, f := range explain.Facts(r.Payload) {
+		rows = append(rows, []string{f.Type, f.Text})
 	}
 	return rows
 }

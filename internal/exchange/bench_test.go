@@ -1,3 +1,5 @@
+//go:build unix
+
 package exchange_test
 
 import (

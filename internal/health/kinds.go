@@ -14,25 +14,24 @@ var (
 	LiqoMissing = Kind{"LiqoMissing", warn,
 		"The cluster has no Liqo.",
 		"Reservations reach `Reserved` and stay there. No virtual node appears, and no pod runs.",
-		"Install the Liqo version that the message names, then restart the agent."}
+		"Install the Liqo version that the message names. The agent sees it by itself."}
 	LiqoUntested = Kind{"LiqoUntested", warn,
-		"Bourse was not tested with this minor version of Liqo, which is newer than the tested one. Its CRDs have each " +
-			"field that Bourse uses.",
-		"The agent uses this Liqo. It may behave differently from the tested version. For now, the cluster peers only " +
-			"with clusters whose Liqo has the same minor version.",
+		"Bourse was not tested with this minor version of Liqo, which is newer than the tested one. It has each " +
+			"capability that Bourse needs.",
+		"The agent uses this Liqo. It may behave differently from the tested version.",
 		"Run a test reservation before you depend on it, or install the tested version."}
 	LiqoIncompatible = Kind{"LiqoIncompatible", bad,
-		"This Liqo is older than the tested version, or its CRDs lack a kind or field that Bourse uses.",
-		"The agent does not use Liqo. Reservations reach `Reserved` and stay there.",
-		"Install the tested version, or start the agent with `--allow-untested-liqo`."}
+		"This Liqo is older than the oldest version that Bourse uses, or lacks a capability. The message names it.",
+		"Nothing new is reserved or peered. What runs stays as it is. An agent that starts with such a Liqo does not use it.",
+		"Install the Liqo version that the message names. The agent sees it by itself."}
 	LiqoUnknown = Kind{"LiqoUnknown", warn,
 		"The Liqo version could not be determined.",
 		"The broker cannot check compatibility with other clusters.",
 		"Give the Deployment `liqo-controller-manager` the label `app.kubernetes.io/version`."}
 	LiqoModuleOff = Kind{"LiqoModuleOff", bad,
 		"A Liqo module that lending and borrowing need is disabled.",
-		"The agent treats the cluster as one without Liqo.",
-		"Enable the module with `helm upgrade`, then restart the agent."}
+		"Nothing new is reserved or peered. What runs stays as it is. An agent that starts with such a Liqo does not use it.",
+		"Enable the module with `helm upgrade`. The agent sees it by itself."}
 	LiqoKeyUnusable = Kind{"LiqoKeyUnusable", bad,
 		"The key of this cluster's Liqo is not Ed25519.",
 		"The cluster can lend, but it cannot borrow: every provider refuses the key.",
@@ -56,7 +55,8 @@ var (
 	DefaultClassOpen = Kind{"DefaultClassOpen", info,
 		"Liqo's own ResourceSlice class `default` grants every amount that a consumer asks for.",
 		"Hand-made peerings can use that class. Brokered consumers cannot.",
-		"Peer by hand only with clusters that you trust completely."}
+		"Since Liqo 1.3: set `authentication.defaultResourceSliceClassEnabled=false` in Liqo's Helm values. Before, peer by " +
+			"hand only with clusters that you trust completely."}
 	APIServerLocal = Kind{"ApiServerLocal", warn,
 		"The address of this cluster's API server on its card is a local one, such as 127.0.0.1.",
 		"Consumers cannot reach the API server, so they cannot borrow here.",
@@ -103,6 +103,11 @@ var (
 		"The end of a request would delete volumes. Its deletion waits for the user, or its time ends within a day.",
 		"When the reservation ends, its provider deletes the namespaces that it offloads, with all volumes in them.",
 		"Copy the data, extend the reservation, or give up the volumes: `docs/borrow.md`."}
+	WithoutRequest = Kind{"ReservationWithoutRequest", warn,
+		"This cluster signed a reservation that its own Ledger does not know. The Ledger is older than the reservation, " +
+			"as after a restored backup.",
+		"No request uses the reservation. It takes capacity at its provider, and is paid for, until its end.",
+		"End it at the agent's socket: `bourse release ID --without-request`."}
 	ServiceNamedLikeAPod = Kind{"ServiceNamedLikeAPod", warn,
 		"A Service in an offloaded namespace has the name of a pod, and Liqo's networking is on.",
 		"When that pod is offloaded, Liqo v1.2 deletes the Service and its EndpointSlices. StatefulSets with a Service " +
@@ -113,7 +118,7 @@ var (
 	PoolInvalid = Kind{"VirtualNodePoolInvalid", bad,
 		"The spec of a VirtualNodePool is not valid.",
 		"The pool reserves nothing more. Its reservations stay to their end.",
-		"Mend the field that the message names."}
+		"Correct the field that the message names."}
 	DemandLimited = Kind{"DemandLimited", warn,
 		"A VirtualNodePool does not serve all of its demand. The reason is `Max`, `MaxPrice`, `AtMost`, " +
 			"`Spread`, `NoCandidate`, " +
@@ -154,11 +159,15 @@ var (
 	PoliciesMissing = Kind{"PoliciesMissing", bad,
 		"The admission policies that hold consumers to their reservations are not in force.",
 		"The agent grants nothing until they are.",
-		"Apply `config/liqo`, with Kubernetes 1.30 or later."}
+		"Install the chart `bourse-base` (or apply `config/liqo`), with Kubernetes 1.30 or later."}
 	PoliciesForAnother = Kind{"PoliciesForAnother", bad,
-		"The admission policies in this cluster name the agent of another namespace.",
+		"The admission policies in this cluster name an agent of another namespace or ServiceAccount.",
 		"The agent grants nothing: the policies do not know its list of consumers.",
-		"Run the agent in the namespace that the message names, or apply the policies for its own."}
+		"Run the agent as the message names it, or apply the policies for this one."}
+	PoliciesNewer = Kind{"PoliciesNewer", info,
+		"The admission policies in this cluster are newer than those of the agent.",
+		"None: each of them denies what it must, and the agent lends. It changes no policy.",
+		"Upgrade the agent, too: the chart `bourse-agent`."}
 	ClusterIDCollides = Kind{"ClusterIDCollides", bad,
 		"A consumer's cluster ID is also a user or group with rights here, or matches the end of a " +
 			"well-known namespace name.",
@@ -172,6 +181,10 @@ var (
 		"The list of brokered consumers uses 60 % of its space or more. It holds 1.3 MB: about 3,000 consumers of one pool.",
 		"When the list is full, the agent peers with no further cluster.",
 		"Lend to fewer clusters, or close peerings that nobody needs."}
+	ConsumersMissing = Kind{"ConsumersMissing", bad,
+		"The list of brokered consumers is missing, and the agent does not write it again.",
+		"The admission policies refuse what consumers and Liqo change. Nothing new is lent or borrowed.",
+		"Read the message: most often the agent lacks a right, or another policy refuses the ConfigMap."}
 	SecretOfLiqo = Kind{"SecretOfLiqo", bad,
 		"A Secret in a namespace of a consumer carries a label that makes Liqo act on it with Liqo's own rights.",
 		"The consumer may have written the Secret before the admission policies were in force.",
@@ -187,15 +200,15 @@ var (
 	PolicyInvalid = Kind{"SharingPolicyInvalid", bad,
 		"The SharingPolicy is not valid.",
 		"The cluster shares nothing. Its reservations stay to their end.",
-		"Mend the field that the message names."}
+		"Correct the field that the message names."}
 	AdvertisementRefused = Kind{"AdvertisementRefused", bad,
 		"A broker refuses the card or the advertisement of this cluster.",
 		"The others see there what the broker took last, until that is too old. Nothing new is sold there then.",
-		"Mend the field that the message names. If it is none of the SharingPolicy, the broker may be older than the agent."}
+		"Correct the field that the message names. If it is none of the SharingPolicy, the broker may be older than the agent."}
 	OfferRefused = Kind{"OfferRefused", warn,
 		"An Offer is not on sale as written, or a broker refuses it.",
 		"Buyers see its version before, or none.",
-		"Mend the field that the message names: `bourse offer edit`."}
+		"Correct the field that the message names: `bourse offer edit`."}
 	Overcommitted = Kind{"Overcommitted", warn,
 		"The reservations of this cluster add up to more than the cluster shares.",
 		"The cluster gets no new reservations. Existing reservations stay.",
@@ -232,7 +245,8 @@ var (
 		"Ask its admin for the fingerprint, then run `bourse trust CLUSTER FINGERPRINT`."}
 	VersionSkew = Kind{"VersionSkew", warn,
 		"A peer runs another minor version of Liqo than this cluster.",
-		"Running pods are not affected. Nothing new is reserved between the two clusters.",
+		"Liqo promises nothing about two minor versions. Running pods are not affected. Nothing new is reserved between the " +
+			"two clusters if what their Liqos exchange differs: then the message names the capability.",
 		"Bring both clusters to the same minor version."}
 	MixedPeering = Kind{"MixedPeering", info,
 		"The cluster has a hand-made peering and a brokered one with the same cluster.",
@@ -261,7 +275,18 @@ var (
 	JoinRefused = Kind{"JoinRefused", bad,
 		"The broker refused the join token, or the token is damaged.",
 		"The cluster deals with no broker.",
-		"Ask the broker's operator for a new token for this cluster, and replace the one in the Secret."}
+		"Ask the broker's operator for a new token for this cluster, and replace the old one: in the Secret, or at `--join`."}
+	ClonedIdentity = Kind{"ClonedIdentity", bad,
+		"The agent's identity came from another cluster, as with a backup that was restored here.",
+		"The agent connects to nobody: two clusters with one identity would answer for each other's reservations.",
+		"If this cluster replaces the other one for good, stop the agent there, and run the command of the message. The " +
+			"agent continues by itself."}
+	IdentityReplaced = Kind{"IdentityReplaced", bad,
+		"The SharingPolicy records an agent with another key or another Ledger. The agent's namespace was made again or " +
+			"restored, or a second agent runs in another namespace.",
+		"Other clusters know this one by the former key, and what the former Ledger promised is unknown here.",
+		"Restore what the message names. If there are two agents, remove one. If it is lost for good, run the command of the " +
+			"message."}
 	TokenElsewhere = Kind{"TokenElsewhere", warn,
 		"The join token in the Secret is another broker's. The cluster has joined already.",
 		"The agent ignores the token, and never moves to another broker by itself.",
@@ -297,10 +322,14 @@ var (
 		"A Ledger uses 60 % of its space or more. The agent keeps in it what it must not forget.",
 		"The agent accepts nothing new. Existing reservations end and are freed as usual.",
 		"Release or evict what nobody needs, or wait until some of it ends."}
+	CRDsOlder = Kind{"CRDsOlder", bad,
+		"The cluster serves older kinds of Bourse than the agent knows.",
+		"The API server drops the fields that it does not know, without an error.",
+		"Upgrade the chart `bourse-base` (or apply `config/crd`) before the agent."}
 	RightsMissing = Kind{"RightsMissing", bad,
 		"The caller lacks the Kubernetes permissions for this check.",
 		"The check was skipped.",
-		"Apply `config/rbac` and `config/liqo`, or use an admin's kubeconfig."}
+		"Install the chart `bourse-agent` (or apply `config/rbac` and `config/liqo`), or use an admin's kubeconfig."}
 	NotChecked = Kind{"NotChecked", warn,
 		"A check failed with an error.",
 		"The doctor does not know whether there is a problem.",
@@ -312,14 +341,15 @@ var Kinds = []Kind{
 	LiqoMissing, LiqoUntested, LiqoIncompatible, LiqoUnknown, LiqoModuleOff,
 	LiqoKeyUnusable, LiqoWebhookDown, AmountsUnchecked, AmountUnreadable, LimitsNotEnforced, DefaultClassOpen,
 	APIServerLocal, APIServerUnknown, APIServerSilent, TolerationSeconds, WouldOffloadOthers,
-	NodeNotReady, NotReflected, QuotaUsedUp, ReflectsMore, NamespacesFull, VolumesAtStake, ServiceNamedLikeAPod,
+	NodeNotReady, NotReflected, QuotaUsedUp, ReflectsMore, NamespacesFull, VolumesAtStake, WithoutRequest,
+	ServiceNamedLikeAPod,
 	PoolInvalid, DemandLimited, NotExtended, AllNotReady, VolumesKeep, NamespaceTaken, PoolNotOffloaded,
 	ProviderDisabled, ProviderPassedOver,
-	PoliciesMissing, PoliciesForAnother, ClusterIDCollides, ClusterIDTooLong, ConsumersCrowded,
+	PoliciesMissing, PoliciesForAnother, PoliciesNewer, ClusterIDCollides, ClusterIDTooLong, ConsumersMissing, ConsumersCrowded,
 	SecretOfLiqo, APIServerProxy, NothingShared, PolicyInvalid, AdvertisementRefused, OfferRefused,
 	Overcommitted, NotCovered,
 	HubIDTooLong, SoldBelowCost, FieldIgnored, UnknownBroker,
 	KeyChanged, KeyUnconfirmed, VersionSkew, MixedPeering, PlainConsumerRefused, LegacyAccounting, PeeringStuck,
-	WaitsForToken, JoinRefused, TokenElsewhere, BrokerUnreachable, WithoutBroker, GoesOn, CertificateExpiring,
-	CertificateExpired, ClockSkew, LedgerCrowded, RightsMissing, NotChecked,
+	WaitsForToken, JoinRefused, ClonedIdentity, IdentityReplaced, TokenElsewhere, BrokerUnreachable, WithoutBroker, GoesOn,
+	CertificateExpiring, CertificateExpired, ClockSkew, LedgerCrowded, CRDsOlder, RightsMissing, NotChecked,
 }

@@ -2,6 +2,7 @@ package instruction
 
 import (
 	"context"
+	"regexp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -88,6 +89,9 @@ func (p Part) Write(ctx context.Context, c client.Client, object client.Object,
 	})
 	for _, condition := range next.Conditions { // the time of a condition that stays is kept
 		condition.ObservedGeneration = object.GetGeneration()
+		if _, tenants := object.(*api.ReservationInstruction); tenants {
+			condition.Message = withoutOthers(condition.Message, object.GetName())
+		}
 		meta.SetStatusCondition(&conditions, condition)
 	}
 	*status = next
@@ -96,4 +100,18 @@ func (p Part) Write(ctx context.Context, c client.Client, object client.Object,
 		return nil
 	}
 	return kubeobject.Status{Client: c, Manager: p.Manager, IfUnchanged: p.IfUnchanged}.Apply(ctx, object)
+}
+
+// reservationID is what brokers and agents make (server.newID).
+var reservationID = regexp.MustCompile(`\br-[a-z2-7]{16}\b`)
+
+// withoutOthers leaves the IDs of other reservations out of a text. Users of one namespace read a ReservationInstruction,
+// while a provider's texts are about all reservations that share a virtual node.
+func withoutOthers(text, own string) string {
+	return reservationID.ReplaceAllStringFunc(text, func(id string) string {
+		if id == own {
+			return id
+		}
+		return "another reservation"
+	})
 }

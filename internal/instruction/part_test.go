@@ -90,3 +90,43 @@ func TestParts(t *testing.T) {
 	}
 	write(api.InstructionStatus{SharedBy: 3})
 }
+
+// A ReservationInstruction names no reservation but its own: the virtual node of its provider serves those of other
+// namespaces, too. Admins read in a ProviderInstruction what the text says.
+func TestOtherReservationsAreLeftOut(t *testing.T) {
+	kinds := runtime.NewScheme()
+	if err := api.AddToScheme(kinds); err != nil {
+		t.Fatal(err)
+	}
+	var types []kubeapi.Type
+	for kind, resource := range map[string]string{"ProviderInstruction": "providerinstructions",
+		"ReservationInstruction": "reservationinstructions"} {
+		types = append(types, kubeapi.Type{GroupVersion: api.GroupVersion, Kind: kind, Resource: resource, Namespaced: true,
+			Status: true})
+	}
+	c, err := client.New(kubeapi.New(kubeapi.Options{Types: types}).Config(), client.Options{Scheme: kinds})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const own, other = "r-kpg6ewsze7djkr54", "r-hurcyegqyi6hbsgh"
+	text := "granted for " + other + ", " + own
+	next := api.InstructionStatus{Conditions: []metav1.Condition{
+		{Type: api.ConditionGranted, Status: "True", Reason: "Granted", Message: text}}}
+	named := metav1.ObjectMeta{Namespace: "team", Name: own}
+	borrowed, lent := &api.ReservationInstruction{ObjectMeta: named}, &api.ProviderInstruction{ObjectMeta: named}
+	for object, status := range map[client.Object]*api.InstructionStatus{
+		borrowed: &borrowed.Status, lent: &lent.Status} {
+		if err := c.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		if err := instruction.SlicePart.Write(t.Context(), c, object, status, next); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := borrowed.Status.Conditions[0].Message; got != "granted for another reservation, "+own {
+		t.Errorf("a ReservationInstruction says %q", got)
+	}
+	if got := lent.Status.Conditions[0].Message; got != text {
+		t.Errorf("a ProviderInstruction says %q", got)
+	}
+}

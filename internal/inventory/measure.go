@@ -83,6 +83,19 @@ func (i *Inventory) UsedOn(node string) api.Resources {
 	return sums.resources()
 }
 
+// PodsOn returns the pods on a node that have not ended, as NAMESPACE/NAME, in order. It scans all pods.
+func (i *Inventory) PodsOn(node string) (names []string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for key, p := range i.pods.items {
+		if p.node.Value() == node {
+			names = append(names, key)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // counted is the sums of one pool.
 type counted struct {
 	capacity, allocatable totals

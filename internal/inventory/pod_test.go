@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -144,4 +145,17 @@ func TestOwnerDecidesWhoseAPodIs(t *testing.T) {
 
 	add("a", "", "2") // an owner that changes after all moves the pod
 	check("27", map[string]string{"rome": "4"})
+}
+
+// The pods on a node are named until they end.
+func TestPodsOnANode(t *testing.T) {
+	i := byHand(t, Options{})
+	for name, node := range map[string]string{"b": "here", "a": "here", "c": "elsewhere", "waits": ""} {
+		must(t, i.pods.Add(aPod(name, node, "cpu", "1")))
+	}
+	gone := aPod("b", "here", "cpu", "1")
+	must(t, i.pods.Delete(gone))
+	if got := i.PodsOn("here"); len(got) != 1 || !strings.HasSuffix(got[0], "/a") {
+		t.Errorf("here are %q", got)
+	}
 }

@@ -12,10 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Tested is the minor version of Liqo with which Bourse is tested. Liqo promises no compatibility
-// between minor versions.
-const Tested = "1.2"
-
 // Installation is the configuration of a cluster's Liqo, read from its controller manager's Deployment.
 type Installation struct {
 	// Version is "v1.2.0"; empty: unknown.
@@ -26,8 +22,22 @@ type Installation struct {
 	LimitsEnforcement string
 	// Networking: Liqo's network module is installed, with which pods of two clusters reach each other.
 	Networking bool
+	// DefaultClassClosed: Liqo's own class of slices, which grants every amount, is switched off. Liqo can do so since 1.3.
+	DefaultClassClosed bool
 	// Off lists disabled modules that lending and borrowing need: "authentication", "offloading".
 	Off string
+}
+
+// LabelsNodes reports whether Liqo labels each virtual node type=virtual-kubelet, as it does since 1.3.
+func (i Installation) LabelsNodes() bool { return i.isLater() }
+
+// CanCloseDefaultClass reports whether Liqo's own class of slices can be switched off, as it can since 1.3.
+func (i Installation) CanCloseDefaultClass() bool { return i.isLater() }
+
+// isLater reports whether this is Liqo 1.3 or newer.
+func (i Installation) isLater() bool {
+	minor, err := version.ParseGeneric(Minor(i.Version))
+	return err == nil && minor.AtLeast(version.MustParseGeneric("1.3"))
 }
 
 const controllerManager = "liqo-controller-manager"
@@ -53,6 +63,7 @@ func ReadInstallation(ctx context.Context, r client.Reader, namespace string) (I
 	}
 	out.APIServer, out.LimitsEnforcement = argument(args, "api-server-address-override"), argument(args,
 		"default-limits-enforcement")
+	out.DefaultClassClosed = argument(args, "default-resource-slice-class-enabled") == "false"
 	out.Networking = argument(args, "networking-enabled") != "false"
 	for _, module := range []string{"authentication", "offloading"} {
 		if argument(args, module+"-enabled") == "false" {

@@ -80,7 +80,7 @@ type Deny struct {
 }
 
 func (c Deny) decide(s *State, now Time) (Outcome, error) {
-	if r := s.reservations[c.ID]; r != nil && r.Denied() && r.Generation == c.Generation {
+	if r := s.reservations[c.ID]; r != nil && r.Denied() && r.Generation == c.Generation && r.Message == c.Message {
 		return unchanged(r)
 	}
 	r, err := s.awaiting(c.ID, c.Generation)
@@ -105,6 +105,9 @@ func (s *State) awaiting(id string, generation int64) (*Reservation, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case r.State.Over():
+		return nil, api.Errorf(api.CodeConflict, "reservation %s has ended already: it is %s", r.ID, r.State).
+			Fix("see what waits: bourse approvals")
 	case r.Provider != s.Self || r.State != api.Held || r.ApproveBy == 0 || r.Generation != generation:
 		return nil, api.Errorf(api.CodeConflict,
 			"reservation %s is %s at generation %d: it does not wait for an approval of %d",

@@ -148,7 +148,7 @@ type SetCaps struct {
 func (c SetCaps) decide(s *State, now Time) (Outcome, error) {
 	m := s.members[c.Cluster]
 	if m == nil || m.State == api.MemberRemoved {
-		return Outcome{}, api.Errorf(api.CodeNotFound, "no member %.80q", c.Cluster).Fix("see: bourse broker members")
+		return Outcome{}, api.Errorf(api.CodeNotFound, "no member %.80q", c.Cluster).FixBy("see", "bourse", "broker", "members")
 	}
 	if reflect.DeepEqual(m.Caps, c.Caps) {
 		return Outcome{Member: m}, nil

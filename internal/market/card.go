@@ -44,7 +44,7 @@ func CheckShown(c *api.Card) error {
 	for name, list := range map[string][]string{
 		"zones": p.Zones, "architectures": p.Architectures, "gpus": p.GPUs, "storageClasses": p.StorageClasses,
 		"region": {p.Region}, "kubernetes": {p.Kubernetes}, "liqo": {p.Liqo}, "network": {string(p.Network)},
-		"connector": {p.Connector},
+		"connector": {p.Connector}, "liqoProtocol": p.LiqoProtocol,
 	} {
 		if err := bounded("properties."+name, len(list), list...); err != nil {
 			return err

@@ -149,7 +149,7 @@ func (c EndCertificates) decide(s *State, now Time) (Outcome, error) {
 	m := s.members[c.Cluster]
 	switch {
 	case m == nil:
-		return Outcome{}, api.Errorf(api.CodeNotFound, "no member %.80q", c.Cluster).Fix("see: bourse broker members")
+		return Outcome{}, api.Errorf(api.CodeNotFound, "no member %.80q", c.Cluster).FixBy("see", "bourse", "broker", "members")
 	case m.State == api.MemberRemoved || m.State == api.MemberRevoked:
 		return Outcome{}, api.Errorf(api.CodeConflict, "member %s is %s: its certificates have ended", c.Cluster, m.State)
 	}

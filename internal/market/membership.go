@@ -30,7 +30,7 @@ func (c DeleteToken) decide(s *State, now Time) (Outcome, error) {
 	t := s.tokens[c.ID]
 	if t == nil {
 		return Outcome{}, api.Errorf(api.CodeNotFound, "there is no join token %.80q", c.ID).
-			Fix("see: bourse broker token list")
+			FixBy("see", "bourse", "broker", "token", "list")
 	}
 	if t.UsedBy != "" {
 		return Outcome{}, api.Errorf(api.CodeConflict, "cluster %s joined with token %s", t.UsedBy, c.ID).
@@ -167,7 +167,7 @@ func (c SetMember) decide(s *State, now Time) (Outcome, error) {
 	m := s.members[c.Cluster]
 	switch {
 	case m == nil:
-		return Outcome{}, api.Errorf(api.CodeNotFound, "no member %.80q", c.Cluster).Fix("see: bourse broker members")
+		return Outcome{}, api.Errorf(api.CodeNotFound, "no member %.80q", c.Cluster).FixBy("see", "bourse", "broker", "members")
 	case m.State == c.State:
 		return Outcome{Member: m}, nil
 	case m.State == api.MemberRemoved, m.State == api.MemberRevoked && c.State != api.MemberRemoved:

@@ -89,7 +89,7 @@ func (o *Offer) Fulfils(r api.Request, from time.Time, d time.Duration) (*api.Sa
 	p := o.Plan(b.Plan)
 	if p == nil {
 		return nil, nil, nil, api.Errorf(api.CodeNotFound, "offer %s has no plan %.63q", o.Key(), b.Plan).
-			At("purchase.plan").Fix("see: bourse catalog %s", o.Key())
+			At("purchase.plan").FixBy("see", "bourse", "catalog", o.Key())
 	}
 	if b.Digest == "" && (b.MaxPrice != nil || r.MaxPrice == nil) && !p.Price.Free() && !p.Price.AtMost(b.MaxPrice) {
 		return nil, nil, nil, api.Errorf(api.CodeConflict, "plan %s/%s costs %s", o.Key(), p.Name, p.Price.Text()).

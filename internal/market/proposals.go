@@ -90,7 +90,7 @@ type AnswerProposal struct {
 func (c AnswerProposal) decide(s *State, now Time) (Outcome, error) {
 	m := s.members[c.Buyer]
 	if m == nil || m.Proposal(c.ID) == nil {
-		return Outcome{}, api.Errorf(api.CodeNotFound, "there is no proposal %.63s", c.ID).Fix("see: bourse proposals")
+		return Outcome{}, api.Errorf(api.CodeNotFound, "there is no proposal %.63s", c.ID).FixBy("see", "bourse", "proposals")
 	}
 	next := *m
 	next.Proposals, next.Changed = slices.Clone(m.Proposals), now

@@ -144,7 +144,7 @@ func (s *State) checkStock(sale *api.Sale, units, has int64, now Time) error {
 	}
 	o := s.offers[sale.Offer]
 	if o == nil {
-		return api.Errorf(api.CodeNotFound, "no offer %.60q", sale.Offer).At("purchase.offer").Fix("see: bourse catalog")
+		return api.Errorf(api.CodeNotFound, "no offer %.60q", sale.Offer).At("purchase.offer").FixBy("see", "bourse", "catalog")
 	}
 	if !o.OnSale {
 		return api.Errorf(api.CodeConflict, "offer %s is no longer on sale as it was", o.Key()).At("purchase.digest").
@@ -153,7 +153,7 @@ func (s *State) checkStock(sale *api.Sale, units, has int64, now Time) error {
 	p := o.Plan(sale.Plan)
 	if p == nil {
 		return api.Errorf(api.CodeNotFound, "offer %s has no plan %.63q", o.Key(), sale.Plan).At("purchase.plan").
-			Fix("see: bourse catalog %s", o.Key())
+			FixBy("see", "bourse", "catalog", o.Key())
 	}
 	if err := o.valid(now); err != nil {
 		return err

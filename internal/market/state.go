@@ -44,6 +44,7 @@ type State struct {
 	members      map[string]*Member
 	operators    *Operators
 	tokens       map[string]*Token
+	shownTokens  map[string]*Token // a copy for views; nil: it is out of date
 	reservations map[string]*Reservation
 	keys         map[ownKey]string // the ID of the reservation, or of one of its parts
 	offers       map[string]*Offer // by digest
@@ -147,6 +148,7 @@ func (s *State) Apply(e Event) {
 		for _, id := range e.Forget.Tokens {
 			if t := s.tokens[id]; t != nil {
 				delete(s.tokens, id)
+				s.shownTokens = nil
 				s.await(t.due, 0)
 			}
 		}
@@ -202,7 +204,7 @@ func (s *State) putToken(t *Token) {
 	} else {
 		t.due = &due{id: t.ID, token: true}
 	}
-	s.tokens[t.ID] = t
+	s.tokens[t.ID], s.shownTokens = t, nil
 	s.await(t.due, t.forgetAt())
 }
 

@@ -23,7 +23,9 @@ func story(t testing.TB) [][]byte {
 		market.SetMember{Cluster: "paris", State: api.MemberActive},
 		market.PutCard{Signed: "jws", Card: api.Card{Cluster: "rome",
 			Key: "k-rome", Number: 1, MaxNamespaces: 500, Properties: api.Properties{Region: "eu", Unverified: true, Zones: []string{"a", "b"},
-				Architectures: []string{"arm64"}, GPUs: []string{"A100"}, Kubernetes: "v1.35.4", Liqo: "v1.2.0", StorageClasses: []string{"fast"}, Labels: map[string]string{"tier": "gold"}}}})
+				Architectures: []string{"arm64"}, GPUs: []string{"A100"}, Kubernetes: "v1.35.4", Liqo: "v1.2.0",
+				LiqoProtocol:   []string{"ResourceSlice authentication.liqo.io/v1beta1"},
+				StorageClasses: []string{"fast"}, Labels: map[string]string{"tier": "gold"}}}})
 	all := resources("cpu", "8", "memory", "16Gi")
 	m, err := market.Measure(measurement(map[string]api.Pool{"general": {Allocatable: all, Shared: all}}))
 	if err != nil {

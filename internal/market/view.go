@@ -1,6 +1,7 @@
 package market
 
 import (
+	"crypto/subtle"
 	"maps"
 	"slices"
 	"strings"
@@ -91,6 +92,7 @@ type View struct {
 	Queued  uint64
 	// Operators says which certificates of operators are valid; nil: all.
 	Operators *Operators
+	tokens    map[string]*Token // shared between views until one changes
 	listings  []*Listing
 	slots     map[string]int // by cluster; shared between views until a cluster is added
 }
@@ -118,13 +120,22 @@ func (v *View) Listing(cluster string) *Listing {
 	return nil
 }
 
+// HasToken reports whether a join token has this secret, also if it was used or has expired.
+func (v *View) HasToken(id, secretHash string) bool {
+	t := v.tokens[id]
+	return t != nil && subtle.ConstantTimeCompare([]byte(t.Hash), []byte(secretHash)) == 1
+}
+
 // Publish returns the next view. last is the one before, or nil.
 func (s *State) Publish(last *View) *View {
 	if last == nil {
 		last = &View{slots: map[string]int{}}
 	}
+	if s.shownTokens == nil {
+		s.shownTokens = maps.Clone(s.tokens)
+	}
 	next := &View{
-		Revision: s.Revision, Waiting: len(s.waiting), Queued: s.queued, Operators: s.operators,
+		tokens: s.shownTokens, Revision: s.Revision, Waiting: len(s.waiting), Queued: s.queued, Operators: s.operators,
 		listings: make([]*Listing, len(s.slots)), slots: last.slots,
 	}
 	copy(next.listings, last.listings)

@@ -121,3 +121,15 @@ func TestAskOfAnyResource(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+func ask(tb testing.TB, e *match.Engine, r api.Request) match.Ask {
+	tb.Helper()
+	if r.Resources == nil {
+		r.Resources = of("cpu", "4", "memory", "8Gi")
+	}
+	a, err := e.Ask("cluster-00000", r)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return a
+}

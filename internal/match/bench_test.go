@@ -1,3 +1,5 @@
+//go:build unix
+
 package match_test
 
 import (
@@ -7,7 +9,6 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
 )
 
@@ -38,42 +39,6 @@ func BenchmarkDecide(b *testing.B) {
 			measure(b, func() { a.Forget(); engine.Decide(view, a, now) })
 		})
 	}
-}
-
-// federation is a view of so many providers, as an ordinary one may look.
-func federation(tb testing.TB, size int) *market.View {
-	tb.Helper()
-	s := market.New("")
-	for i := range size {
-		c := lends("cpu", fmt.Sprint(64+i%97), "memory", "256Gi", "pods",
-			"500", "ephemeral-storage", "1Ti", "nvidia.com/gpu", "8")
-		c.Properties = api.Properties{
-			Region: []string{"eu", "eu", "us"}[i%3], Zones: []string{"a", "b"}, Architectures: []string{"amd64", "arm64"},
-			Kubernetes: "v1.35.4", Labels: map[string]string{"tier": "gold"},
-		}
-		switch i % 10 {
-		case 3:
-			pool := c.Pools[api.GeneralPool]
-			pool.Allocated = of("cpu", fmt.Sprint(61+i%97), "memory", "250Gi")
-			c.Pools[api.GeneralPool] = pool
-		case 7:
-			c.Silent.Duration = market.Lease
-		}
-		put(tb, s, fmt.Sprintf("cluster-%05d", i), c, 1)
-	}
-	return s.Publish(nil)
-}
-
-func ask(tb testing.TB, e *match.Engine, r api.Request) match.Ask {
-	tb.Helper()
-	if r.Resources == nil {
-		r.Resources = of("cpu", "4", "memory", "8Gi")
-	}
-	a, err := e.Ask("cluster-00000", r)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return a
 }
 
 func measure(b *testing.B, decide func()) {

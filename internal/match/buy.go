@@ -80,7 +80,7 @@ func find(v *market.View, consumer string, b api.Purchase, now market.Time) (Off
 		}
 	}
 	return Offered{}, api.Errorf(api.CodeNotFound, "no offer %.63s/%.63s that is shown to you", b.Seller, b.Offer).
-		At("purchase.offer").Fix("see: bourse catalog")
+		At("purchase.offer").FixBy("see", "bourse", "catalog")
 }
 
 func cardOf(v *market.View, cluster string) api.Card {

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqoprotocol"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -12,7 +13,9 @@ type candidate struct {
 	*market.Listing
 	// alwaysPasses are the bits of the filters that it passes for every request.
 	alwaysPasses uint32
-	liqo         int32 // see minor
+	// liqo is the protocol of its Liqo; liqoText the same as one text, which is fast to compare.
+	liqo     liqoprotocol.Protocol
+	liqoText string
 	// capacities are those of the requested resources, in their order.
 	capacities []capacity
 	// pool is the requested one; nil: the cluster does not have it.
@@ -39,7 +42,7 @@ func newCandidate(l *market.Listing, a *Ask) *candidate {
 	c := &candidate{Listing: l, pool: l.Pool(a.Request.Pool), capacities: make([]capacity, len(a.Size))}
 	if l.Member != nil {
 		c.card = l.Member.Card
-		c.liqo = minor(c.card)
+		c.liqo, c.liqoText = protocolOf(c.card)
 	}
 	if l.Measured != nil && c.pool != nil {
 		shared := l.Measured.Pools[c.pool.Name].Shared

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/amounts"
+	"github.com/bourse-dev/bourse/internal/liqoprotocol"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/money"
 )
@@ -79,7 +80,8 @@ type question struct {
 	card       *api.Card // of the consumer
 	terms      *market.Terms
 	member     *market.Member
-	liqo       int32  // the consumer's, see minor
+	liqo       liqoprotocol.Protocol // the consumer's
+	liqoText   string
 	filters    uint32 // the bits of those that are not moot
 	candidates []atomic.Pointer[candidate]
 	where      whereResults
@@ -106,7 +108,7 @@ func (e *Engine) question(v *market.View, a Ask, now market.Time) *question {
 			q.card = l.Member.Card
 		}
 	}
-	q.liqo = minor(q.card)
+	q.liqo, q.liqoText = protocolOf(q.card)
 	if a.Request.MaxPrice != nil && a.Request.Purchase == nil {
 		q.limit, _ = money.LimitOf("maxPrice", a.Request.MaxPrice, now.Go(), a.Duration) // Ask has read it
 	}

@@ -145,7 +145,7 @@ var filters = []filter{
 		explain: say("has no key, the broker signs in its name: to accept that, set trust: legacy in the SharingPolicy")},
 	{name: "legacy", check: accepts, moot: ownsKey,
 		explain: say("does not accept what the broker signs in the name of a cluster without a key (trust: legacy)")},
-	{name: "liqo", check: sameLiqo, moot: noLiqo, explain: explainLiqo},
+	{name: "liqo", check: fitsLiqo, moot: noLiqo, explain: explainLiqo},
 	{name: "network", check: reachedDirectly, alwaysPasses: needsNoNetwork,
 		explain: say("its API server is reached through a network only, which the request does not ask for")},
 	{name: "network", check: connects, moot: noNetworkAsked, explain: explainNetwork},

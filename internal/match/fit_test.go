@@ -151,3 +151,27 @@ func parse(t *testing.T, pairs ...string) amounts.List {
 	}
 	return a
 }
+
+// federation is a view of so many providers, as an ordinary one may look.
+func federation(tb testing.TB, size int) *market.View {
+	tb.Helper()
+	s := market.New("")
+	for i := range size {
+		c := lends("cpu", fmt.Sprint(64+i%97), "memory", "256Gi", "pods",
+			"500", "ephemeral-storage", "1Ti", "nvidia.com/gpu", "8")
+		c.Properties = api.Properties{
+			Region: []string{"eu", "eu", "us"}[i%3], Zones: []string{"a", "b"}, Architectures: []string{"amd64", "arm64"},
+			Kubernetes: "v1.35.4", Labels: map[string]string{"tier": "gold"},
+		}
+		switch i % 10 {
+		case 3:
+			pool := c.Pools[api.GeneralPool]
+			pool.Allocated = of("cpu", fmt.Sprint(61+i%97), "memory", "250Gi")
+			c.Pools[api.GeneralPool] = pool
+		case 7:
+			c.Silent.Duration = market.Lease
+		}
+		put(tb, s, fmt.Sprintf("cluster-%05d", i), c, 1)
+	}
+	return s.Publish(nil)
+}

@@ -3,11 +3,11 @@ package match
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/version"
-
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/liqoprotocol"
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
@@ -159,32 +159,31 @@ func explainNetwork(q *question, _ *candidate, r reason) string {
 	return "has no network " + string(q.Request.Network) + " with consumers"
 }
 
-// Liqo does not promise that different minor versions work together, so agents do not peer such clusters. A
-// consumer without Liqo can reserve anywhere, because nothing is peered for it. With a legacy provider, admins
-// peer by hand.
+// Agents peer two clusters whose Liqos exchange the same objects, whatever their versions. A consumer without Liqo can
+// reserve anywhere, because nothing is peered for it. With a legacy provider, admins peer by hand.
 
-// minor returns the major and minor version of Liqo as one number. 0: unknown.
-func minor(card *api.Card) int32 {
-	if card == nil || card.Properties.Liqo == "" {
-		return 0
+// protocolOf returns the protocol of a cluster's Liqo, and the same as one text. Both are empty if it is not known.
+func protocolOf(card *api.Card) (liqoprotocol.Protocol, string) {
+	if card == nil {
+		return nil, ""
 	}
-	v, err := version.ParseSemantic(card.Properties.Liqo)
-	if err != nil {
-		return 0
-	}
-	return int32(v.Major()*1000 + v.Minor())
+	p := liqoprotocol.Of(&card.Properties)
+	return p, strings.Join(p, ",")
 }
 
-func noLiqo(q *question) bool { return q.liqo == 0 }
+func noLiqo(q *question) bool { return len(q.liqo) == 0 }
 
-func sameLiqo(q *question, c *candidate) reason {
-	return when(c.liqo != q.liqo && !c.card.Legacy, otherLiqo)
+func fitsLiqo(q *question, c *candidate) reason {
+	if c.liqoText == q.liqoText || c.card.Legacy {
+		return passes
+	}
+	return when(len(c.liqo) == 0 || liqoprotocol.Compare(q.liqo, c.liqo) != "", otherLiqo)
 }
 
 func explainLiqo(q *question, c *candidate, _ reason) string {
-	if c.liqo == 0 {
+	if len(c.liqo) == 0 {
 		return "has no known Liqo version"
 	}
-	return fmt.Sprintf("runs Liqo %.40q, the consumer %.40q: other minor versions do not peer", c.card.Properties.Liqo,
-		q.card.Properties.Liqo)
+	return fmt.Sprintf("runs Liqo %.40q, the consumer %.40q: %s", c.card.Properties.Liqo, q.card.Properties.Liqo,
+		liqoprotocol.Compare(q.liqo, c.liqo))
 }

@@ -16,8 +16,8 @@ import (
 const (
 	maxCallers = 50_000
 	watchCost  = 50 // the opening of a watch counts as this many calls: the market searches all records of the caller
-	// rate of an address without certificate, and of renewals by a cluster key, as a fraction of a
-	// member's rate
+	// rate of an address without certificate, of renewals by a cluster key, and of joins by a token, as a fraction of
+	// a member's rate
 	strangers = 0.01
 	// inOneCall is the number of bytes of a body that cost as much as one call.
 	inOneCall = 2 << 10
@@ -26,8 +26,9 @@ const (
 )
 
 // limits bounds the rate of each caller. A caller without a certificate is counted by address, with IPv6
-// by its /64. Renewals, which come without a certificate, are counted apart. An address may send as many
-// as a member may call, because many members can share it. Each known cluster key has its own rate.
+// by its /64. Renewals and joins, which come without a certificate, are counted apart. An address may send as many
+// of each as a member may call, because many clusters can share it. Each known cluster key has its own rate for
+// renewals, and each token for joins. A join without a known token counts as a stranger's call.
 type limits struct {
 	rate      float64
 	now       func() time.Time
@@ -36,6 +37,8 @@ type limits struct {
 	strangers callers
 	renewals  callers // by address
 	keys      callers // for renewals
+	joins     callers // by address
+	tokens    callers // for joins
 }
 
 // callers holds the limiters of callers, the most recent first. Above the maximum, the least recent is
@@ -71,6 +74,14 @@ func (l *limits) allowRenewal(key string) bool {
 	return l.of(&l.keys, key, l.rate*strangers).AllowN(l.now(), 1)
 }
 
+// allowJoin reports whether a token may be used now; "" stands for all that are not known.
+func (l *limits) allowJoin(c Caller, token string) bool {
+	if token == "" {
+		return l.of(&l.strangers, network(c.Address), l.rate*strangers).AllowN(l.now(), 1)
+	}
+	return l.of(&l.tokens, token, l.rate*strangers).AllowN(l.now(), 1)
+}
+
 // charge makes a caller pay for the bytes that it sent: its next call must wait longer.
 func (l *limits) charge(c Caller, r *http.Request, bytes int64) {
 	if calls := int(bytes / inOneCall); calls > 0 {
@@ -101,6 +112,8 @@ func (l *limits) limiter(c Caller, r *http.Request) *rate.Limiter {
 		return l.of(&l.members, c.String(), l.rate)
 	case r.URL.Path == renewPath:
 		return l.of(&l.renewals, network(r.RemoteAddr), l.rate)
+	case r.URL.Path == joinPath:
+		return l.of(&l.joins, network(r.RemoteAddr), l.rate)
 	}
 	return l.of(&l.strangers, network(r.RemoteAddr), l.rate*strangers)
 }

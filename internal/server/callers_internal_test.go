@@ -17,7 +17,7 @@ func TestAFloodOfAddressesRenewsNoLimit(t *testing.T) {
 	now := time.Now()                                             // time stands still: after 0.4 s an address that called twice may be forgotten
 	l := &limits{rate: 500, now: func() time.Time { return now }} // a stranger's burst is 10
 	from := func(address string) *http.Request {
-		return &http.Request{RemoteAddr: address + ":1234", URL: &url.URL{Path: "/join"}}
+		return &http.Request{RemoteAddr: address + ":1234", URL: &url.URL{Path: "/openapi.json"}}
 	}
 	spend := func(c Caller, address string) (allowed int) {
 		for l.allow(c, from(address)) && allowed < 5000 {

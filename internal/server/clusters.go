@@ -49,13 +49,18 @@ func (s *Server) listClusters(ctx context.Context, in *struct{ Page }) (*body[pa
 		return nil, err
 	}
 	v, now := s.Exchange.View(), s.Exchange.Now()
-	var items []api.Envelope[api.Cluster]
+	var seen []api.Envelope[*market.Listing]
 	for slot := range v.Len() {
 		if l := v.At(slot); visible(l) {
-			items = append(items, api.Envelope[api.Cluster]{ID: l.Cluster, Revision: v.Revision, Payload: cluster(l, now)})
+			seen = append(seen, api.Envelope[*market.Listing]{ID: l.Cluster, Payload: l})
 		}
 	}
-	return &body[page[api.Cluster]]{cut(items, in.Page)}, nil
+	part := cut(seen, in.Page)
+	list := page[api.Cluster]{Continue: part.Continue}
+	for _, l := range part.Items { // the others cost no payload
+		list.Items = append(list.Items, api.Envelope[api.Cluster]{ID: l.ID, Revision: v.Revision, Payload: cluster(l.Payload, now)})
+	}
+	return &body[page[api.Cluster]]{list}, nil
 }
 
 func (s *Server) getCluster(ctx context.Context, in *ClusterPath) (*body[api.Envelope[api.Cluster]], error) {

@@ -28,6 +28,10 @@ func (s *Server) joinRoutes() {
 }
 
 func (s *Server) join(ctx context.Context, in *struct{ Body join.Submission }) (*body[api.Joined], error) {
+	hash := join.SecretHash(in.Body.Secret).String()
+	if err := s.countJoin(CallerOf(ctx), in.Body.TokenID, hash); err != nil {
+		return nil, err
+	}
 	request, who, err := in.Body.Open(s.Exchange.Now().Go())
 	if err != nil {
 		return nil, api.Errorf(api.CodeInvalid, "%s", err).At("request").
@@ -38,7 +42,7 @@ func (s *Server) join(ctx context.Context, in *struct{ Body join.Submission }) (
 	}
 	source := CallerOf(ctx).Address
 	out, err := s.Exchange.Do(ctx, market.Join{
-		TokenID: in.Body.TokenID, Hash: join.SecretHash(in.Body.Secret).String(), Cluster: who.Cluster,
+		TokenID: in.Body.TokenID, Hash: hash, Cluster: who.Cluster,
 		Key: in.Body.Key.String(), TLSKey: who.TLSKey.String(), Source: source,
 	})
 	if err != nil {
@@ -48,6 +52,21 @@ func (s *Server) join(ctx context.Context, in *struct{ Body join.Submission }) (
 	s.Log.Info("a cluster joined", "cluster", who.Cluster, "fingerprint",
 		who.ClusterKey, "from", source, "state", out.Member.State)
 	return s.issue(request.CSR, out.Member)
+}
+
+// countJoin counts a call to join: by its token if that is known, so that clusters behind one address do not wait for
+// its strangers. Errors: TooManyRequests.
+func (s *Server) countJoin(c Caller, token, secretHash string) error {
+	reason, what := "rate_of_joins", "join token "+token
+	if !s.Exchange.View().HasToken(token, secretHash) {
+		token, reason, what = "", "rate", "the address "+c.Address
+	}
+	if s.limits.allowJoin(c, token) {
+		return nil
+	}
+	refused(reason)
+	return api.Errorf(api.CodeTooManyRequests, "%s is used to join too often", what).
+		Fix("call less often: %g calls a second are allowed", s.Rate*strangers)
 }
 
 func (s *Server) issue(csr []byte, m *market.Member) (*body[api.Joined], error) {

@@ -144,19 +144,22 @@ func (l *local) reservation(ctx context.Context, id string) (api.Envelope[api.Re
 	r, err := l.broker.Reservation(ctx, id)
 	if err == nil && !sees(ctx, r.Payload) {
 		return api.Envelope[api.Reservation]{}, api.Errorf(api.CodeNotFound,
-			"no request that you may see made a reservation %.80q", id).Fix("see: bourse reservations")
+			"no request that you may see made a reservation %.80q", id).FixBy("see", "bourse", "reservations")
 	}
 	return r, err
 }
 
-// readClusters reads the clusters that a broker shows, and shows which of them this cluster passes over.
-func (l *local) readClusters(broker transport.Broker, ctx context.Context) ([]api.Envelope[api.Cluster], error) {
-	all, err := broker.Clusters(ctx)
-	if err != nil {
-		return nil, err
+// readClusters reads a page of the clusters that the broker shows, and shows which of them this cluster passes over.
+// The agent holds no more than that page.
+func (l *local) readClusters(ctx context.Context, p Page) (page[api.Cluster], error) {
+	if err := l.large(ctx); err != nil {
+		return page[api.Cluster]{}, err
 	}
-	l.showPassedOver(ctx, all)
-	return all, nil
+	items, next, err := l.broker.ClustersAfter(ctx, p.Continue, p.Limit)
+	if err == nil {
+		l.showPassedOver(ctx, items)
+	}
+	return page[api.Cluster]{Items: items, Continue: next}, err
 }
 
 // showPassedOver shows which of the clusters this one passes over for each new request.
@@ -175,8 +178,8 @@ func (l *local) showPassedOver(ctx context.Context, all []api.Envelope[api.Clust
 	}
 }
 
-// impact returns what would end with a request, and names the claims that the caller may see. Errors: NotFound;
-// those of Impact.
+// impact returns what would end with a request, and names the claims and pods that the caller may see. Errors:
+// NotFound; those of Impact.
 func (l *local) impact(ctx context.Context, namespace, name string) (api.Impact, error) {
 	scope := scopeOf(ctx)
 	if !scope.Sees(namespace) {
@@ -185,15 +188,34 @@ func (l *local) impact(ctx context.Context, namespace, name string) (api.Impact,
 	impact, err := l.cluster.Impact(ctx, namespace, name)
 	if impact.Volumes != nil {
 		shown := *impact.Volumes
-		shown.Claims = []string{}
-		for _, claim := range impact.Volumes.Claims {
-			if of, _, _ := strings.Cut(claim, "/"); scope.Sees(of) {
-				shown.Claims = append(shown.Claims, claim)
-			}
-		}
-		impact.Volumes = shown.First()
+		shown.Claims = scope.firstOf(shown.Claims)
+		impact.Volumes = &shown
+	}
+	if impact.Pods != nil {
+		impact.Pods = &api.Pods{Count: impact.Pods.Count, Names: scope.firstOf(impact.Pods.Names)}
 	}
 	return impact, err
+}
+
+// firstOf returns the first of the names NAMESPACE/NAME that the user may see.
+func (s Scope) firstOf(names []string) []string {
+	seen := []string{}
+	for _, name := range names {
+		if of, _, _ := strings.Cut(name, "/"); s.Sees(of) {
+			seen = append(seen, name)
+		}
+	}
+	return api.First(seen)
+}
+
+// previewSharing returns what a SharingPolicy would change. Without an answer of a broker it says so. Errors: Invalid.
+func (l *local) previewSharing(ctx context.Context, spec api.Sharing) (api.SharingPreview, error) {
+	others, unread := l.broker.Clusters(ctx)
+	out, err := l.cluster.PreviewSharing(ctx, spec, others)
+	if unread != nil {
+		out.Unread = unread.Error()
+	}
+	return out, err
 }
 
 // noNamespace is the error of a namespace that the caller may not see, whether it exists or not.
@@ -216,8 +238,10 @@ func (l *local) routes(a huma.API) {
 		func(ctx context.Context, _ *struct{}) (*body[api.AgentStatus], error) {
 			return answered(l.cluster.Status(ctx))
 		})
-	paged(a, l.broker, "list-clusters", "/clusters", "List the clusters that this one may see",
-		readWhole(l, l.readClusters), asks(OfNamespace))
+	huma.Register(a, operation("list-clusters", http.MethodGet, "/clusters", "List the clusters that this one may see",
+		asks(OfNamespace)), func(ctx context.Context, in *struct{ Page }) (*body[page[api.Cluster]], error) {
+		return answered(l.readClusters(ctx, in.Page))
+	})
 	huma.Register(a, operation("get-cluster", http.MethodGet, "/clusters/{cluster}", "Read a cluster", asks(OfNamespace)),
 		func(ctx context.Context, in *ClusterPath) (*body[api.Envelope[api.Cluster]], error) {
 			cluster, err := l.broker.Cluster(ctx, in.Cluster)
@@ -284,6 +308,11 @@ func (l *local) routes(a huma.API) {
 			return l.cluster.PlanVirtualNodePool(ctx, in.Name, in.Body)
 		}))
 	})
+	huma.Register(a, operation("preview-sharing", http.MethodPost, "/sharing/preview",
+		"Show what a SharingPolicy would change now, and write nothing", asks(OfCluster)),
+		func(ctx context.Context, in *struct{ Body sharingSpec }) (*body[api.SharingPreview], error) {
+			return answered(largely(ctx, l, func() (api.SharingPreview, error) { return l.previewSharing(ctx, in.Body.Sharing) }))
+		})
 	paged(a, l.cluster, "list-brokers", "/brokers", "List the brokers of this cluster", ClusterAPI.Brokers,
 		asks(OfCluster))
 	huma.Register(a, operation("rotate-key", http.MethodPost, "/key/rotate",

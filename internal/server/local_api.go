@@ -29,6 +29,9 @@ type ClusterAPI interface {
 	// PlanVirtualNodePool returns the status that a VirtualNodePool would have. It writes nothing. Errors:
 	// Invalid, Unavailable.
 	PlanVirtualNodePool(ctx context.Context, name string, spec api.VirtualNodePoolSpec) (api.VirtualNodePoolStatus, error)
+	// PreviewSharing returns what a SharingPolicy would change, for the clusters that a broker shows. It writes
+	// nothing. Errors: Invalid, Unavailable.
+	PreviewSharing(ctx context.Context, spec api.Sharing, others []api.Envelope[api.Cluster]) (api.SharingPreview, error)
 	// Brokers returns the brokers of the cluster, the main one first.
 	Brokers(ctx context.Context) ([]api.Envelope[api.KnownBroker], error)
 	// RotateKey gives this cluster a new key, signed by its current one. It may be repeated. Errors: Conflict

@@ -2,12 +2,14 @@ package server_test
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -85,6 +87,14 @@ func (h *house) Audit(_ context.Context, cluster string) (*api.Audit, error) {
 func (h *house) PlanVirtualNodePool(_ context.Context, name string,
 	spec api.VirtualNodePoolSpec) (api.VirtualNodePoolStatus, error) {
 	return api.VirtualNodePoolStatus{Why: spec.Namespaces[0]}, h.found("plan " + name)
+}
+
+func (h *house) PreviewSharing(_ context.Context, spec api.Sharing,
+	others []api.Envelope[api.Cluster]) (out api.SharingPreview, err error) {
+	for _, other := range others {
+		out.LoseSight = append(out.LoseSight, other.ID)
+	}
+	return out, h.found("preview sharing " + spec.Allow)
 }
 
 func (h *house) EndUnknown(_ context.Context, id string) error { return h.found("end " + id) }
@@ -198,10 +208,10 @@ type slowBroker struct {
 	may   chan struct{}
 }
 
-func (b *slowBroker) Clusters(context.Context) ([]api.Envelope[api.Cluster], error) {
+func (b *slowBroker) ClustersAfter(context.Context, string, int) ([]api.Envelope[api.Cluster], string, error) {
 	b.asked <- struct{}{}
 	<-b.may
-	return nil, nil
+	return nil, "", nil
 }
 
 // A whole list of a broker takes an agent much memory: few are read at the same time, and other calls go on.
@@ -229,6 +239,48 @@ func TestWholeListsOfABroker(t *testing.T) {
 		if err := <-answers; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// largeBroker shows many clusters, by pages alone.
+type largeBroker struct {
+	house
+	clusters []api.Envelope[api.Cluster]
+	asked    []string // after each
+}
+
+func (b *largeBroker) ClustersAfter(_ context.Context, after string,
+	limit int) (page []api.Envelope[api.Cluster], next string, err error) {
+	b.asked = append(b.asked, after)
+	for _, c := range b.clusters {
+		if c.ID <= after {
+			continue
+		}
+		if len(page) == limit {
+			return page, page[limit-1].ID, nil
+		}
+		page = append(page, c)
+	}
+	return page, "", nil
+}
+
+// Who lists the clusters has an agent hold one page of its broker's at a time.
+func TestClustersAreReadByPages(t *testing.T) {
+	b := &largeBroker{}
+	for i := range 1234 {
+		b.clusters = append(b.clusters, api.Envelope[api.Cluster]{ID: fmt.Sprintf("c%05d", i)})
+	}
+	c := onSocket(t, server.Local(b, b, 1000, servertest.Silent()).For(server.LocalUser))
+	all, err := c.Clusters(t.Context())
+	if err != nil || len(all) != 1234 || all[1233].ID != "c01233" {
+		t.Errorf("%d clusters, %v", len(all), err)
+	}
+	if want := []string{"", "c00499", "c00999"}; !slices.Equal(b.asked, want) {
+		t.Errorf("the broker was asked for what comes after %q, want %q", b.asked, want)
+	}
+	page, next, err := c.ClustersAfter(t.Context(), "c01000", 10)
+	if err != nil || len(page) != 10 || page[0].ID != "c01001" || next != "c01010" {
+		t.Errorf("a page of ten: %d, then after %q, %v", len(page), next, err)
 	}
 }
 

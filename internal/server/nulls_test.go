@@ -193,7 +193,9 @@ func watchedLines(t *testing.T, by *http.Client, url string) (all []byte) {
 // bare is a cluster behind an agent's listener that has nothing, and whose broker has nothing.
 type bare struct{ house }
 
-func (*bare) Clusters(context.Context) ([]api.Envelope[api.Cluster], error) { return nil, nil }
+func (*bare) ClustersAfter(context.Context, string, int) ([]api.Envelope[api.Cluster], string, error) {
+	return nil, "", nil
+}
 func (*bare) Catalog(context.Context, api.CatalogQuery) ([]api.Envelope[api.Listing], error) {
 	return nil, nil
 }
@@ -208,7 +210,8 @@ func (*bare) Diagnose(context.Context) (d api.Diagnosis)                        
 // bodiesOfUsers are bodies that the operations of an agent accept.
 var bodiesOfUsers = map[string]string{
 	"evaluate": `{"request":{}}`, "plan-virtual-node-pool": `{"namespaces":["team"],"max":{}}`,
-	"rotate-key": `{"from":"SHA256:x"}`,
+	"preview-sharing": `{"pools":[{"name":"general"}]}`,
+	"rotate-key":      `{"from":"SHA256:x"}`,
 }
 
 // Answers of an agent that has nothing to show have no null for an array or an object.

@@ -127,7 +127,7 @@ func (s *Server) getOffer(ctx context.Context, in *OfferPath) (*body[api.Envelop
 		}
 	}
 	return nil, api.Errorf(api.CodeNotFound, "no offer %.63s/%.63s that is shown to you", in.Cluster, in.Name).
-		Fix("see: bourse catalog")
+		FixBy("see", "bourse", "catalog")
 }
 
 // callerCard returns the card for which offers are shown to the caller. An operator sees the public ones.

@@ -41,7 +41,8 @@ func TestEachQuestionHasARight(t *testing.T) {
 	for name, o := range callable() {
 		right, object := rightOf(o), o.Method == http.MethodGet &&
 			slices.Contains(objects, strings.TrimPrefix(o.Path, api.Prefix))
-		reads := o.Method == http.MethodGet || o.OperationID == "evaluate" || o.OperationID == "plan-virtual-node-pool"
+		reads := o.Method == http.MethodGet || o.OperationID == "evaluate" || o.OperationID == "plan-virtual-node-pool" ||
+			o.OperationID == "preview-sharing"
 		if reads != (right != "" || object) || right != "" && object {
 			t.Errorf("%s: right %q, reads %t, of objects %t", name, right, reads, object)
 		}
@@ -308,11 +309,11 @@ func (v *volumes) Impact(context.Context, string, string) (api.Impact, error) {
 		all.Claims = append(all.Claims, fmt.Sprintf("team/%02d", i))
 	}
 	all.Count = len(all.Claims)
-	return api.Impact{Volumes: &all}, nil
+	return api.Impact{Volumes: &all, Pods: &api.Pods{Count: all.Count, Names: all.Claims}}, nil
 }
 
-// A namespace sees the names of its own volumes, wherever they stand in the list.
-func TestImpactNamesOwnVolumes(t *testing.T) {
+// A namespace sees the names of its own volumes and pods, wherever they stand in the list.
+func TestImpactNamesOwnVolumesAndPods(t *testing.T) {
 	var v volumes
 	questions := server.Local(&v, &v, 1000, servertest.Silent()).Questions()
 	s := httptest.NewServer(questions.For(func(*http.Request) (server.Caller, error) { return asNamespace("team"), nil }))
@@ -322,5 +323,8 @@ func TestImpactNamesOwnVolumes(t *testing.T) {
 	if code != "" || impact.Volumes == nil || impact.Volumes.Count != 120 || len(impact.Volumes.Claims) != 20 ||
 		impact.Volumes.Claims[0] != "team/00" {
 		t.Errorf("it shows %+v, %s", impact.Volumes, code)
+	}
+	if p := impact.Pods; p == nil || p.Count != 120 || len(p.Names) != 20 || p.Names[0] != "team/00" || p.Names[19] != "team/19" {
+		t.Errorf("it shows %+v", p)
 	}
 }

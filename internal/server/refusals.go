@@ -17,8 +17,8 @@ var refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
 // reasons are the labels of refusals. The table of bounds in docs/broker.md explains each.
 var reasons = []string{
 	"body_memory", "calls", "connections", "connections_of_caller", "handshake_messages", "handshakes",
-	"idle_connections", "large_bodies", "long_preambles", "rate", "rate_of_refused", "rate_of_renewals",
-	"slow_bodies", "slow_preambles", "slow_readers", "slow_unidentified", "subscriptions", "unidentified",
+	"idle_connections", "large_bodies", "long_preambles", "rate", "rate_of_joins", "rate_of_refused",
+	"rate_of_renewals", "slow_bodies", "slow_preambles", "slow_readers", "slow_unidentified", "subscriptions", "unidentified",
 	"watches",
 }
 

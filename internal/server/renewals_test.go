@@ -26,9 +26,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
-// flood posts a body to /renew so often a second, until the test ends. It returns once a second of
+// flood posts a body to /renew or to /join so often a second, until the test ends. It returns once a second of
 // it has passed, by its own count.
-func flood(t *testing.T, f *servertest.Federation, each int, body string) {
+func flood(t *testing.T, f *servertest.Federation, path string, each int, body string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
@@ -42,7 +42,7 @@ func flood(t *testing.T, f *servertest.Federation, each int, body string) {
 			every := time.NewTicker(by * time.Second / time.Duration(each))
 			defer every.Stop()
 			for ctx.Err() == nil {
-				r, err := http.NewRequestWithContext(ctx, http.MethodPost, f.URL+api.Prefix+"/renew", strings.NewReader(body))
+				r, err := http.NewRequestWithContext(ctx, http.MethodPost, f.URL+api.Prefix+path, strings.NewReader(body))
 				if err != nil {
 					t.Error(err)
 					return
@@ -114,10 +114,10 @@ func TestStrangersKeepNobodyFromRenewing(t *testing.T) {
 			t.Parallel()
 			f := servertest.Start(t, servertest.Options{Rate: 500}) // the default
 			var members []*transporttest.Party
-			for i := range 8 { // more cannot join at once
+			for i := range 8 {
 				members = append(members, f.Join(fmt.Sprint("milan-", i)).Party)
 			}
-			flood(t, f, c.each, c.body(t, f))
+			flood(t, f, "/renew", c.each, c.body(t, f))
 			for _, m := range members {
 				if _, err := f.Operator.SetMember(t.Context(), m.ID, "end-certificates"); err != nil {
 					t.Fatal(err)
@@ -202,7 +202,7 @@ func TestUnfinishedCallsKeepNobodyOut(t *testing.T) {
 func TestAllRenewAtOnce(t *testing.T) {
 	f := servertest.Start(t, servertest.Options{Rate: 500}) // the default
 	members := make([]*transporttest.Party, 200)
-	for i := range members { // not by calls: to join they would have the rate of a stranger
+	for i := range members { // not by calls, which take longer
 		members[i] = transporttest.NewParty(t, fmt.Sprint("milan-", i))
 		token := f.Token(members[i].ID)
 		join := market.Join{TokenID: token.ID, Hash: join.SecretHash(token.Secret()).String(),

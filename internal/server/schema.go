@@ -30,6 +30,16 @@ func (duration) Schema(r huma.Registry) *huma.Schema {
 	})
 }
 
+// sharingSpec is the spec of a SharingPolicy. Its schema is that of the kind.
+type sharingSpec struct{ api.Sharing }
+
+// Schema implements huma.SchemaProvider.
+func (sharingSpec) Schema(r huma.Registry) *huma.Schema {
+	r.Map()["SharingSpec"] = &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true,
+		Description: "the spec of a SharingPolicy, as its CustomResourceDefinition describes it"}
+	return &huma.Schema{Ref: "#/components/schemas/SharingSpec"}
+}
+
 // shared puts the schema of a text of at most [api.QuantityLength] characters into the document once, and refers to it.
 func shared(r huma.Registry, name string, s *huma.Schema) *huma.Schema {
 	longest := api.QuantityLength

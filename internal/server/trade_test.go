@@ -23,6 +23,8 @@ type recorder struct {
 	start   time.Time
 	mu      sync.Mutex
 	history []porcupine.Operation
+	taken   chan struct{} // closed once deal taking has its capacity
+	asked   chan struct{} // closed once deal waiting was asked for
 }
 
 // call makes a call until it is answered; each try is a call of its own. It returns the state, or
@@ -60,7 +62,7 @@ func trade(t *testing.T, seed uint64) []porcupine.Operation {
 	milan := f.Join("milan")
 	milan.Advertise(fmt.Sprint(capacity))
 	const consumers = 4
-	r := &recorder{start: time.Now()}
+	r := &recorder{start: time.Now(), taken: make(chan struct{}), asked: make(chan struct{})}
 	var all sync.WaitGroup
 	for c := range consumers {
 		rome := f.Join(fmt.Sprintf("rome-%d", c))
@@ -84,6 +86,10 @@ type provider struct {
 	line *client.Client
 }
 
+// At least one deal of each history waits, and is served: deal taking has its capacity before any other begins, and keeps
+// it until deal waiting, for which no room is left, was asked for.
+const taking, waiting = 2, 1
+
 // liveThrough takes one deal through its life. In a hurry the consumer ends it while the provider accepts.
 func liveThrough(r *recorder, rome *servertest.Member, milan *provider, id, deal int, hurry bool) {
 	ctx := context.Background()
@@ -91,8 +97,17 @@ func liveThrough(r *recorder, rome *servertest.Member, milan *provider, id, deal
 	if request.Priority = 100; waits(deal) { // nothing is kept from anybody but itself: the model knows of no such thing
 		request = patient(fmt.Sprint(size(deal)), int32(deal))
 	}
+	if deal != taking {
+		<-r.taken
+	}
 	held, state := r.call(id, step{deal, "reserve"},
 		func() (client.Reservation, error) { return rome.Reserve(ctx, fmt.Sprint(deal), request) })
+	switch deal {
+	case taking:
+		close(r.taken)
+	case waiting:
+		close(r.asked)
+	}
 	if waits(deal) {
 		held, state = r.wait(id, rome, deal, held, began)
 	}
@@ -103,6 +118,9 @@ func liveThrough(r *recorder, rome *servertest.Member, milan *provider, id, deal
 	confirmed, _ := r.call(id, step{deal, "confirm"},
 		func() (client.Reservation, error) { return rome.Confirm(ctx, held.ID, assignment) })
 	end := func() {
+		if deal == taking {
+			<-r.asked
+		}
 		document := rome.End(confirmed, api.ReasonReleased)
 		r.call(id, step{deal, "release"}, func() (client.Reservation, error) { return rome.Release(ctx, held.ID, document) })
 	}
@@ -136,7 +154,11 @@ func (r *recorder) wait(id int, rome *servertest.Member, deal int,
 	served := porcupine.Operation{ClientId: id + 20, Input: step{deal, "serve"},
 		Call: began, Output: lost, Return: math.MaxInt64}
 	if held.Payload.State == api.Pending {
-		for until := time.Now().Add(500 * time.Millisecond); time.Now().Before(until) &&
+		patience := 500 * time.Millisecond
+		if deal == waiting { // until all others have ended
+			patience = time.Minute
+		}
+		for until := time.Now().Add(patience); time.Now().Before(until) &&
 			held.Payload.State == api.Pending; time.Sleep(2 * time.Millisecond) {
 			if now, err := rome.Reservation(ctx, held.ID); err == nil {
 				held = now

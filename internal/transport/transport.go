@@ -63,8 +63,10 @@ type Broker interface {
 	// Advertise sends this cluster's measurement. Call it also without a change, as a heartbeat.
 	Advertise(ctx context.Context, m api.Measurement) error
 
-	// Clusters and Cluster read the other clusters that are visible to this one.
+	// Clusters and Cluster read the other clusters that are visible to this one. ClustersAfter reads a page of them: at
+	// most limit of those after an ID, and the after of the next page, empty at the end.
 	Clusters(ctx context.Context) ([]api.Envelope[api.Cluster], error)
+	ClustersAfter(ctx context.Context, after string, limit int) (page []api.Envelope[api.Cluster], next string, err error)
 	Cluster(ctx context.Context, id string) (api.Envelope[api.Cluster], error)
 	// Catalog searches the offers that are visible to this cluster; Offer reads one.
 	Catalog(ctx context.Context, q api.CatalogQuery) ([]api.Envelope[api.Listing], error)

@@ -134,29 +134,3 @@ func TestArchitectureIsOnePage(t *testing.T) {
 		}
 	}
 }
-
-// Manifests name no registry that somebody else may own: what runs with an agent's or a broker's rights comes from the
-// admin's own.
-func TestManifestsNameNoForeignImage(t *testing.T) {
-	images := regexp.MustCompile(`(?:image|newName): *([^\s,}]+)`)
-	found := 0
-	err := filepath.WalkDir("../../config", func(path string, entry os.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".yaml") && !strings.HasSuffix(path, ".yml") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		for _, image := range images.FindAllSubmatch(text, -1) {
-			found++
-			if name := string(image[1]); name != "bourse" && !strings.HasPrefix(name, "set-your-registry.invalid/") {
-				t.Errorf("%s names image %s", path, name)
-			}
-		}
-		return nil
-	})
-	if err != nil || found < 5 {
-		t.Errorf("%d images: %v", found, err)
-	}
-}

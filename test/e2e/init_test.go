@@ -1,45 +1,35 @@
 package e2e
 
 import (
+	"context"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/charts"
 	"github.com/bourse-dev/bourse/internal/agent/operations/install"
 )
 
-// What `bourse init` applies, an API server takes, again and again; before the rights are there,
-// nothing is changed. In a namespace of its own, and without sharing, so that it is in nobody's
-// way.
+// What `bourse init` applies, an API server takes, again and again. In a namespace of its own, and without sharing,
+// so that it is in nobody's way: at the end the rights are those of the federation's agent again.
 func TestInitApplies(t *testing.T) {
 	w := start(t)
 	ctx, config := t.Context(), w.rome.Cluster.Config()
 	i := install.Installation{Namespace: "bourse-init", Image: "registry.example/bourse:1",
 		Join: "first", Args: []string{"--cluster-id=rome"}, Connector: true}
-	if err := i.Apply(ctx, config, func(string) {}); api.CodeOf(err) != api.CodeUnavailable {
-		t.Errorf("without a ServiceAccount: %v", err)
-	}
-	if err := w.rome.Objects.Get(ctx, kube.ObjectKey{Name: i.Namespace},
-		&corev1.Namespace{}); kube.IgnoreNotFound(err) != nil || err == nil {
-		t.Errorf("something was changed: %v", err)
-	}
-	for _, o := range []kube.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: i.Namespace}},
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: "bourse-agent"}},
-	} {
-		if err := w.rome.Objects.Create(ctx, o); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for _, i.Join = range []string{"first", "second", "second"} {
 		if err := i.Apply(ctx, config, func(string) {}); err != nil {
 			t.Fatal(err)
 		}
 	}
+	t.Cleanup(func() {
+		if err := w.rome.Cluster.Apply(context.Background(), charts.AgentRights); err != nil {
+			t.Error(err)
+		}
+	})
 	var secret corev1.Secret
 	var deployment appsv1.Deployment
 	for _, one := range []struct {

@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -24,6 +26,22 @@ func TestKubectlOnTheDemo(t *testing.T) {
 	if _, err := federation.Build(t.Context(), bin); err != nil {
 		t.Fatal(err)
 	}
+	examples, err := filepath.Abs("../../docs/examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("go", "build", "-trimpath", "-o", bin, examples+"/ask").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	// This one expects another key than that of the agent.
+	script, err := os.ReadFile(filepath.Join(examples, "ask.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	another := filepath.Join(t.TempDir(), "ask.sh")
+	if err := os.WriteFile(another, bytes.Replace(script, []byte("serverKey | awk"), []byte("serverKey | tr 0-9 1-90 | awk"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	kubectl, err := lab.Kubectl(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
@@ -35,6 +53,8 @@ func TestKubectlOnTheDemo(t *testing.T) {
 			e.Setenv("PATH", strings.Join([]string{bin, filepath.Dir(kubectl), os.Getenv("PATH")}, string(os.PathListSeparator)))
 			e.Setenv("XDG_RUNTIME_DIR", e.WorkDir)
 			e.Setenv("HOME", e.WorkDir)
+			e.Setenv("EXAMPLES", examples)
+			e.Setenv("ANOTHER", another)
 			return nil
 		},
 	})

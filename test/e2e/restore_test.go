@@ -3,11 +3,13 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
 
@@ -37,6 +39,12 @@ func TestConsumersEtcdRestored(t *testing.T) {
 		t.Errorf("the provider has the reservation as %q (%v), want Reserved", i.Status.State, err)
 	}
 	w.shows(t, w.paris, "cpu", n.reserve(3000))
+	diagnosis, err := w.rome.People(0).Diagnose(t.Context())
+	if err != nil || !slices.ContainsFunc(diagnosis.Problems, func(p api.Problem) bool {
+		return p.Code == health.WithoutRequest.Code && p.Subject == "reservation "+r.Status.Reservation
+	}) {
+		t.Errorf("the doctor does not name the reservation: %+v, %v", diagnosis, err)
+	}
 	if err := w.rome.People(0).EndUnknown(t.Context(), r.Status.Reservation); err != nil {
 		t.Error(err)
 	}

@@ -49,13 +49,15 @@ var unused = map[string]string{
 	"get bourse.dev/brokers bourse/":                  "for who disables or removes another broker by the same interface",
 	"patch bourse.dev/brokers bourse/":                "the same",
 	"delete bourse.dev/brokers bourse/":               "the same",
+	"get /pods/portforward bourse/":                   "for users: the Role bourse-port-forward",
+	"create /pods/portforward bourse/":                "the same",
 }
 
-// The agent can do what config/rbac says and uses all of it.
+// The agent can do what its chart says and uses all of it.
 func TestAgentsRightsAreTheLeast(t *testing.T) {
 	w := start(t)
 	useAllRights(t, w)
-	rights := append(agentsRights(t, w.Path("config/rbac/agent.yaml")),
+	rights := append(agentsRights(t, w.Path("charts/rendered/agent-rights.yaml")),
 		agentsRights(t, w.Path("config/distributed-catalog/rights.yaml"))...)
 	eventually(t, "the agents have used all their rights", func(context.Context) (err error) { // some a moment later
 		used := map[right]bool{}
@@ -64,7 +66,7 @@ func TestAgentsRightsAreTheLeast(t *testing.T) {
 				i := slices.IndexFunc(rights, func(r right) bool { return r.allows(a) })
 				switch {
 				case i < 0:
-					t.Fatalf("an agent of %s asks for what config/rbac does not give it: %s (%d)", m.Name, a, a.Status.Code)
+					t.Fatalf("an agent of %s asks for what its chart does not give it: %s (%d)", m.Name, a, a.Status.Code)
 				case a.Status.Code != http.StatusForbidden: // an API server that starts forbids until it has read the roles
 					used[rights[i]] = true
 				}
@@ -72,7 +74,7 @@ func TestAgentsRightsAreTheLeast(t *testing.T) {
 		}
 		for _, r := range rights {
 			if !used[r] && unused[r.String()] == "" {
-				err = errors.Join(err, fmt.Errorf("config/rbac gives the agent a right that it does not use: %s", r))
+				err = errors.Join(err, fmt.Errorf("the chart gives the agent a right that it does not use: %s", r))
 			}
 		}
 		return err

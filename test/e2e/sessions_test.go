@@ -94,6 +94,10 @@ func TestQuestionsByRole(t *testing.T) {
 			_, err := c.PlanVirtualNodePool(ctx, "p", api.VirtualNodePoolSpec{Namespaces: []string{"asks"}, Max: cpu("1")})
 			return err
 		}, api.CodeForbidden},
+		"preview of a policy": {func(ctx context.Context, c *client.Client) error {
+			_, err := c.PreviewSharing(ctx, api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}})
+			return err
+		}, api.CodeForbidden},
 	} {
 		if err := q.ask(t.Context(), ada); (err == nil) != (q.requester == "") || err != nil && api.CodeOf(err) != q.requester {
 			t.Errorf("%s of a requester: %v, want %q", name, err, q.requester)

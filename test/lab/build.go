@@ -27,6 +27,7 @@ type module struct{ name, versioned string }
 var (
 	kubernetesModule = module{"kubernetes", "k8s.io/kubernetes"}
 	liqoModule       = module{"liqo", "github.com/liqotech/liqo"}
+	helmModule       = module{"helm", "helm.sh/helm/v3"}
 )
 
 // program is an executable and the package it is built from, one of the tools in its module's go.mod.
@@ -84,6 +85,13 @@ func Kubectl(ctx context.Context, progress io.Writer) (string, error) {
 	const kubectl = "kubectl"
 	b, err := build(ctx, progress, kubernetesModule, []program{{kubectl, "k8s.io/kubernetes/cmd/kubectl"}})
 	return b.Path(kubectl), err
+}
+
+// Helm builds helm from the version pinned in tools/helm, into a folder of its own, and returns its path.
+func Helm(ctx context.Context, progress io.Writer) (string, error) {
+	const helm = "helm"
+	b, err := build(ctx, progress, helmModule, []program{{helm, "helm.sh/helm/v3/cmd/helm"}})
+	return b.Path(helm), err
 }
 
 func build(ctx context.Context, progress io.Writer, m module, programs []program) (Binaries, error) {
@@ -203,10 +211,13 @@ func (b *builder) build(ctx context.Context) error {
 	return nil
 }
 
-// linkerFlags tell Kubernetes its version, which its sources from the module proxy do not know.
+// linkerFlags tell Kubernetes and Helm their versions, which their sources from the module proxy do not know.
 func (b *builder) linkerFlags(ctx context.Context) (string, error) {
 	version, err := b.goTool(ctx, "list", "-m", "-f", "{{.Version}}", b.module.versioned)
-	if err != nil || b.module.versioned != kubernetesModule.versioned {
+	switch {
+	case err == nil && b.module == helmModule:
+		return "-s -w -X helm.sh/helm/v3/internal/version.version=" + version, nil
+	case err != nil || b.module != kubernetesModule:
 		return "-s -w", err
 	}
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)

@@ -43,6 +43,8 @@ type ClusterOptions struct {
 	Machine *Machine
 	// PortForwards are what KWOK forwards, as a kubelet does. A Light cluster has KWOK for them.
 	PortForwards []PortForward
+	// Execs are the pods in which KWOK runs commands, also those of a Light cluster.
+	Execs []Exec
 	// Flags are added to a daemon's own, and win over them: {APIServer:
 	// {"--default-not-ready-toleration-seconds=3"}}.
 	Flags map[Daemon][]string
@@ -65,8 +67,8 @@ type Cluster struct {
 	machine     *Machine // nil without
 	stopMachine func()
 
-	forwards []PortForward
-	kubelet  int // KWOK's port, if it forwards
+	served  []string // what KWOK does as a kubelet, as objects of its configuration
+	kubelet int      // KWOK's port, if it does that
 
 	mu      sync.Mutex
 	running map[Daemon]*process
@@ -81,7 +83,13 @@ func (l *Lab) Cluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
 	c := &Cluster{
 		name: o.Name, light: o.Light, dir: filepath.Join(l.dir,
 			o.Name), lab: l, extra: o.Flags, running: map[Daemon]*process{}, real: map[string]*Machine{},
-		machine: o.Machine, forwards: o.PortForwards,
+		machine: o.Machine,
+	}
+	for _, f := range o.PortForwards {
+		c.served = append(c.served, f.config())
+	}
+	for _, e := range o.Execs {
+		c.served = append(c.served, e.config())
 	}
 	var err error
 	if o.Liqo {
@@ -158,7 +166,7 @@ func (c *Cluster) prepare() error {
 	if err != nil {
 		return err
 	}
-	if len(c.forwards) > 0 {
+	if len(c.served) > 0 {
 		if c.kubelet, err = FreePort(); err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@ func (c *Cluster) daemons() []Daemon {
 	switch {
 	case !c.light:
 		return allDaemons
-	case len(c.forwards) > 0:
+	case len(c.served) > 0:
 		return []Daemon{Etcd, APIServer, Kwok}
 	}
 	return []Daemon{Etcd, APIServer}
@@ -66,11 +66,27 @@ func (f PortForward) config() string {
 	return text
 }
 
+// Exec has KWOK run the commands of `kubectl exec` in a pod as processes of this machine, with further variables.
+type Exec struct {
+	Namespace, Pod string
+	Env            map[string]string
+}
+
+// config is the exec as KWOK's configuration has it.
+func (e Exec) config() string {
+	text := fmt.Sprintf("---\napiVersion: kwok.x-k8s.io/v1alpha1\nkind: Exec\n"+
+		"metadata: {namespace: %s, name: %s}\nspec:\n  execs:\n  - local:\n      envs:\n", e.Namespace, e.Pod)
+	for name, value := range e.Env {
+		text += fmt.Sprintf("      - {name: %s, value: %q}\n", name, value)
+	}
+	return text
+}
+
 // writeConfig puts the daemons' configuration files into the cluster's folder.
 func (c *Cluster) writeConfig() error {
 	kwok := slices.Clone(stages)
-	for _, f := range c.forwards {
-		kwok = append(kwok, f.config()...)
+	for _, object := range c.served {
+		kwok = append(kwok, object...)
 	}
 	for name, content := range map[string][]byte{"stages.yaml": kwok, "audit-policy.yaml": auditPolicy} {
 		if err := os.WriteFile(filepath.Join(c.dir, name), content, 0o600); err != nil {

@@ -24,7 +24,7 @@ type size struct{ lines, code, tokens int }
 
 func (s size) plus(o size) size { return size{s.lines + o.lines, s.code + o.code, s.tokens + o.tokens} }
 
-var notCounted = regexp.MustCompile(`_test\.go$|zz_generated|[a-z]+test/|/testdata/`)
+var notCounted = regexp.MustCompile(`_test\.go$|zz_generated|_templ\.go$|[a-z]+test/|/testdata/`)
 
 func main() {
 	if err := run(); err != nil {

@@ -1,9 +1,12 @@
 package liqo
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -23,6 +26,8 @@ func TestNamespacesAtOneProviderAreKeptApart(t *testing.T) {
 	quiet.runs(4)
 	noisy.runs(4)
 	quiet.tells(api.ConditionPodsComply, metav1.ConditionTrue)
+	noisy.tellsNothingOf(quiet)
+	quiet.tellsNothingOf(noisy)
 
 	more := w.askIn(t, "noisy", "more", "milan", amounts("1", "1Gi"))
 	more.becomes(api.Active)
@@ -47,4 +52,24 @@ func TestNamespacesAtOneProviderAreKeptApart(t *testing.T) {
 	quiet.runs(4)
 	quiet.release()
 	w.nothingLeft(t, w.rome, w.milan)
+}
+
+// tellsNothingOf checks that the objects of the request's namespace name neither another request's reservation nor its
+// namespace. They share a virtual node.
+func (a *asked) tellsNothingOf(other *asked) {
+	a.t.Helper()
+	for _, all := range []kube.ObjectList{&api.ResourceRequestList{}, &api.ReservationInstructionList{}, &api.ContractList{}} {
+		if err := a.from.Objects.List(a.t.Context(), all, kube.InNamespace(a.request.Namespace)); err != nil {
+			a.t.Fatal(err)
+		}
+		text, err := json.Marshal(all)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		for _, secret := range []string{other.request.Status.Reservation, other.request.Namespace} {
+			if strings.Contains(string(text), secret) {
+				a.t.Errorf("objects of %s name %s: %s", a.request.Namespace, secret, text)
+			}
+		}
+	}
 }

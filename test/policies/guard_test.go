@@ -180,6 +180,14 @@ func TestTheAgentKeepsTheList(t *testing.T) {
 	if err := first.Make(ctx); err != nil {
 		t.Fatal(err)
 	}
+	wasGone := func() {
+		t.Helper()
+		const why = "none of the 1 consumers that have peerings was listed: it was removed or emptied while no agent ran"
+		if said := <-recorder.Events; !strings.Contains(said, why) {
+			t.Errorf("the next agent says %q", said)
+		}
+	}
+	wasGone()
 	go func() { ended <- first.Run(ctx) }()
 	policies := &posture.Policies{Known: w.keeper, Reader: w.keeper, Writer: w.keeper, Namespace: "bourse", Cluster: "oslo",
 		Consumers: first}
@@ -235,4 +243,5 @@ func TestTheAgentKeepsTheList(t *testing.T) {
 		t.Fatal(err)
 	}
 	back("by the next agent", time.Now())
+	wasGone()
 }

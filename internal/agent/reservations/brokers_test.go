@@ -82,7 +82,7 @@ func (contracts) Show(context.Context, string, *market.Reservation) (time.Durati
 	return 0, nil
 }
 
-func (instructions) Show(context.Context, *market.Reservation) error { return nil }
+func (instructions) Show(context.Context, *market.Reservation) (time.Duration, error) { return 0, nil }
 
 func (offers) Look(string) {}
 

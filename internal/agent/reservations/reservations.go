@@ -58,9 +58,9 @@ type Options struct {
 // Provider acts where this cluster is the provider.
 type Provider struct {
 	Gate *gate.Gate
-	// Instructions shows a reservation as a ProviderInstruction.
+	// Instructions shows a reservation as a ProviderInstruction. It returns when to show it again, 0 for never.
 	Instructions interface {
-		Show(ctx context.Context, record *market.Reservation) error
+		Show(ctx context.Context, record *market.Reservation) (again time.Duration, err error)
 	}
 	// Offers looks again at how much of an offer is sold.
 	Offers interface{ Look(name string) }

@@ -68,8 +68,12 @@ func (r *Reservations) show(ctx context.Context, ours *market.Reservation) error
 	if ours.Provider != r.options.Cluster {
 		return nil
 	}
-	if err := r.options.Provider.Instructions.Show(ctx, ours); err != nil {
+	again, err = r.options.Provider.Instructions.Show(ctx, ours)
+	if err != nil {
 		return err
+	}
+	if again > 0 {
+		r.queue.AddAfter(ours.ID, again)
 	}
 	if r.options.Provider.Lent != nil {
 		r.options.Provider.Lent(ours.Consumer)

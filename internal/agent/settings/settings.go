@@ -26,8 +26,8 @@ import (
 type Options struct {
 	// Kubernetes is how to reach the cluster's API server. Required.
 	Kubernetes *rest.Config
-	// Namespace has the agent's own objects. Default "bourse".
-	Namespace string
+	// Namespace has the agent's own objects. Default "bourse". Account is its ServiceAccount there. Default "bourse-agent".
+	Namespace, Account string
 	// AdvertisementName is the name of the Advertisement there. Default "cluster".
 	AdvertisementName string
 	// LeaderElect lets one of several replicas lead.
@@ -49,7 +49,7 @@ type Member struct {
 	Identity store.Store
 	// Join is a join token. It is needed once. BrokerURL overrides the URL in it.
 	Join, BrokerURL string
-	// JoinSecret is the Secret in the agent's namespace that holds the token under "token", and comes before Join.
+	// JoinSecret is the Secret in the agent's namespace that holds the token under "token". Join comes before it.
 	// Default: "bourse-join".
 	JoinSecret string
 	// NoBroker: the cluster has no main broker. It deals with the clusters that its admin added.
@@ -73,8 +73,6 @@ type Liqo struct {
 	// Gateway is how peers reach the gateway of Liqo's network: none (the default), outbound,
 	// NodePort, LoadBalancer.
 	Gateway string
-	// AllowUntested accepts a Liqo that is older than the tested version, or lacks fields that Bourse uses.
-	AllowUntested bool
 }
 
 // Times are how often something is done, and how long something lasts.

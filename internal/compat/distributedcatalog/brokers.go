@@ -44,7 +44,7 @@ func (c *connector) catalogs(ctx context.Context) ([]Catalog, error) {
 		return nil, err
 	}
 	if !slices.ContainsFunc(all, func(b api.Envelope[api.KnownBroker]) bool { return brokerOf(b).Subscribed }) {
-		return nil, api.Errorf(api.CodeUnavailable, "no broker is reached").Fix("see: bourse brokers")
+		return nil, api.Errorf(api.CodeUnavailable, "no broker is reached").FixBy("see", "bourse", "brokers")
 	}
 	return c.others(ctx)
 }

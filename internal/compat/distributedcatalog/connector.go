@@ -34,8 +34,9 @@ type Home interface {
 // ConnectorOptions say what the connector's interface stands before.
 type ConnectorOptions struct {
 	Home Home
-	// Objects are those of the cluster, read from its API server and written as the agent.
-	Objects kube.Client
+	// Objects are those of the cluster, read from its API server and written as the agent, whose namespace is Namespace.
+	Objects   kube.Client
+	Namespace string
 	// Server is that of the agent's listener, made by [server.Local]: it bounds what callers hold open.
 	Server *server.Server
 	// URL is where others reach the agent's connector; empty: it has none.
@@ -75,8 +76,9 @@ func Connector(ctx context.Context, next http.Handler, o ConnectorOptions) http.
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	c := &connector{ConnectorOptions: o, Client: cluster.At(inside{next: next, remote: "inside"}.api(), o.Objects),
-		shown: map[string]string{}, subscribers: subscribers{ctx: ctx, log: o.Log}}
+	c := &connector{ConnectorOptions: o,
+		Client: cluster.At(inside{next: next, remote: "inside"}.api(), o.Objects).WithAgentIn(o.Namespace),
+		shown:  map[string]string{}, subscribers: subscribers{ctx: ctx, log: o.Log}}
 	mux := bounded{http.NewServeMux(), o.Server, server.LocalUser, refuseInText}
 	for route, handle := range map[string]func(http.ResponseWriter, *http.Request) (any, error){
 		"GET /api/cluster/init":              c.ready,

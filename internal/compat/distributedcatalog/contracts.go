@@ -41,31 +41,39 @@ func (c *connector) contracts(_ http.ResponseWriter, r *http.Request) (any, erro
 
 // documents are the contracts that are wanted, oldest first.
 func (c *connector) documents(ctx context.Context, wanted func(*api.Deal) bool) ([]ContractDocument, error) {
-	status, p, err := c.profile(ctx)
+	all, err := c.Client.Contracts(ctx)
 	if err != nil {
 		return nil, err
 	}
-	deals, err := c.Client.Contracts(ctx)
-	out := []ContractDocument{}
-	connectors := map[string]string{status.Cluster: c.URL} // the connector of each seller
-	for i := range deals {
-		if d := &deals[i].Payload; wanted(d) {
-			seller := d.Status.Terms.Seller
-			if _, known := connectors[seller]; !known {
-				shown, _ := c.Cluster(ctx, seller) // while no broker is reached its address is not known
-				connectors[seller] = shown.Payload.Properties.Connector
-			}
-			out = append(out, document(d, cmp.Or(connectors[seller], status.Broker)))
-			if seller == status.Cluster {
-				name := &out[len(out)-1].Seller.ClusterPrettyName
-				*name = cmp.Or(p.PrettyName, *name)
-			}
-		}
-	}
+	out, err := c.documentsOf(ctx, slices.DeleteFunc(all, func(d api.Envelope[api.Deal]) bool { return !wanted(&d.Payload) }))
 	slices.SortFunc(out, func(a, b ContractDocument) int {
 		return cmp.Or(cmp.Compare(a.Created, b.Created), strings.Compare(a.ContractID, b.ContractID))
 	})
 	return out, err
+}
+
+// documentsOf writes contracts as the prototype does, with where their sellers sell.
+func (c *connector) documentsOf(ctx context.Context, deals []api.Envelope[api.Deal]) ([]ContractDocument, error) {
+	status, p, err := c.profile(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := []ContractDocument{}
+	connectors := map[string]string{status.Cluster: c.URL} // the connector of each seller
+	for i := range deals {
+		d := &deals[i].Payload
+		seller := d.Status.Terms.Seller
+		if _, known := connectors[seller]; !known {
+			shown, _ := c.Cluster(ctx, seller) // while no broker is reached its address is not known
+			connectors[seller] = shown.Payload.Properties.Connector
+		}
+		out = append(out, document(d, cmp.Or(connectors[seller], status.Broker)))
+		if seller == status.Cluster {
+			name := &out[len(out)-1].Seller.ClusterPrettyName
+			*name = cmp.Or(p.PrettyName, *name)
+		}
+	}
+	return out, nil
 }
 
 // document writes a contract as the prototype does. The offer is the one that the seller signed.
@@ -145,8 +153,8 @@ func (c *connector) buy(w http.ResponseWriter, r *http.Request) (any, error) {
 			Status: api.ContractStatus{State: answer.State, Terms: terms}}, "")
 		return inText(out), nil
 	}
-	contract, err := c.awaitContract(r.Context(),
-		func(d *api.Deal) bool { return d.Spec.Reservation == answer.Reservation })
+	namespace, _, _ := strings.Cut(made.ID, "/")
+	contract, err := c.awaitContract(r.Context(), namespace, answer.Reservation)
 	out.ContractDocument = contract
 	return inText(out), err
 }
@@ -253,7 +261,7 @@ func (c *connector) await(ctx context.Context, r client.RequestStatus) (api.Reso
 			}
 			wrong := api.Errorf(api.CodeConflict, "it was not bought: %s", cmp.Or(s.Message, string(s.State)))
 			if s.Reservation != "" {
-				wrong = wrong.Fix("see: bourse why %s", s.Reservation)
+				wrong = wrong.FixBy("see", "bourse", "why", s.Reservation)
 			}
 			return s, wrong
 		}
@@ -264,12 +272,16 @@ func (c *connector) await(ctx context.Context, r client.RequestStatus) (api.Reso
 	}
 }
 
-// awaitContract waits until a contract is written.
-func (c *connector) awaitContract(ctx context.Context, wanted func(*api.Deal) bool) (ContractDocument, error) {
+// awaitContract waits until the contract of a reservation is written.
+func (c *connector) awaitContract(ctx context.Context, namespace, id string) (ContractDocument, error) {
 	for deadline := time.Now().Add(patience); ; {
-		found, err := c.documents(ctx, func(d *api.Deal) bool { return inForce(d.Status.State) && wanted(d) })
-		if err != nil || len(found) > 0 {
+		deal, err := c.Contract(ctx, namespace, id)
+		switch {
+		case err == nil && inForce(deal.Payload.Status.State):
+			found, err := c.documentsOf(ctx, []api.Envelope[api.Deal]{deal})
 			return append(found, ContractDocument{})[0], err
+		case err != nil && api.CodeOf(err) != api.CodeNotFound:
+			return ContractDocument{}, err
 		}
 		if pause(ctx, deadline) != nil {
 			return ContractDocument{}, api.Errorf(api.CodeUnavailable, "the contract is not written yet").

@@ -49,7 +49,7 @@ func (c *connector) sell(_ http.ResponseWriter, r *http.Request) (any, error) {
 			if err := c.Answer(r.Context(), a, api.Answer{Approve: true}); err != nil {
 				return nil, err
 			}
-			return c.awaitContract(r.Context(), func(d *api.Deal) bool { return d.Spec.Reservation == a.ID })
+			return c.awaitContract(r.Context(), c.AgentNamespace(r.Context()), a.ID)
 		}
 	}
 	have, err := c.documents(r.Context(), func(d *api.Deal) bool { return inForce(d.Status.State) && sold(d) })

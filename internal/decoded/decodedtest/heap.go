@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// HeapDuring returns the most heap that do has the process take, beside what the process has already, in MiB.
-// Garbage is collected early: on a busy machine it would be half of the heap.
+// HeapDuring returns the most heap that do keeps in use, beside what the process has already, in MiB. It counts what a
+// collection finds in use, not garbage: how much of that there is depends on how busy the machine is. Collections begin
+// whenever the heap has grown by a fifth.
 func HeapDuring(do func()) (most int64) {
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	heap := func() int64 { metrics.Read(sample); return int64(sample[0].Value.Uint64()) }
 	defer debug.SetGCPercent(debug.SetGCPercent(20))
 	runtime.GC()

@@ -29,6 +29,8 @@ type Identity struct {
 	// first.
 	Rotations []string
 	BrokerURL string
+	// Home is the UID of namespace kube-system of the cluster that has this identity. Empty: nobody looked yet.
+	Home string
 	// Brokers are the cluster's identities at further brokers, by the broker's local name.
 	Brokers map[string]AtBroker
 
@@ -66,6 +68,7 @@ const (
 	rotationsName  = "cluster.rotations"
 	brokerURLName  = "broker-url"
 	brokersName    = "brokers"
+	homeName       = "kube-system-uid"
 )
 
 func (i Identity) parts() map[string][]byte {
@@ -75,6 +78,7 @@ func (i Identity) parts() map[string][]byte {
 	}
 	return map[string][]byte{
 		brokersName:    brokers,
+		homeName:       []byte(i.Home),
 		tlsKeyName:     i.TLSKeyPEM,
 		certName:       i.CertPEM,
 		caName:         i.CAPEM,
@@ -97,5 +101,6 @@ func fromParts(parts map[string][]byte) Identity {
 		ClusterKeyPEM: parts[clusterKeyName],
 		Rotations:     strings.Fields(string(parts[rotationsName])),
 		BrokerURL:     string(parts[brokerURLName]),
+		Home:          string(parts[homeName]),
 	}
 }

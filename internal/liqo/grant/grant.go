@@ -77,9 +77,11 @@ func (g *Granter) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	if err := g.Get(ctx, request.NamespacedName, &slice); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if slice.Spec.Class != liqo.Class || slice.Labels[consts.ReplicationStatusLabel] != "true" ||
-		slice.DeletionTimestamp != nil {
+	if slice.Labels[consts.ReplicationStatusLabel] != "true" || slice.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil
+	}
+	if class, err := liqo.ClassOf(ctx, g.Reader, &slice); err != nil || class != liqo.Class {
+		return ctrl.Result{}, err
 	}
 	consumer, err := g.consumer(ctx, slice.Namespace)
 	if err != nil || consumer == "" {

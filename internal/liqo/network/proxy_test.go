@@ -58,6 +58,13 @@ func TestProxy(t *testing.T) {
 	ip := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo",
 		Name: "api-server-proxy", Labels: map[string]string{"ipam.liqo.io/ip-type": "api-server-proxy"}}}
 	milan.must(milan.Create(t.Context(), ip))
+	for _, address := range []string{"192-0-2-1", "192-0-2-2"} { // of the API server itself, by its EndpointSlices
+		other := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "kubernetes-" + address,
+			Labels: map[string]string{"ipam.liqo.io/ip-type": "api-server"}}}
+		milan.must(milan.Create(t.Context(), other))
+		other.Status.IP = "10.70.0.9"
+		milan.must(milan.Status().Update(t.Context(), other))
+	}
 	none("an IP that Liqo's IPAM has not seen")
 	ip.Status.IP = "10.70.0.3"
 	milan.must(milan.Status().Update(t.Context(), ip))

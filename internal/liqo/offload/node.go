@@ -43,9 +43,17 @@ func (s *Slices) keepNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 	case err != nil || have.DeletionTimestamp != nil || !liqo.IsOurs(&have):
 		return client.IgnoreNotFound(err)
 	}
-	node := newNode(slice, provider, want, as)
+	node, options := newNode(slice, provider, want, as), ""
+	if followsOptions(&have) {
+		if options, err = s.optionsNow(ctx, &have, as); err != nil {
+			return err
+		}
+	}
 	return kubeobject.Change(ctx, s.Client, &have, func() {
 		update(&have, node, slice.Status.NodeLabels, as.byLiqo)
+		if options != "" {
+			have.Spec.VkOptionsTemplateRef = s.optionsRef(options)
+		}
 		followNetwork(&have, as)
 	})
 }
@@ -67,7 +75,7 @@ func (s *Slices) makeNode(ctx context.Context, slice *authv1beta1.ResourceSlice,
 	}
 	node := newNode(slice, provider, want, as)
 	node.Spec.KubeconfigSecretRef = identities.Items[0].Status.KubeconfigSecretRef
-	node.Spec.VkOptionsTemplateRef = &corev1.ObjectReference{Namespace: s.LiqoNamespace, Name: options}
+	node.Spec.VkOptionsTemplateRef = s.optionsRef(options)
 	if err := controllerutil.SetControllerReference(slice, node, s.Scheme()); err != nil {
 		return err
 	}
@@ -127,9 +135,9 @@ func noteSent(v *offv1beta1.VirtualNode, keys []string) {
 
 // followNetwork lets a virtual node have the addresses of its pods, or not. Of the arguments of a virtual kubelet only
 // this one follows what changes later: a network may come or go. Liqo starts another virtual kubelet then, which also
-// reads how the network maps addresses. Pods run on.
+// reads how the network maps addresses. Pods run on. Where a virtual kubelet follows its options, this does nothing.
 func followNetwork(have *offv1beta1.VirtualNode, as Node) {
-	if have.Spec.Template == nil { // Liqo's webhook writes it
+	if followsOptions(have) {
 		return
 	}
 	for i := range have.Spec.Template.Spec.Template.Spec.Containers {
@@ -207,12 +215,15 @@ func isReserved(key string) bool {
 	return key == "type" || under(api.Group) || under("liqo.io")
 }
 
-// PoolNode returns the Node of a virtual node of a VirtualNodePool, as Liqo makes it with any provider.
-func PoolNode(pool string, namespaces []string) *corev1.Node {
+// PoolNode returns the Node of a virtual node of a VirtualNodePool, as this Liqo makes it with any provider.
+func PoolNode(by liqo.Installation, pool string, namespaces []string) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
 		consts.TypeLabel: consts.TypeNode, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
 		api.VirtualNodePoolLabel: pool,
 	}}}
+	if by.LabelsNodes() {
+		node.Labels["type"] = "virtual-kubelet"
+	}
 	for _, name := range namespaces {
 		node.Labels[Label(name)] = "true"
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +23,7 @@ import (
 const defaultOptions = "virtual-kubelet-default"
 
 // options makes the VkOptionsTemplate of a virtual node from the cluster's default one, and returns its name, a
-// digest of what it says. None is ever changed, because Liqo may bring a change to nodes that run. None is
+// digest of what it says. None is ever changed, because a later Liqo than v1.2 brings a change to nodes that run. None is
 // deleted before Bourse is uninstalled: the right to delete them would be one to delete Liqo's own.
 // Errors: Unavailable.
 func (s *Slices) options(ctx context.Context, as Node) (string, error) {
@@ -53,6 +54,29 @@ func (s *Slices) options(ctx context.Context, as Node) (string, error) {
 			Fix("delete it, and the agent makes it again: kubectl -n %s delete vkoptionstemplate %s", s.LiqoNamespace, name)
 	}
 	return name, nil
+}
+
+// followsOptions reports whether Liqo runs the virtual kubelet of a virtual node by its options at any time. Liqo v1.2
+// copies the options into the virtual node when that is made, and reads the copy. A later Liqo removes the copy.
+func followsOptions(v *offv1beta1.VirtualNode) bool { return v.Spec.Template == nil }
+
+// optionsNow returns the name of the options that a virtual node that follows its options should have: made from the
+// cluster's default ones of now, with the image and the arguments of this Liqo. What is copied to the provider stays,
+// as namespaces that are mapped have agreed to it.
+func (s *Slices) optionsNow(ctx context.Context, v *offv1beta1.VirtualNode, as Node) (string, error) {
+	args, err := arguments(ctx, s.Reader, v)
+	if err != nil {
+		return "", err
+	}
+	if args != nil {
+		as.Reflect = readReflect(args)
+	}
+	return s.options(ctx, as)
+}
+
+// optionsRef names options.
+func (s *Slices) optionsRef(name string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{Namespace: s.LiqoNamespace, Name: name}
 }
 
 // optionsOf returns the options of a virtual node, made from the default ones.

@@ -37,7 +37,7 @@ func (n *Namespaces) Reflection(ctx context.Context, r client.Reader, provider s
 		if string(v.Spec.ClusterID) != provider {
 			continue
 		}
-		args, err := n.arguments(ctx, v)
+		args, err := arguments(ctx, n.Reader, v)
 		if err != nil {
 			return out, err
 		}
@@ -79,9 +79,9 @@ func (r Reflection) Laxest(wished api.Reflect) api.Reflect {
 	return Strictest([]api.Reflect{r.Reflect, wished})
 }
 
-// arguments returns those with which the virtual kubelet of a virtual node runs. Liqo writes them into the
-// virtual node when that is made.
-func (n *Namespaces) arguments(ctx context.Context, v *offv1beta1.VirtualNode) (args []string, err error) {
+// arguments returns those with which the virtual kubelet of a virtual node runs; nil: they are not known. Liqo v1.2
+// writes them into the virtual node when that is made. A later one takes them from its options at any time.
+func arguments(ctx context.Context, r client.Reader, v *offv1beta1.VirtualNode) (args []string, err error) {
 	if t := v.Spec.Template; t != nil {
 		for _, c := range t.Spec.Template.Spec.Containers {
 			args = append(args, c.Args...)
@@ -93,7 +93,7 @@ func (n *Namespaces) arguments(ctx context.Context, v *offv1beta1.VirtualNode) (
 	if ref == nil {
 		return nil, nil
 	}
-	err = n.Reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, &options)
+	err = r.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, &options)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return nil, nil // not known: as Liqo's defaults
 	}

@@ -173,7 +173,7 @@ func policy(name, apiGroup, resources string, groups []group) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
-metadata: {name: %s}
+metadata: {name: %[1]s}
 spec:
   failurePolicy: Fail
   matchConstraints:
@@ -181,8 +181,14 @@ spec:
     namespaceSelector: {}
     objectSelector: {}
     resourceRules:
-      - {apiGroups: [%s], apiVersions: [v1beta1], operations: [CREATE, UPDATE], resources: %s, scope: "*"}
+      - {apiGroups: [%[2]s], apiVersions: [v1beta1], operations: [CREATE, UPDATE], resources: %[3]s, scope: "*"}
+      - {apiGroups: [bourse.dev], apiVersions: [v1alpha1], operations: [CREATE], resources: [peerings], scope: "*"} # its proof
+  matchConditions:
+    - {name: its-own-proof, expression: "request.resource.resource != 'peerings' || object.metadata.name == '%[1]s.proof'"}
   validations:
+    - expression: "request.resource.resource != 'peerings'"
+      message: "%[1]s: in force"
+      reason: Invalid
 `, name, apiGroup, resources)
 	for _, g := range groups {
 		part := strings.ReplaceAll(g.name, ".", ".?")

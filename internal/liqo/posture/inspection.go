@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	offv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
@@ -33,18 +34,17 @@ type Inspection struct {
 	Reader, Lists client.Reader
 	// Writer makes dry runs, which prove what is refused.
 	Writer client.Writer
-	// Namespace is the agent's, or any other that is there; LiqoNamespace that of Liqo.
-	Namespace, LiqoNamespace string
+	// Namespace is the agent's, or any other that is there; LiqoNamespace that of Liqo. Account is the agent's
+	// ServiceAccount; empty: bourse-agent.
+	Namespace, LiqoNamespace, Account string
 	// Before says that nothing of Bourse is installed yet: looked at is whether it could be.
 	Before bool
 	// Prove has the policies refuse something, which they do to the agent's own ServiceAccount.
 	Prove bool
 	// Lends says that the cluster shares something.
 	Lends bool
-	// AllowUntested takes any version of Liqo, and compares nothing. Missing returns a field that the cluster's CRDs lack
-	// (liqo.MissingField).
-	AllowUntested bool
-	Missing       func() (string, error)
+	// Served returns what the API server serves of Liqo's kinds (liqo.Probe).
+	Served func() (liqo.Served, error)
 	// APIServer overrides the address that Liqo publishes. Dial reports whether an address answers;
 	// nil: the inspection does not dial.
 	APIServer string
@@ -59,7 +59,7 @@ func (i *Inspection) Problems(ctx context.Context) []api.Problem {
 		if there, err := i.Installed(); err != nil {
 			return []api.Problem{health.NotChecked.Of("Liqo", "", "%s", err)}
 		} else if !there {
-			return []api.Problem{health.LiqoMissing.Of("", "install Liqo v"+liqo.Tested+": https://docs.liqo.io",
+			return []api.Problem{health.LiqoMissing.Of("", "install Liqo "+liqo.Tested+": https://docs.liqo.io",
 				"the API server has no Liqo CRDs")}
 		}
 	}
@@ -93,12 +93,7 @@ func (i *Inspection) installation(ctx context.Context) (found []api.Problem, err
 	if err != nil {
 		return nil, err
 	}
-	found = i.version(have.Version)
-	for _, module := range strings.Fields(have.Off) {
-		found = append(found, health.LiqoModuleOff.Of("",
-			"helm upgrade liqo ... --set "+module+".enabled=true, and restart the agent",
-			"Liqo's module %s is disabled", module))
-	}
+	found = i.support(have)
 	id, err := liqo.ReadClusterID(ctx, i.Reader, i.LiqoNamespace)
 	if err != nil {
 		return nil, err
@@ -115,36 +110,45 @@ func (i *Inspection) installation(ctx context.Context) (found []api.Problem, err
 			"helm upgrade liqo ... --set controllerManager.config.defaultLimitsEnforcement=Hard",
 			"defaultLimitsEnforcement is %q", have.LimitsEnforcement))
 	}
-	found = append(found, health.DefaultClassOpen.Of("",
-		"peer by hand only with clusters that you trust with this whole cluster",
-		"Liqo v1.2 grants what the class is asked for, without a limit"))
+	if !have.DefaultClassClosed {
+		remedy := "peer by hand only with clusters that you trust with this whole cluster"
+		if have.CanCloseDefaultClass() {
+			remedy = "helm upgrade liqo ... --set authentication.defaultResourceSliceClassEnabled=false"
+		}
+		found = append(found, health.DefaultClassOpen.Of("", remedy,
+			"Liqo's class default grants what it is asked for, without a limit"))
+	}
 	if i.APIServer != "" {
 		have.APIServer = i.APIServer
 	}
 	return append(found, i.apiServer(ctx, have.APIServer)...), nil
 }
 
-// version reports whether Bourse uses this version of Liqo, and was tested with it.
-func (i *Inspection) version(have string) []api.Problem {
-	if liqo.Minor(have) == "" {
-		return []api.Problem{health.LiqoUnknown.Of("", "give the Deployment the label app.kubernetes.io/version",
-			"Deployment %s/liqo-controller-manager has no version label", i.LiqoNamespace)}
+// support reports whether Bourse uses this Liqo, and was tested with it.
+func (i *Inspection) support(have liqo.Installation) (found []api.Problem) {
+	if liqo.Minor(have.Version) == "" {
+		found = append(found, health.LiqoUnknown.Of("", "give the Deployment the label app.kubernetes.io/version",
+			"Deployment %s/liqo-controller-manager has no version label", i.LiqoNamespace))
 	}
-	if i.AllowUntested {
-		return nil
+	served, err := i.Served()
+	if err != nil {
+		return append(found, health.NotChecked.Of("whether Liqo "+have.Version+" has all that Bourse uses",
+			"check that the API server serves /openapi/v3", "%s", err))
 	}
-	switch support, err := liqo.CheckSupport(have, i.Missing); {
-	case err != nil:
-		return []api.Problem{health.NotChecked.Of("whether Liqo "+have+" has all that Bourse uses",
-			"check that the API server serves /openapi/v3, then restart the agent", "%s", err)}
+	switch support := liqo.Judge(have, served); {
+	case support.Lacks != nil && len(support.Lacks.Modules) > 0:
+		enable := ""
+		for _, module := range strings.Fields(have.Off) {
+			enable += " --set " + module + ".enabled=true"
+		}
+		return append(found, health.LiqoModuleOff.Of("", "helm upgrade liqo ..."+enable, "%s", support.Refused))
 	case support.Refused != "":
-		return []api.Problem{health.LiqoIncompatible.Of("",
-			"install Liqo v"+liqo.Tested+", or start the agent with --allow-untested-liqo", "%s", support.Refused)}
+		return append(found, health.LiqoIncompatible.Of("", "install Liqo "+liqo.Tested, "%s", support.Refused))
 	case support.Untested:
-		return []api.Problem{health.LiqoUntested.Of("", "run a test reservation before you depend on it, or install Liqo v"+
-			liqo.Tested, "the cluster runs Liqo %s; tested is %s", have, liqo.Tested)}
+		return append(found, health.LiqoUntested.Of("", "run a test reservation before you depend on it, or install Liqo "+
+			liqo.Tested, "the cluster runs Liqo %s; tested is %s", have.Version, liqo.Tested))
 	}
-	return nil
+	return found
 }
 
 // key looks whether Liqo's own key is one that providers take.
@@ -191,7 +195,7 @@ func (i *Inspection) policies(ctx context.Context) (found []api.Problem, err err
 		}
 		return nil, err
 	}
-	p := &Policies{Known: i.Lists, Reader: i.Reader, Writer: i.Writer, Namespace: i.Namespace}
+	p := &Policies{Known: i.Lists, Reader: i.Reader, Writer: i.Writer, Namespace: i.Namespace, Account: i.Account}
 	look := p.Stand
 	if i.Prove {
 		look = p.InForce
@@ -199,28 +203,60 @@ func (i *Inspection) policies(ctx context.Context) (found []api.Problem, err err
 	err = look(ctx)
 	if e, ok := errors.AsType[*api.Error](err); ok {
 		kind := health.PoliciesMissing
-		if e.Field == otherNamespace {
+		if e.Field == otherAgent {
 			kind = health.PoliciesForAnother
 		}
 		return []api.Problem{kind.Of("", e.Remedy, "%s", e.Detail)}, nil
 	}
-	return nil, err
+	if err != nil {
+		return nil, err
+	}
+	newer, err := p.newer(ctx)
+	if err != nil || newer == "" {
+		return nil, err
+	}
+	return []api.Problem{health.PoliciesNewer.Of("", "upgrade the agent: helm upgrade bourse-agent charts/bourse-agent "+
+		"--reset-then-reuse-values", "the admission policies are of version %s", newer)}, nil
 }
 
-// list looks how full the list of brokered consumers is.
+// list looks whether the list of brokered consumers is there, and how full it is. An agent that may write the list writes
+// a missing one again soon: that is no problem.
 func (i *Inspection) list(ctx context.Context) ([]api.Problem, error) {
 	if !i.Lends || i.Before {
 		return nil, nil
 	}
-	var m corev1.ConfigMap
-	if err := i.Reader.Get(ctx, client.ObjectKey{Namespace: i.Namespace, Name: consumers}, &m); err != nil {
-		return nil, client.IgnoreNotFound(err) // the policies say that it is missing
+	m := corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: consumers}}
+	err := i.Reader.Get(ctx, client.ObjectKeyFromObject(&m), &m)
+	if apierrors.IsNotFound(err) {
+		select {
+		case <-time.After(2 * keepAgain):
+		case <-ctx.Done():
+		}
+		err = i.Reader.Get(ctx, client.ObjectKeyFromObject(&m), &m)
+	}
+	if apierrors.IsNotFound(err) {
+		return []api.Problem{i.missingList(ctx)}, nil
+	}
+	if err != nil {
+		return nil, err
 	}
 	if size := sizeOf(m.Data); size > MaxList*6/10 {
 		return []api.Problem{health.ConsumersCrowded.Of("ConfigMap "+consumers,
 			"lend to fewer clusters, or close peerings that nobody needs", "it has %d of at most %d bytes", size, MaxList)}, nil
 	}
 	return nil, nil
+}
+
+// missingList returns the problem that the list of brokered consumers is missing, with what keeps the agent from writing
+// it.
+func (i *Inspection) missingList(ctx context.Context) api.Problem {
+	why := "the agent may write it, and did not"
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: consumers}}
+	if err := i.Writer.Create(ctx, m, client.DryRunAll); err != nil {
+		why = "the agent cannot write it: " + err.Error()
+	}
+	return health.ConsumersMissing.Of("ConfigMap "+consumers, "apply config/liqo, or upgrade the charts bourse-base and "+
+		"bourse-agent; then see the log of the agent that leads", "%s", why)
 }
 
 // webhook asks Liqo's webhook by a dry run of what it always lets pass.

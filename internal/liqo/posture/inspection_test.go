@@ -20,11 +20,14 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/openapi/openapitest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/liqo"
@@ -46,7 +49,8 @@ func cluster(t *testing.T) map[string]client.Object {
 					"--api-server-address-override=https://rome.example:6443"},
 			}}}},
 		}},
-		"key": keys(t, key),
+		"key":  keys(t, key),
+		"list": &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "bourse", Name: consumers}},
 	}
 	ours, err := wanted()
 	if err != nil {
@@ -116,19 +120,19 @@ func TestInspection(t *testing.T) {
 			maps.DeleteFunc(all, isPolicy)
 		}, "-DefaultClassOpen"},
 		"a version nobody tested": {version("v1.3.1"), "LiqoUntested"},
-		"one whose CRDs lack a field": {func(i *Inspection, all map[string]client.Object) {
-			i.Missing = func() (string, error) { return "Tenant.spec.csr", nil }
+		"one that lacks a capability": {func(i *Inspection, all map[string]client.Object) {
+			i.Served = (&liqo.Probe{OpenAPI: openapitest.NewFakeClient()}).Served
 			version("v1.3.1")(i, all)
 		}, "LiqoIncompatible"},
 		"one whose CRDs cannot be read": {func(i *Inspection, all map[string]client.Object) {
-			i.Missing = func() (string, error) { return "", errors.New("no answer") }
+			i.Served = (&liqo.Probe{OpenAPI: openapitest.FakeClient{ForcedErr: errors.New("no answer")}}).Served
 			version("v1.3.1")(i, all)
 		}, "NotChecked"},
+		"a version that closed its own class": {func(i *Inspection, all map[string]client.Object) {
+			version("v1.3.0")(i, all)
+			flag(all, "--default-limits-enforcement=Hard", "--default-resource-slice-class-enabled=false")
+		}, "-DefaultClassOpen LiqoUntested LimitsNotEnforced"},
 		"an older version": {version("v1.1.2"), "LiqoIncompatible"},
-		"which is admitted": {func(i *Inspection, all map[string]client.Object) {
-			i.AllowUntested = true
-			version("v1.3.1")(i, all)
-		}, ""},
 		"no module": {func(_ *Inspection, all map[string]client.Object) {
 			flag(all, "--default-limits-enforcement=Hard", "--offloading-enabled=false")
 		}, "LiqoModuleOff LimitsNotEnforced"},
@@ -160,6 +164,11 @@ func TestInspection(t *testing.T) {
 			m.Webhooks[1].MatchConditions = nil
 			all["webhook"] = m
 		}, "AmountsUnchecked"},
+		"no list of consumers": {func(_ *Inspection, all map[string]client.Object) { delete(all, "list") }, "ConsumersMissing"},
+		"no list where nothing is lent": {func(i *Inspection, all map[string]client.Object) {
+			i.Lends = false
+			delete(all, "list")
+		}, "-DefaultClassOpen"},
 		"no binding": {func(_ *Inspection, all map[string]client.Object) { delete(all, "binding bourse-pods") },
 			"PoliciesMissing"},
 		"a policy that was changed": {func(_ *Inspection, all map[string]client.Object) {
@@ -246,7 +255,7 @@ func TestInspection(t *testing.T) {
 				}
 			}
 			all, i := cluster(t), &Inspection{Lends: true, Namespace: "bourse", LiqoNamespace: "liqo",
-				Missing: func() (string, error) { return "", nil }}
+				Served: func() (liqo.Served, error) { return liqo.Served{}, nil }}
 			c.change(i, all)
 			cluster := fake.NewClientBuilder().WithScheme(scheme).WithObjects(slices.Collect(maps.Values(all))...).Build()
 			i.Reader, i.Lists, i.Writer = cluster, cluster, cluster
@@ -279,4 +288,27 @@ func secretOfMilan(all map[string]client.Object, labels map[string]string) {
 
 func isPolicy(name string, _ client.Object) bool {
 	return strings.HasPrefix(name, "policy ") || strings.HasPrefix(name, "binding ")
+}
+
+// A list of consumers that the agent writes again is no problem. One that it may not write is, with the reason.
+func TestAListOfConsumersThatIsMissing(t *testing.T) {
+	server := fake.NewClientBuilder().Build()
+	reads := 0
+	again := interceptor.NewClient(server, interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey,
+		client.Object, ...client.GetOption) error {
+		if reads++; reads == 1 {
+			return apierrors.NewNotFound(corev1.Resource("configmaps"), consumers)
+		}
+		return nil
+	}})
+	forbidden := interceptor.NewClient(server, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object,
+		...client.CreateOption) error {
+		return apierrors.NewForbidden(corev1.Resource("configmaps"), consumers, errors.New("no right"))
+	}})
+	for want, c := range map[string]client.Client{"": again, "cannot write it": forbidden} {
+		found, err := (&Inspection{Reader: c, Writer: c, Lends: true, Namespace: "bourse"}).list(t.Context())
+		if err != nil || (len(found) > 0) != (want != "") || want != "" && !strings.Contains(found[0].Detail, want) {
+			t.Errorf("found %+v, %v, want %q", found, err, want)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package posture
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"sync"
@@ -50,14 +51,51 @@ func (l *ConsumerList) Make(ctx context.Context) error {
 	if err := l.Reader.List(ctx, &tenants); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 		return err
 	}
-	return l.change(ctx, func(data map[string]string) {
+	var known, unlisted int // consumers
+	oldest := metav1.Now()
+	err := l.change(ctx, func(data map[string]string) {
+		known, unlisted = 0, 0
 		for i := range tenants.Items {
 			consumer := string(tenants.Items[i].Spec.ClusterID)
-			if liqo.IsOurs(&tenants.Items[i]) && consumer != "" && data[consumer] == "" {
-				data[consumer] = brokered
+			if !liqo.IsOurs(&tenants.Items[i]) || consumer == "" {
+				continue
+			}
+			if known++; tenants.Items[i].CreationTimestamp.Before(&oldest) {
+				oldest = tenants.Items[i].CreationTimestamp
+			}
+			if data[consumer] == "" {
+				data[consumer], unlisted = brokered, unlisted+1
 			}
 		}
 	})
+	if err == nil && known > 0 && known == unlisted {
+		l.tellGone(ctx, known, oldest)
+	}
+	return err
+}
+
+// tellGone tells that the list had none of the consumers that have peerings, and why, as far as one can see.
+func (l *ConsumerList) tellGone(ctx context.Context, known int, oldest metav1.Time) {
+	m := corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: consumers}}
+	_ = l.Reader.Get(ctx, client.ObjectKeyFromObject(&m), &m) // for the Event, which needs its UID
+	why := "it was removed or emptied while no agent ran, with policy bourse-guard or its binding away"
+	var namespaces corev1.NamespaceList
+	err := l.Reader.List(ctx, &namespaces, client.MatchingFields{"metadata.name": l.Namespace})
+	if err == nil && len(namespaces.Items) == 1 && oldest.Before(&namespaces.Items[0].CreationTimestamp) {
+		why = "namespace " + l.Namespace + " was deleted, and made again " +
+			namespaces.Items[0].CreationTimestamp.UTC().Format(time.RFC3339)
+	}
+	l.tell(&m, fmt.Sprintf("none of the %d consumers that have peerings was listed: %s", known, why))
+}
+
+// tell tells in the log and in an Event that the list is written again.
+func (l *ConsumerList) tell(m *corev1.ConfigMap, why string) {
+	l.Log.Warn("the list of brokered consumers is written again", "configmap", consumers, "cause", why)
+	if l.Events != nil {
+		l.Events.Eventf(m, nil, corev1.EventTypeWarning, "WrittenAgain", "Restore",
+			"the list of brokered consumers is written again: %s; upgrade bourse-base, or apply config/liqo: its policy bourse-guard "+
+				"lets nobody else write the list", why)
+	}
 }
 
 // Run writes the list again as soon as another changed or removed it, until ctx ends. In a namespace that is being
@@ -132,9 +170,7 @@ func (l *ConsumerList) restore(ctx context.Context, m *corev1.ConfigMap, gone bo
 	if err := l.change(ctx, func(map[string]string) {}); err != nil {
 		return err
 	}
-	l.Log.Warn("the list of brokered consumers is written again", "configmap", consumers, "cause", what)
-	l.Events.Eventf(m, nil, corev1.EventTypeWarning, "WrittenAgain", "Restore",
-		"the list of brokered consumers is written again: %s; apply config/liqo, whose policy bourse-guard lets nobody else write it", what)
+	l.tell(m, what)
 	return nil
 }
 

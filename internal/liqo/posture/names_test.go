@@ -64,7 +64,8 @@ func mapsPolicy(t *testing.T) func(consumer string, list, mapping map[string]str
 					"labels": map[string]string{consts.ReplicationOriginLabel: consumer}},
 				"spec": map[string]any{"desiredMapping": mapping},
 			},
-			"request": map[string]any{"userInfo": map[string]any{"username": consumer}},
+			"request": map[string]any{"userInfo": map[string]any{"username": consumer},
+				"resource": map[string]any{"resource": "namespacemaps"}},
 		}
 		for i, e := range expressions {
 			out, _, err := programs[i].Eval(in)

@@ -10,21 +10,18 @@ import (
 	_ "embed"
 	"errors"
 	"io"
-	"strings"
+	"regexp"
 	"sync"
 	"time"
 
-	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
 // manifest is config/liqo/policies.yaml; `make generate` copies it here.
@@ -40,23 +37,27 @@ type Policies struct {
 	// Reader must read from the API server.
 	Reader client.Reader
 	client.Writer
-	// Namespace is the agent's namespace; Cluster is this cluster's ID.
-	Namespace, Cluster string
+	// Namespace is the agent's namespace, Account its ServiceAccount; empty: bourse and bourse-agent. Cluster is this
+	// cluster's ID.
+	Namespace, Account, Cluster string
 	// Consumers keeps the parameters. Nil: they must be there, and are read before each change.
 	Consumers *ConsumerList
 
 	changing sync.Mutex // held while the parameters change, without Consumers
+
+	proving sync.Mutex
+	proven  time.Time // when each policy was proven last; protected by proving
 }
 
 const (
 	// knownWithin bounds the start of a watch. Without the permission to watch, it never starts.
 	knownWithin = 10 * time.Second
 
-	apply = "apply config/liqo/policies.yaml"
-	// agentsAccount is the agent's ServiceAccount, and ofTheAgent a binding that names the agent's namespace.
-	agentsAccount, ofTheAgent = "bourse-agent", "bourse-slice-status"
-	// otherNamespace is the field of the error that the policies are for an agent in another namespace.
-	otherNamespace = "namespace"
+	apply = "helm upgrade --install bourse-base charts/bourse-base, or apply config/liqo/policies.yaml"
+	// agentsAccount is the agent's usual ServiceAccount, and ofTheAgent the policy about what the agent does, which names it.
+	agentsAccount, ofTheAgent = "bourse-agent", "bourse-agent"
+	// otherAgent is the field of the error that the policies are for another agent.
+	otherAgent = "agent"
 	// consumers is the ConfigMap with the policies' parameters. Its keys (a cluster ID or a user has no dot):
 	//
 	//	CONSUMER              a brokered consumer
@@ -83,17 +84,22 @@ const (
 // places lists the keys for the pods of a user.
 var places = []string{".nodes", ".tolerates", ".storage", ".runtimes"}
 
-// InForce returns nil if the policies exist, are unchanged and deny. Errors: Unavailable with the remedy.
+// InForce returns nil if the policies exist, are those of this version or newer, and each of them denies. Errors:
+// Unavailable with the remedy.
 func (p *Policies) InForce(ctx context.Context) error {
 	if err := p.Stand(ctx); err != nil {
+		return err
+	}
+	if err := p.proveEach(ctx); err != nil {
 		return err
 	}
 	return p.deny(ctx)
 }
 
-// Stand returns nil if the policies exist and are unchanged. Errors: Unavailable with the remedy.
+// Stand returns nil if the policies exist and are unchanged, or newer and each of them denies. Errors: Unavailable with
+// the remedy.
 func (p *Policies) Stand(ctx context.Context) error {
-	shipped, err := wantedFor(p.Namespace)
+	shipped, err := wantedFor(p.Namespace, p.Account)
 	if err != nil {
 		return err
 	}
@@ -101,6 +107,11 @@ func (p *Policies) Stand(ctx context.Context) error {
 	defer cancel()
 	if err := p.areForAnother(ctx); err != nil {
 		return err
+	}
+	if newer, err := p.newer(ctx); err != nil {
+		return err
+	} else if newer != "" { // what they say is not known here; what they must refuse is
+		return p.proveEach(ctx)
 	}
 	for _, want := range shipped.policies {
 		var have admissionv1.ValidatingAdmissionPolicy
@@ -142,64 +153,48 @@ func missing(what, name string, err error) error {
 	return err
 }
 
-// deny proves with dry runs of attacks that the API server applies the policies on replicated objects.
-// The policies on reflected objects apply to mapped namespaces only, and there may be none yet. They
-// were applied together with the others.
-func (p *Policies) deny(ctx context.Context) error {
-	proof := metav1.ObjectMeta{Namespace: p.Namespace, Name: "bourse-proof"}
-	held := proof
-	held.Finalizers = []string{api.Group + "/proof"}
-	for says, slice := range map[string]*authv1beta1.ResourceSlice{
-		"of class bourse": {ObjectMeta: proof,
-			Spec: authv1beta1.ResourceSliceSpec{Class: authv1beta1.ResourceSliceClassDefault}},
-		"finalizers": {ObjectMeta: held, Spec: authv1beta1.ResourceSliceSpec{Class: liqo.Class}},
-	} {
-		switch err := p.Create(ctx, slice, client.DryRunAll); {
-		case err == nil:
-			return api.Errorf(api.CodeUnavailable, "the admission policies do not deny yet").
-				Fix("wait a minute; if this persists, check that the API server enables ValidatingAdmissionPolicy")
-		case !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), says):
-			return err
-		}
-	}
-	return nil
-}
-
 // shipped holds the policies and bindings of the manifest.
 type shipped struct {
 	policies []admissionv1.ValidatingAdmissionPolicy
 	bindings []admissionv1.ValidatingAdmissionPolicyBinding
 }
 
-// areForAnother returns an error if the policies in force name the agent of another namespace.
+// userOfAgent finds the namespace and the account that a policy names.
+var userOfAgent = regexp.MustCompile(`system:serviceaccount:([a-z0-9-]+):([a-z0-9.-]+)`)
+
+// areForAnother returns an error if the policies in force name another agent.
 func (p *Policies) areForAnother(ctx context.Context) error {
-	var binding admissionv1.ValidatingAdmissionPolicyBinding
-	err := p.Known.Get(ctx, client.ObjectKey{Name: ofTheAgent}, &binding)
-	if err != nil || binding.Spec.ParamRef == nil {
+	var policy admissionv1.ValidatingAdmissionPolicy
+	err := p.Known.Get(ctx, client.ObjectKey{Name: ofTheAgent}, &policy)
+	if err != nil || len(policy.Spec.MatchConditions) == 0 {
 		return nil // Stand says that it is missing or differs
 	}
-	if is, want := binding.Spec.ParamRef.Namespace, cmp.Or(p.Namespace, api.Namespace); is != want {
-		return api.Errorf(api.CodeUnavailable, "the admission policies are for an agent in namespace %s, and this one is in %s",
-			is, want).At(otherNamespace).Fix("run the agent in namespace %s, or apply the policies for namespace %s", is, want)
+	is := userOfAgent.FindStringSubmatch(policy.Spec.MatchConditions[0].Expression)
+	namespace, account := cmp.Or(p.Namespace, api.Namespace), cmp.Or(p.Account, agentsAccount)
+	if is == nil || is[1] == namespace && is[2] == account {
+		return nil
 	}
-	return nil
+	return api.Errorf(api.CodeUnavailable, "the admission policies are for an agent in namespace %s with ServiceAccount %s, "+
+		"and this one is in %s with %s", is[1], is[2], namespace, account).At(otherAgent).
+		Fix("helm upgrade bourse-base charts/bourse-base --set agent.namespace=%s,agent.serviceAccount=%s, or run "+
+			"the agent in namespace %s with that ServiceAccount", namespace, account, is[1])
 }
 
-// wanted are the policies for an agent in the namespace of config/liqo.
-func wanted() (shipped, error) { return wantedFor(api.Namespace) }
+// wanted are the policies for the agent of config/liqo.
+func wanted() (shipped, error) { return wantedFor(api.Namespace, agentsAccount) }
 
-// known has what wantedFor has read, by namespace.
+// known has what wantedFor has read, by namespace and account.
 var known sync.Map
 
-// wantedFor returns the policies for an agent in a namespace.
-func wantedFor(namespace string) (shipped, error) {
-	namespace = cmp.Or(namespace, api.Namespace)
-	if read, there := known.Load(namespace); there {
+// wantedFor returns the policies for an agent.
+func wantedFor(namespace, account string) (shipped, error) {
+	agent := [2]string{cmp.Or(namespace, api.Namespace), cmp.Or(account, agentsAccount)}
+	if read, there := known.Load(agent); there {
 		return read.(shipped), nil
 	}
-	all, err := read(Render(namespace, agentsAccount))
+	all, err := read(Render(agent[0], agent[1]))
 	if err == nil {
-		known.Store(namespace, all)
+		known.Store(agent, all)
 	}
 	return all, err
 }

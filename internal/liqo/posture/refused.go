@@ -36,8 +36,12 @@ func (p *Policies) Refused(
 		return nil, err
 	}
 	for _, s := range all.Items {
-		if s.Spec.Class != liqo.Class || !slices.Contains(named, s.Name) {
-			out = append(out, fmt.Sprintf("ResourceSlice %s of class %s", s.Name, s.Spec.Class))
+		class, err := liqo.ClassOf(ctx, p.Reader, &s)
+		if err != nil {
+			return nil, err
+		}
+		if class != liqo.Class || !slices.Contains(named, s.Name) {
+			out = append(out, fmt.Sprintf("ResourceSlice %s of class %s", s.Name, class))
 		}
 	}
 	var maps offv1beta1.NamespaceMapList

@@ -23,7 +23,7 @@ func TestRender(t *testing.T) {
 	}
 	other := string(Render("platform-x", "lender"))
 	for _, left := range regexp.MustCompile(`.*('bourse'|bourse-agent'|namespace: bourse\b|namespace bourse\b).*`).FindAllString(other, -1) {
-		if !strings.Contains(left, "spec.class == 'bourse'") && !strings.Contains(left, "managed-by'].orValue('')") {
+		if !strings.Contains(left, "class == 'bourse'") && !strings.Contains(left, "managed-by'].orValue('')") {
 			t.Errorf("it names the usual namespace or account: %s", left)
 		}
 	}
@@ -44,7 +44,7 @@ func TestRender(t *testing.T) {
 
 // An agent takes the policies for its own namespace, and says whose policies others are.
 func TestPoliciesForAnother(t *testing.T) {
-	inForce, err := wantedFor("platform-x")
+	inForce, err := wantedFor("platform-x", "lender")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,12 +64,15 @@ func TestPoliciesForAnother(t *testing.T) {
 		}
 		return nil
 	}})
-	if err := (&Policies{Known: cluster, Namespace: "platform-x"}).Stand(t.Context()); err != nil {
+	if err := (&Policies{Known: cluster, Namespace: "platform-x", Account: "lender"}).Stand(t.Context()); err != nil {
 		t.Errorf("its own: %v", err)
 	}
-	err = (&Policies{Known: cluster, Namespace: "bourse"}).Stand(t.Context())
-	if api.CodeOf(err) != api.CodeUnavailable || !strings.Contains(err.Error(), "for an agent in namespace platform-x") {
-		t.Errorf("another's: %v", err)
+	for namespace, account := range map[string]string{"bourse": "lender", "platform-x": ""} {
+		err = (&Policies{Known: cluster, Namespace: namespace, Account: account}).Stand(t.Context())
+		if api.CodeOf(err) != api.CodeUnavailable ||
+			!strings.Contains(err.Error(), "for an agent in namespace platform-x with ServiceAccount lender") {
+			t.Errorf("those of another: %v", err)
+		}
 	}
 	found, err := (&Inspection{Lists: cluster, Namespace: "bourse", Lends: true}).policies(t.Context())
 	if err != nil || len(found) != 1 || found[0].Code != health.PoliciesForAnother.Code {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/amounts"
+	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/vnp"
 )
@@ -109,7 +110,7 @@ func (m *Member) makeVirtualNode(ctx context.Context, request *api.ResourceReque
 	size = amountsOf(size).Plus(others).Resources()
 	i := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name == of.Spec.Slice })
 	if i < 0 {
-		n := offload.PoolNode(request.Labels[api.VirtualNodePoolLabel], nil)
+		n := offload.PoolNode(liqo.Installation{}, request.Labels[api.VirtualNodePoolLabel], nil)
 		n.Name, n.Labels["liqo.io/remote-cluster-id"] = of.Spec.Slice, of.Spec.Provider
 		n.Status = corev1.NodeStatus{Capacity: size, Allocatable: size, Conditions: []corev1.NodeCondition{{
 			Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(),

@@ -74,8 +74,11 @@ func (b *Broker) Advertise(_ context.Context, m api.Measurement) error {
 	return b.OnAdvertise(m)
 }
 
-// Clusters is not scripted.
+// Clusters and ClustersAfter are not scripted.
 func (b *Broker) Clusters(context.Context) ([]api.Envelope[api.Cluster], error) { return nil, Away }
+func (b *Broker) ClustersAfter(context.Context, string, int) ([]api.Envelope[api.Cluster], string, error) {
+	return nil, "", Away
+}
 
 // Cluster says what the test says.
 func (b *Broker) Cluster(_ context.Context, id string) (api.Envelope[api.Cluster], error) {

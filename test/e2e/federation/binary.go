@@ -31,6 +31,34 @@ func Build(ctx context.Context, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return build(ctx, source, dir)
+}
+
+// BuildFormer builds the binary of a commit in a folder. It returns its path, and that of the commit's files.
+func BuildFormer(ctx context.Context, commit, dir string) (path, source string, err error) {
+	repository, err := Source()
+	if err != nil {
+		return "", "", err
+	}
+	source = filepath.Join(dir, "source")
+	if err := os.Mkdir(source, 0o755); err != nil {
+		return "", "", err
+	}
+	archive, files := filepath.Join(dir, "source.tar"), []string{"api", "charts", "client", "cmd", "config", "go.mod", "go.sum",
+		"internal"}
+	for _, args := range [][]string{
+		append([]string{"git", "-C", repository, "archive", "-o", archive, commit}, files...),
+		{"tar", "-x", "-f", archive, "-C", source},
+	} {
+		if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
+			return "", "", fmt.Errorf("files of commit %s (a shallow clone lacks it: git fetch --unshallow): %w\n%s", commit, err, out)
+		}
+	}
+	path, err = build(ctx, source, dir)
+	return path, source, err
+}
+
+func build(ctx context.Context, source, dir string) (string, error) {
 	path := filepath.Join(dir, "bourse")
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", path, "./cmd/bourse")
 	cmd.Dir = source

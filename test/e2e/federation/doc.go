@@ -9,7 +9,7 @@
 //	f.Broker.Kill()                                          // SIGKILL, as a machine dies
 //	err = f.StartBroker(ctx)                                 // with the folder and the address that it had
 //
-// An agent reaches its cluster as the ServiceAccount of config/rbac, with the rights that are
+// An agent reaches its cluster as the ServiceAccount of charts/bourse-agent, with the rights that are
 // granted there and no others. `make lab` is such a federation for people to use; package e2e tests
 // one.
 package federation

@@ -19,6 +19,8 @@ type Options struct {
 	Lab *lab.Lab
 	// Binary is the path of the bourse to run. Default: Start builds one in the lab's folder.
 	Binary string
+	// Source is the folder of the repository whose CRDs, roles and policies are installed. Default: this one.
+	Source string
 	// Progress receives a line now and then. Default: nowhere.
 	Progress io.Writer
 	// Members are the clusters. Start completes them.
@@ -53,13 +55,15 @@ func Start(ctx context.Context, o Options) (*Federation, error) {
 	}
 	f := &Federation{
 		Binary:       o.Binary,
-		BrokerSocket: filepath.Join(o.Lab.Dir(), "broker.sock"),
-		Members:      o.Members, dir: o.Lab.Dir(), flags: o.BrokerFlags, crashes: make(chan error, 16),
+		BrokerSocket: filepath.Join(o.Lab.Dir(), "broker.sock"), source: o.Source,
+		Members: o.Members, dir: o.Lab.Dir(), flags: o.BrokerFlags, crashes: make(chan error, 16),
 	}
 	f.Operator = client.New("unix://"+f.BrokerSocket, nil)
 	var err error
-	if f.source, err = Source(); err != nil {
-		return f, err
+	if f.source == "" {
+		if f.source, err = Source(); err != nil {
+			return f, err
+		}
 	}
 	if f.address, err = freeAddress(); err != nil {
 		return f, err

@@ -16,6 +16,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/charts"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/agent"
@@ -55,18 +56,20 @@ func (m *Member) start(ctx context.Context, f *Federation, l *lab.Lab) (err erro
 	if err != nil {
 		return err
 	}
-	if err := m.Cluster.Apply(ctx, namespace); err != nil {
-		return err
-	}
-	for _, rights := range []string{"config/rbac", "config/distributed-catalog"} {
-		if err := m.Cluster.ApplyFS(ctx, os.DirFS(f.Path(rights))); err != nil {
-			return err
-		}
-	}
+	manifests := [][]byte{namespace, charts.AgentRights}
+	files := []string{"config/rbac/people.yaml", "config/rbac/policies.yaml", "config/distributed-catalog/rights.yaml"}
 	if m.Liqo {
-		if err := m.Cluster.ApplyFS(ctx, os.DirFS(f.Path("config/liqo"))); err != nil {
+		manifests, files = append(manifests, charts.AgentLiqo), append(files, "config/liqo/policies.yaml")
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(f.Path(file))
+		if err != nil {
 			return err
 		}
+		manifests = append(manifests, text)
+	}
+	if err := m.Cluster.Apply(ctx, manifests...); err != nil {
+		return err
 	}
 	if m.Sharing != nil {
 		policy := &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: *m.Sharing}

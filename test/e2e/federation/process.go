@@ -107,9 +107,12 @@ func (p *Process) Signal(s syscall.Signal) error {
 	}
 }
 
-// CPU is the time that the process has used of all cores. Linux counts it in hundredths of a second.
-func (p *Process) CPU() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
+// CPU is the time that the process has used of all cores.
+func (p *Process) CPU() (time.Duration, error) { return CPUOf(p.pid) }
+
+// CPUOf is the time that a process has used of all cores. Linux counts it in hundredths of a second.
+func CPUOf(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}

@@ -67,6 +67,54 @@ func TestAddressesNeedANetwork(t *testing.T) {
 	}
 }
 
+// A Liqo after 1.2 runs a virtual kubelet by its options at any time, and removes the copy of them that 1.2 wrote into the
+// virtual node. So the virtual node gets other options when a network comes or goes, and when Liqo was upgraded, whose
+// default options then have another image. What is copied to the provider stays.
+func TestAVirtualKubeletThatFollowsItsOptions(t *testing.T) {
+	raced.Skip(t)
+	w := newTenants(t)
+	w.borrows("team", &api.Offload{Reflect: &api.Reflect{ConfigMaps: api.ReflectNone}})
+	w.serve()
+	nodes, _, err := w.namespaces.Nodes(t.Context(), "milan")
+	if err != nil || len(nodes) != 1 {
+		t.Fatalf("the virtual nodes are %v, %v", nodes, err)
+	}
+	var v offv1beta1.VirtualNode
+	w.get("liqo-tenant-milan", nodes[0], &v)
+	first := v.Spec.VkOptionsTemplateRef.Name
+	runsBy := func(what, image string, hides bool) (name string) {
+		t.Helper()
+		w.serve()
+		w.get("liqo-tenant-milan", nodes[0], &v)
+		name = v.Spec.VkOptionsTemplateRef.Name
+		var o offv1beta1.VkOptionsTemplate
+		w.get("liqo", name, &o)
+		if o.Spec.ContainerImage != image || slices.Contains(o.Spec.ExtraArgs, noAddresses) != hides ||
+			o.Spec.ReflectorsConfig["configmap"].NumWorkers != 0 || v.Spec.Template != nil {
+			t.Errorf("%s: it runs by %+v", what, o.Spec)
+		}
+		return name
+	}
+	var standard offv1beta1.VkOptionsTemplate
+	w.get("liqo", "virtual-kubelet-default", &standard)
+	if name := runsBy("as it was made", standard.Spec.ContainerImage, true); name != first {
+		t.Errorf("it has the options %s, want those of before: %s", name, first)
+	}
+	const image = "ghcr.io/liqotech/virtual-kubelet:v1.3.0"
+	standard.Spec.ContainerImage = image
+	if err := w.Update(t.Context(), &standard); err != nil {
+		t.Fatal(err)
+	}
+	runsBy("after an upgrade", image, true)
+	network := &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan",
+		Name: "milan", Labels: map[string]string{"liqo.io/remote-cluster-id": "milan"}}}
+	w.create(network)
+	network.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{
+		Pod: []networkingv1beta1.CIDR{"10.71.0.0/16"}}}
+	w.update(network)
+	runsBy("with a network", image, false)
+}
+
 // startKubelet does what Liqo's webhook does when a virtual node is made.
 func (w *tenants) startKubelet(v *offv1beta1.VirtualNode, extra []string) {
 	w.Helper()

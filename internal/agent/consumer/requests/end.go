@@ -60,9 +60,9 @@ func (b *Borrower) End(ctx context.Context, ours *market.Reservation) error {
 	return err
 }
 
-// EndUnknown ends a reservation that the Ledger does not know: this cluster signed it, and lost it when
+// EndSigned ends a reservation that the Ledger does not know: this cluster signed it, and lost it when
 // an older Ledger was restored. Errors: NotFound if it is not this cluster's; the broker's.
-func (b *Borrower) EndUnknown(ctx context.Context, id string) error {
+func (b *Borrower) EndSigned(ctx context.Context, id string) error {
 	theirs, err := b.Broker.Reservation(ctx, id)
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (b *Borrower) EndUnknown(ctx context.Context, id string) error {
 	ours, err := b.readEverSigned(ctx, &theirs)
 	if err != nil {
 		return api.Errorf(api.CodeNotFound, "no request of this cluster made reservation %.80q", id).
-			Fix("see: bourse reservations")
+			FixBy("see", "bourse", "reservations")
 	}
 	document, err := b.signEnd(ours, api.ReasonReleased, b.Market.Now())
 	if err != nil {

@@ -62,6 +62,12 @@ func (b *Borrower) readEverSigned(ctx context.Context, theirs *transport.Reserva
 	return b.readSignedBy(theirs, b.ownKeys(ctx)...)
 }
 
+// HasSigned reports whether this cluster signed the assignment that the broker shows.
+func (b *Borrower) HasSigned(ctx context.Context, theirs *transport.Reservation) bool {
+	_, err := b.readEverSigned(ctx, theirs)
+	return err == nil
+}
+
 // ownKeys returns the keys that this cluster has and had.
 func (b *Borrower) ownKeys(ctx context.Context) []clusterkey.PublicKey {
 	keys, _ := trust.Keys(ctx, b.Market, b.Cluster) // none before the first card

@@ -255,7 +255,7 @@ func TestALedgerThatLostEverythingAfterARotation(t *testing.T) {
 		error) {
 		return *d.Ending(b.rome, api.ReasonReleased), nil
 	}
-	if err := lost.EndUnknown(t.Context(), "r-1"); err != nil {
+	if err := lost.EndSigned(t.Context(), "r-1"); err != nil {
 		t.Errorf("it cannot even be ended: %v", err)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
+	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
@@ -255,7 +256,7 @@ func (d *desk) bound(r *api.ResourceRequest, change func(*market.Reservation)) s
 	if _, err := d.ledger.Do(d.t.Context(), market.Note{Reservation: note}); err != nil {
 		d.t.Fatal(err)
 	}
-	node := offload.PoolNode("burst", []string{"team"})
+	node := offload.PoolNode(liqo.Installation{}, "burst", []string{"team"})
 	node.Name = note.Slice()
 	err = d.Create(d.t.Context(), node)
 	if apierrors.IsAlreadyExists(err) {

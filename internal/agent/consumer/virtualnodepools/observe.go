@@ -58,7 +58,7 @@ func (c *Controller) observe(ctx context.Context, pool *api.VirtualNodePool, m *
 	if err != nil {
 		return nil, err
 	}
-	out.namespaces, out.seen.Node = namespaces, offload.PoolNode(pool.Name, namespaces)
+	out.namespaces, out.seen.Node = namespaces, offload.PoolNode(c.options.liqo(), pool.Name, namespaces)
 	// Before the Ledger: the first read waits for a list of each namespace, and a request may be bound meanwhile.
 	if err := c.readPods(ctx, pool, namespaces, out); err != nil {
 		return nil, err

@@ -22,6 +22,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
+	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/offload"
 	"github.com/bourse-dev/bourse/internal/vnp"
 )
@@ -53,9 +54,18 @@ type Options struct {
 	// Offload offloads the namespaces of all pools and requests, and ends the offloading of others.
 	Offload func(ctx context.Context) error
 	// Serve makes the virtual node with a provider what its request says now.
-	Serve  func(provider string)
+	Serve func(provider string)
+	// Liqo returns this cluster's. Nil: it has none.
+	Liqo   func() liqo.Installation
 	Events events.EventRecorder
 	Times
+}
+
+func (o *Options) liqo() liqo.Installation {
+	if o.Liqo == nil {
+		return liqo.Installation{}
+	}
+	return o.Liqo()
 }
 
 // Times are a clock, by default the machine's, and how long things last.

@@ -147,7 +147,7 @@ func (b *Brokers) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 func (b *Brokers) apply(name string, spec api.BrokerSpec) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ctx.Err() != nil {
+	if b.ctx.Err() != nil || b.Main.IsCloned() {
 		return
 	}
 	known := b.entries[name]
@@ -245,7 +245,7 @@ func (b *Brokers) enroll(ctx context.Context, name string, spec api.BrokerSpec,
 	}
 	m, err := enrollment.New(ctx, enrollment.Options{
 		Cluster: b.Main.Cluster, Broker: name, Store: b.Main.StoreFor(name), Token: spec.Join, BrokerURL: spec.URL,
-		Clock: b.Main.Clock, Log: log,
+		Proxy: b.Main.Proxy, Clock: b.Main.Clock, Log: log,
 	})
 	if err != nil {
 		return nil, err

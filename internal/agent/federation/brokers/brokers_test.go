@@ -3,6 +3,8 @@ package brokers
 import (
 	"context"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -36,6 +38,7 @@ type room struct {
 	mu        sync.Mutex
 	joined    int      // how often Joined was called
 	forgotten []string // what the catalog forgot
+	called    []string // the hosts for which a proxy was looked for
 }
 
 // Forget is the catalog's.
@@ -52,6 +55,14 @@ func (r *room) joins() int {
 	return r.joined
 }
 
+// findProxy finds none, and notes for which host.
+func (r *room) findProxy(to *http.Request) (*url.URL, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.called = append(r.called, to.URL.Host)
+	return nil, nil
+}
+
 func newRoom(t *testing.T) *room {
 	t.Helper()
 	return newRoomWith(t, newToken(t, servertest.Start(t, servertest.Options{})))
@@ -62,8 +73,9 @@ func newRoomWith(t *testing.T, token string) *room {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	log := slog.New(slog.DiscardHandler)
+	r := &room{t: t, events: events.NewFakeRecorder(100)}
 	m, err := enrollment.New(ctx, enrollment.Options{Cluster: "rome",
-		Store: store.InDir(t.TempDir()), Token: token, Log: log})
+		Store: store.InDir(t.TempDir()), Token: token, Log: log, Proxy: r.findProxy})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +89,6 @@ func newRoomWith(t *testing.T, token string) *room {
 	open := &session.Sessions{}
 	open.Add(session.New(session.Options{Cluster: "rome",
 		Key: m.Key(), Broker: transport.NewHTTP("rome", m.Client()), Lends: true, Switch: m.Switch()}))
-	r := &room{t: t, events: events.NewFakeRecorder(100)}
 	r.Brokers = New(Options{
 		Client: c, Namespace: "default", Main: m, Sessions: open, Ledger: exchangetest.Open(t,
 			nil, exchange.Options{Self: "rome"}),
@@ -163,14 +174,19 @@ func (r *room) reconcile(name string) {
 // in between.
 func TestABroker(t *testing.T) {
 	r := newRoom(t)
-	token := newToken(t, servertest.Start(t, servertest.Options{}))
-	r.put("north", api.BrokerSpec{Join: token})
+	north := servertest.Start(t, servertest.Options{})
+	r.put("north", api.BrokerSpec{Join: newToken(t, north)})
 	r.reconcile("north")
 	for end := time.Now().Add(time.Minute); r.Sessions.BrokerNamed("north") == nil; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("there is no session")
 		}
 	}
+	r.mu.Lock()
+	if !slices.Contains(r.called, strings.TrimPrefix(north.URL, "https://")) {
+		t.Errorf("it looked for a proxy to %q only", r.called)
+	}
+	r.mu.Unlock()
 	session := r.Sessions.BrokerNamed("north")
 	r.await("north", "Joining") // nothing watches it here, so that it has not answered
 	session.Connection().Record(nil)

@@ -39,7 +39,7 @@ func (b *Brokers) recordAdmission(object *api.Broker, status *api.BrokerStatus) 
 	switch now.Reason {
 	case api.ReasonWaitsForToken:
 		kind = corev1.EventTypeNormal
-	case api.ReasonJoinRefused, api.ReasonBrokerUnreachable:
+	case api.ReasonJoinRefused, api.ReasonBrokerUnreachable, api.ReasonClonedIdentity:
 	default:
 		return
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/store"
 )
 
-// ErrJoined says that the store holds a new certificate. The agent starts again as a member.
+// ErrJoined says that the store holds a new certificate, or an identity that is this cluster's. The agent starts again
+// with it.
 var ErrJoined = errors.New("the cluster joined its broker")
 
 // tryJoin bounds one try to join. joinAgain is the longest wait after a broker that does not answer. joinRefused
@@ -26,9 +27,9 @@ const tryJoin, joinAgain, joinRefused = 10 * time.Second, time.Minute, 5 * time.
 // Admission says why a cluster has not joined its broker. It is zero for a cluster that has joined, and for one
 // that needs no token.
 type Admission struct {
-	// Reason is WaitsForToken, JoinRefused or BrokerUnreachable.
+	// Reason is WaitsForToken, JoinRefused, BrokerUnreachable or ClonedIdentity.
 	Reason string
-	// URL is the broker of the token; empty: there is no token.
+	// URL is the broker of the token, or of the identity; empty: there is none.
 	URL string
 	// Err has a remedy.
 	Err error
@@ -95,6 +96,9 @@ func isAway(err error) bool {
 
 // readToken returns the join token and where it was. Errors: Unauthenticated without a token.
 func (m *Membership) readToken(ctx context.Context) (text, place string, err error) {
+	if m.Token != "" {
+		return strings.TrimSpace(m.Token), "--join", nil
+	}
 	remedy := "ask the broker's operator for a token (bourse broker token create), and give it: --join TOKEN"
 	unread := ""
 	if m.Secret != nil {
@@ -107,9 +111,6 @@ func (m *Membership) readToken(ctx context.Context) (text, place string, err err
 		case text != "":
 			return text, "Secret " + m.Secret.Name, nil
 		}
-	}
-	if m.Token != "" {
-		return strings.TrimSpace(m.Token), "--join", nil
 	}
 	return "", "", api.Errorf(api.CodeUnauthenticated, "this cluster waits for a join token of its broker%s", unread).
 		Fix("%s", remedy)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity"
+	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/identity/join"
 	"github.com/bourse-dev/bourse/internal/identity/store"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
@@ -147,5 +148,62 @@ func TestATokenThatComesLate(t *testing.T) {
 	}
 	if again := w.open(); again.URL() != f.URL {
 		t.Errorf("it moved to %s", again.URL())
+	}
+}
+
+// An agent that is stopped while it joins has not joined.
+func TestStoppedWhileItJoins(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	m, err := New(ctx, Options{Cluster: "rome", Store: store.InDir(t.TempDir()), Log: slog.New(slog.DiscardHandler)})
+	if m != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("it has joined: %v, %v", m, err)
+	}
+}
+
+// A token that the agent was started with comes before that of the Secret.
+func TestATokenOfTheCommandLine(t *testing.T) {
+	w := newWaiting(t)
+	w.put("bourse.of-the-secret")
+	if text, place, err := w.member.readToken(t.Context()); text != "bourse.of-the-secret" || err != nil {
+		t.Errorf("it takes %q of %s, %v", text, place, err)
+	}
+	given := &Membership{Options: w.member.Options}
+	given.Token = "bourse.of-the-flag\n"
+	if text, place, err := given.readToken(t.Context()); text != "bourse.of-the-flag" || place != "--join" || err != nil {
+		t.Errorf("it takes %q of %s, %v", text, place, err)
+	}
+}
+
+// What changed in the stored identity while the cluster joined stays: a new key, and other brokers.
+func TestJoiningKeepsWhatChangedMeanwhile(t *testing.T) {
+	f := servertest.Start(t, servertest.Options{})
+	w := newWaiting(t)
+	id, err := w.kept.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Membership{Options: w.member.Options, key: w.member.key, rotated: make(chan struct{}, 1)}
+	to, err := m.Rotate(t.Context(), m.key.Public().Fingerprint().String())
+	if err == nil {
+		err = m.StoreFor("north").Save(t.Context(), &store.Identity{BrokerURL: "https://north"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := join.ParseToken(w.token(f, "rome"))
+	if err == nil {
+		err = m.join(t.Context(), &id, token)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := w.kept.Load(t.Context())
+	if err != nil || len(kept.CertPEM) == 0 || kept.BrokerURL != f.URL || kept.Brokers["north"].URL != "https://north" ||
+		len(kept.Rotations) != 1 {
+		t.Errorf("kept is %+v, %v", kept, err)
+	}
+	if key, err := clusterkey.ParsePEM(kept.ClusterKeyPEM); err != nil || key.Public().Fingerprint().String() != to {
+		t.Errorf("its key is not %s: %v", to, err)
 	}
 }

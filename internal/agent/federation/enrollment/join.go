@@ -1,9 +1,11 @@
 package enrollment
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
+	"fmt"
 	"net/http"
 	"net/url"
 
@@ -82,12 +84,18 @@ func (m *Membership) join(ctx context.Context, id *store.Identity, token join.To
 		return err
 	}
 	answer, err := client.New(broker, &http.Client{Transport: &http.Transport{
-		TLSClientConfig: tlsid.JoinConfig(address.Hostname(), token.Pin, m.Clock.Now), DisableKeepAlives: true,
+		Proxy: m.Proxy, TLSClientConfig: tlsid.JoinConfig(address.Hostname(), token.Pin, m.Clock.Now), DisableKeepAlives: true,
 	}}).Join(ctx, submission)
 	if err != nil {
 		return err
 	}
-	id.CertPEM, id.CAPEM, id.BrokerURL = []byte(answer.Certificate), []byte(answer.CA), broker
 	m.Log.Info("joined", "broker", broker, "fingerprint", key.Public().Fingerprint(), "state", answer.State)
-	return m.Store.Save(ctx, id)
+	return m.changeStored(ctx, func(stored *store.Identity) error { // it may have a newer key, and brokers, since id was read
+		if !bytes.Equal(stored.TLSKeyPEM, id.TLSKeyPEM) {
+			return fmt.Errorf("%w: its key is not the one that joined", store.ErrConflict)
+		}
+		stored.CertPEM, stored.CAPEM, stored.BrokerURL = []byte(answer.Certificate), []byte(answer.CA), broker
+		*id = *stored
+		return nil
+	})
 }

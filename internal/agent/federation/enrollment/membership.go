@@ -18,6 +18,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -52,9 +53,12 @@ type Options struct {
 	Broker string
 	// Store keeps the identity. The other fields are needed once, while it is empty.
 	Store store.Store
+	// Home is the UID of namespace kube-system, with which an identity that came from another cluster is noticed. Empty: it
+	// is not.
+	Home string
 	// Token is a join token. BrokerURL overrides the URL that it names.
 	Token, BrokerURL string
-	// Secret holds the join token that an admin may give at any time. It comes before Token. Nil: there is none.
+	// Secret holds the join token that an admin may give at any time. Token comes before it. Nil: there is none.
 	Secret *TokenSecret
 	// Changed is called when Admission changes. Nil: nothing is.
 	Changed func()
@@ -64,6 +68,8 @@ type Options struct {
 	NoBroker bool
 	// Objects reach the broker through objects of its cluster instead of its REST API.
 	Objects *objects.Access
+	// Proxy finds the proxy for a call to the broker, as http.ProxyFromEnvironment does. Nil: there is none.
+	Proxy func(*http.Request) (*url.URL, error)
 	// Clock is the machine's by default.
 	Clock clock.WithDelayedExecution
 	Log   *slog.Logger
@@ -90,8 +96,8 @@ type Membership struct {
 }
 
 // New loads the cluster's identity. If it has none, New tries to join once, for at most tryJoin. If that
-// fails, the membership has no broker yet: Admission says why, and Run tries again. New ignores the token
-// once there is an identity. With a provided certificate, or through objects, there is nothing to join: the
+// fails, the membership has no broker yet: Admission says why, and Run tries again. So it is with an identity that is
+// another cluster's. New ignores the token once there is an identity. With a provided certificate, or through objects, there is nothing to join: the
 // cluster makes its key, and waits for approval at its first call.
 // Errors: Invalid with the flag; those of the store.
 func New(ctx context.Context, o Options) (*Membership, error) {
@@ -103,8 +109,14 @@ func New(ctx context.Context, o Options) (*Membership, error) {
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
-	m := &Membership{Options: o, rotated: make(chan struct{}, 1), refused: make(chan struct{}, 1)}
+	admission, err := o.checkHome(ctx, &id)
+	if err != nil {
+		return nil, err
+	}
+	m := &Membership{Options: o, admission: admission, rotated: make(chan struct{}, 1), refused: make(chan struct{}, 1)}
 	switch {
+	case m.IsCloned():
+		m.Log.Warn("this cluster connects to nobody", "reason", admission.Reason, "error", admission.Err)
 	case o.NoBroker:
 		err = m.ensureKeys(ctx, "", &id)
 	case o.Objects != nil:
@@ -116,6 +128,7 @@ func New(ctx context.Context, o Options) (*Membership, error) {
 	default:
 		if err = m.makeKeys(ctx, o.BrokerURL, &id); err == nil {
 			m.admit(ctx, &id)
+			err = ctx.Err() // a stop meanwhile is no answer
 		}
 	}
 	if err == nil && len(id.CertPEM) > 0 && !o.NoBroker && o.Objects == nil && o.CertDir == "" {
@@ -130,11 +143,11 @@ func New(ctx context.Context, o Options) (*Membership, error) {
 	}
 	m.rotations = id.Rotations
 	switch {
-	case o.NoBroker:
-		m.calls = session.NoBroker()
 	case m.Admission().Err != nil:
 		m.url = cmp.Or(o.BrokerURL, m.Admission().URL)
 		m.calls = session.NewSwitch(o.Broker, notJoined{m})
+	case o.NoBroker:
+		m.calls = session.NoBroker()
 	default:
 		m.url = cmp.Or(o.BrokerURL, id.BrokerURL)
 		transport, err := m.openTransport(ctx)
@@ -156,17 +169,20 @@ func (m *Membership) openTransport(ctx context.Context) (http.RoundTripper, erro
 		m.url = m.Objects.Config.Host // not the URL of the REST API, which the cluster may have used to join
 		return objects.Open(ctx, m.Cluster, m.Objects, m.Log)
 	}
-	return &http.Transport{TLSClientConfig: m.tls.Config(), MaxIdleConnsPerHost: 16,
+	return &http.Transport{Proxy: m.Proxy, TLSClientConfig: m.tls.Config(), MaxIdleConnsPerHost: 16,
 		IdleConnTimeout: 90 * time.Second}, nil
 }
 
 // Run renews the certificate until ctx ends; before the cluster has joined, it joins.
-// Errors: ErrRotated once the cluster has a newer key; ErrJoined once it has joined.
+// Errors: ErrRotated once the cluster has a newer key; ErrJoined once it has joined, or is no clone any more.
 func (m *Membership) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	if m.Admission().Err != nil {
+	switch {
+	case m.IsCloned():
+		group.Go(func() error { return m.awaitHome(ctx) })
+	case m.Admission().Err != nil:
 		group.Go(func() error { return m.joinLater(ctx) })
-	} else {
+	default:
 		group.Go(func() error { return m.renew(ctx) })
 	}
 	group.Go(func() error {
@@ -193,6 +209,22 @@ func (m *Membership) Former() []string {
 
 // URL returns where the broker is, empty if there is none.
 func (m *Membership) URL() string { return m.url }
+
+// ProxyTo returns the proxy through which the broker at a URL is called, without its password, or "" without one.
+func (m *Membership) ProxyTo(broker string) string {
+	to, err := url.Parse(broker)
+	if err != nil || m.Proxy == nil || m.Objects != nil {
+		return ""
+	}
+	proxy, err := m.Proxy(&http.Request{URL: to})
+	switch {
+	case err != nil:
+		return err.Error()
+	case proxy == nil:
+		return ""
+	}
+	return proxy.Redacted()
+}
 
 // Client returns the client of the broker.
 func (m *Membership) Client() *client.Client { return m.client }
@@ -230,16 +262,25 @@ func (m *Membership) TokenEnds() (ends time.Time, used bool) {
 // CloseIdleConnections closes the connections to the broker that no call uses.
 func (m *Membership) CloseIdleConnections() { m.http.CloseIdleConnections() }
 
-// changeStored changes the stored identity, all of it or nothing.
+// changedAtMost is how often a change of the stored identity is tried while other processes change it.
+const changedAtMost = 3
+
+// changeStored changes the stored identity, all of it or nothing. It calls change again if another process changed the
+// identity meanwhile. Errors: those of change; ErrConflict.
 func (m *Membership) changeStored(ctx context.Context, change func(*store.Identity) error) error {
 	m.storing.Lock()
 	defer m.storing.Unlock()
-	id, err := m.Store.Load(ctx)
-	if err != nil {
-		return err
+	for try := 1; ; try++ {
+		id, err := m.Store.Load(ctx)
+		if err != nil {
+			return err
+		}
+		if err := change(&id); err != nil {
+			return err
+		}
+		err = m.Store.Save(ctx, &id)
+		if !errors.Is(err, store.ErrConflict) || try == changedAtMost {
+			return err
+		}
 	}
-	if err := change(&id); err != nil {
-		return err
-	}
-	return m.Store.Save(ctx, &id)
 }

@@ -103,7 +103,7 @@ func (m *Membership) renewOnce(ctx context.Context) error {
 		return err
 	}
 	answer, err := client.New(m.url, &http.Client{Transport: &http.Transport{
-		TLSClientConfig: m.tls.AnonymousConfig(), DisableKeepAlives: true, TLSHandshakeTimeout: 10 * time.Second,
+		Proxy: m.Proxy, TLSClientConfig: m.tls.AnonymousConfig(), DisableKeepAlives: true, TLSHandshakeTimeout: 10 * time.Second,
 	}}).Renew(ctx, renewal)
 	if err != nil {
 		return err

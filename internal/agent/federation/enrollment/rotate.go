@@ -34,7 +34,7 @@ func (m *Membership) Rotate(ctx context.Context, from string) (to string, err er
 			return ErrRotated // already: there is nothing to save
 		case kept != from:
 			return api.Errorf(api.CodeConflict, "this cluster has the key %s, not %.80s", kept, from).
-				Fix("see: bourse agent fingerprint")
+				FixBy("see", "bourse", "agent", "fingerprint")
 		}
 		next, err := clusterkey.New(rand.Reader)
 		if err != nil {

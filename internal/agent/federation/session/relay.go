@@ -76,6 +76,12 @@ func (r Relay) Clusters(ctx context.Context) ([]api.Envelope[api.Cluster], error
 	return r.first().Clusters(ctx)
 }
 
+// ClustersAfter reads a page of the clusters that the first broker shows.
+func (r Relay) ClustersAfter(ctx context.Context, after string,
+	limit int) (page []api.Envelope[api.Cluster], next string, err error) {
+	return r.first().ClustersAfter(ctx, after, limit)
+}
+
 // Cluster reads a cluster at the first broker that shows it. It asks about a customer where that reserved.
 func (r Relay) Cluster(ctx context.Context, id string) (found api.Envelope[api.Cluster], err error) {
 	shared := r.shared(ctx, id)
@@ -187,7 +193,7 @@ func (r Relay) Reservation(ctx context.Context, id string) (found transport.Rese
 // notReached is the error of a call about a reservation that no open session knows.
 func notReached(record *market.Reservation) error {
 	return api.Errorf(api.CodeUnavailable, "reservation %s was made at %s, which this cluster does not reach", record.ID,
-		BrokerName(record.Via)).Fix("see: bourse brokers")
+		BrokerName(record.Via)).FixBy("see", "bourse", "brokers")
 }
 
 // Progress reports progress at the sessions that know the reservation, in their order, until one accepts it.
@@ -228,7 +234,7 @@ func (r Relay) SendHandshake(ctx context.Context, cluster, document string) erro
 	case 0:
 		return api.Errorf(api.CodeUnavailable, "this cluster is not connected to a broker that has its reservation with %s",
 			cluster).
-			Fix("see: bourse brokers")
+			FixBy("see", "bourse", "brokers")
 	case 1:
 		return all[0].Broker.SendHandshake(ctx, cluster, document)
 	}

@@ -18,7 +18,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -118,6 +120,13 @@ func (s *Session) Shown(id string) *transport.Reservation {
 	s.Memory.mu.Lock()
 	defer s.Memory.mu.Unlock()
 	return s.shown[id]
+}
+
+// AllShown returns what the broker says of all reservations, in no order.
+func (s *Session) AllShown() []*transport.Reservation {
+	s.Memory.mu.Lock()
+	defer s.Memory.mu.Unlock()
+	return slices.Collect(maps.Values(s.shown))
 }
 
 // Record keeps what the broker says of a reservation, if that concerns this cluster and there is room. It

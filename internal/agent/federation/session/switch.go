@@ -77,7 +77,7 @@ func (s *Switch) refusal() error {
 			Fix("join one (bourse brokers add NAME --join TOKEN), or buy by name: bourse buy SELLER/OFFER/PLAN")
 	}
 	return api.Errorf(api.CodeUnavailable, "broker %s is disabled here", s.broker).
-		Fix("bourse brokers enable %s", s.broker)
+		FixBy("", "bourse", "brokers", "enable", s.broker)
 }
 
 // RoundTrip implements http.RoundTripper.

@@ -69,7 +69,7 @@ func (b Brokers) Catalog(ctx context.Context, q api.CatalogQuery) ([]listing, er
 	case len(asked) == 1 && len(added) == 0 && (err == nil || api.CodeOf(err) != api.CodeUnavailable):
 		return out, err
 	case len(asked) == 0:
-		err = api.Errorf(api.CodeUnavailable, "all brokers are disabled here").Fix("see: bourse brokers")
+		err = api.Errorf(api.CodeUnavailable, "all brokers are disabled here").FixBy("see", "bourse", "brokers")
 	}
 	now := b.Clock.Now()
 	if answered == 0 {
@@ -99,7 +99,7 @@ func (b Brokers) Offer(ctx context.Context, seller, name string) (offer listing,
 	}
 	if err = cmp.Or(failed, err); err == nil {
 		err = api.Errorf(api.CodeNotFound, "no offer %.63s/%.63s that is shown to you", seller, name).
-			Fix("see: bourse catalog")
+			FixBy("see", "bourse", "catalog")
 	}
 	return offer, err
 }

@@ -22,13 +22,22 @@ type ClusterOptions struct {
 	// Cluster is the ID of this cluster, and Namespace the agent's.
 	Cluster, Namespace string
 	Ledger             *exchange.Exchange
-	Member             Member
+	// PodsOn returns the pods on a node, as NAMESPACE/NAME, in order.
+	PodsOn func(node string) []string
+	Member Member
 	// Sharing is the SharingPolicy in force, nil if there is none.
 	Sharing  func() *api.Sharing
 	Gate     Gate
 	Requests Requests
 	Brokers  BrokerList
 	Doctor   Doctor
+	Preview  Preview
+}
+
+// Preview shows what this cluster would share.
+type Preview interface {
+	// Preview returns what a SharingPolicy would change for the clusters that a broker shows. Errors: Invalid.
+	Preview(ctx context.Context, next api.Sharing, others []api.Envelope[api.Cluster]) (api.SharingPreview, error)
 }
 
 // Member is this cluster as a member of the main broker.
@@ -151,6 +160,12 @@ func (c *Cluster) Audit(ctx context.Context, cluster string) (*api.Audit, error)
 		audit.Fingerprint = key.Fingerprint().String()
 	}
 	return audit, nil
+}
+
+// PreviewSharing returns what a SharingPolicy would change. It writes nothing. Errors: Invalid.
+func (c *Cluster) PreviewSharing(ctx context.Context, spec api.Sharing,
+	others []api.Envelope[api.Cluster]) (api.SharingPreview, error) {
+	return c.o.Preview.Preview(ctx, spec, others)
 }
 
 // digestLent returns the digest that an eviction of a cluster names now, empty for one that has nothing here.

@@ -25,7 +25,8 @@ type agent struct {
 	Doctor
 	key      *clusterkey.Key
 	disowned []string
-	volumes  *api.Volumes // at stake
+	volumes  *api.Volumes        // at stake
+	pods     map[string][]string // by node
 }
 
 func (a *agent) Key() *clusterkey.Key                                          { return a.key }
@@ -70,6 +71,7 @@ func newCluster(t *testing.T) (*Cluster, *agent) {
 		Client: c, Cluster: "rome", Namespace: "default", Ledger: exchangetest.Open(t,
 			nil, exchange.Options{Self: "rome"}), Member: a,
 		Sharing: func() *api.Sharing { return nil }, Gate: a, Requests: a, Brokers: a, Doctor: a,
+		PodsOn: func(node string) []string { return a.pods[node] },
 	}), a
 }
 

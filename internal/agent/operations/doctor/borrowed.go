@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,8 +45,8 @@ func (c Borrowed) Find(ctx context.Context) (found []api.Problem, err error) {
 		}
 		subject := "reservation " + i.Name
 		if node := meta.FindStatusCondition(i.Status.Conditions, api.ConditionNodeReady); isFalse(node) {
-			found = append(found, health.NodeNotReady.Of(subject, "see: kubectl describe node "+i.Spec.Slice,
-				"%s", node.Message))
+			found = append(found, health.NodeNotReady.Of(subject, "", "%s", node.Message).
+				By("see", "kubectl", "describe", "node", i.Spec.Slice))
 		}
 		if copied := meta.FindStatusCondition(i.Status.Conditions, api.ConditionReflected); isFalse(copied) {
 			found = append(found, notReflected(subject, copied))
@@ -60,6 +61,23 @@ func (c Borrowed) Find(ctx context.Context) (found []api.Problem, err error) {
 		}
 	}
 	return found, nil
+}
+
+// Unknown looks for reservations of this cluster that it knows from brokers alone.
+type Unknown struct {
+	// Unknown returns those that the cluster signed and its Ledger does not know, by ID.
+	Unknown func(ctx context.Context) (map[string]api.Reservation, error)
+}
+
+// Find looks.
+func (c Unknown) Find(ctx context.Context) (found []api.Problem, _ error) {
+	all, err := c.Unknown(ctx)
+	for id, r := range all {
+		found = append(found, health.WithoutRequest.Of("reservation "+id, "",
+			"it is %s at %s until %s, and no ResourceRequest has it", r.State, r.Provider, r.Until.UTC().Format(time.RFC3339)).
+			By("at the agent's socket (docs/lend.md, Talk to an agent in a pod)", "bourse", "release", id, "--without-request"))
+	}
+	return found, err
 }
 
 // notReflected returns the problem of a reservation whose condition Reflected is False.

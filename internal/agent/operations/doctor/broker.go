@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"crypto/x509"
+	"net/url"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,6 +27,8 @@ const (
 // Membership is this cluster as a member of the main broker.
 type Membership interface {
 	URL() string
+	// ProxyTo returns the proxy through which a broker is called, or "" without one.
+	ProxyTo(broker string) string
 	// IsDisabled reports whether an admin disabled the broker.
 	IsDisabled() bool
 	// Skew is how far the broker's clock is ahead of this one.
@@ -57,7 +60,7 @@ type MainBroker struct {
 // Find looks.
 func (c MainBroker) Find(ctx context.Context) (found []api.Problem, _ error) {
 	if a := c.Membership.Admission(); a.Err != nil && !c.Membership.IsDisabled() {
-		return []api.Problem{problemOf(a)}, nil
+		return []api.Problem{c.problemOf(a)}, nil
 	}
 	if c.Membership.URL() == "" { // there is none
 		return nil, nil
@@ -69,7 +72,7 @@ func (c MainBroker) Find(ctx context.Context) (found []api.Problem, _ error) {
 	connection := c.Brokers.MainState()
 	cause, last := connection.Err, connection.Last
 	if cause != nil && !c.Membership.IsDisabled() {
-		remedy := "check that the broker runs at " + c.Membership.URL()
+		remedy := "check that the broker runs at " + c.Membership.URL() + c.adviceOfProxy(c.Membership.URL())
 		if own := remedyOf(cause); own != "" {
 			remedy = own
 		}
@@ -100,13 +103,16 @@ func (c MainBroker) Find(ctx context.Context) (found []api.Problem, _ error) {
 }
 
 // problemOf returns what keeps this cluster from joining its broker.
-func problemOf(a enrollment.Admission) api.Problem {
+func (c MainBroker) problemOf(a enrollment.Admission) api.Problem {
 	kind, remedy := health.JoinRefused, "ask the broker's operator for a new token: bourse broker token create"
 	switch a.Reason {
 	case api.ReasonWaitsForToken:
 		kind = health.WaitsForToken
+	case api.ReasonClonedIdentity:
+		kind = health.ClonedIdentity
 	case api.ReasonBrokerUnreachable:
-		kind, remedy = health.BrokerUnreachable, "check that the broker runs at "+a.URL+", and that this cluster reaches it"
+		kind, remedy = health.BrokerUnreachable, "check that the broker runs at "+a.URL+", and that this cluster reaches it"+
+			c.adviceOfProxy(a.URL)
 	}
 	if own := remedyOf(a.Err); own != "" {
 		remedy = own
@@ -116,6 +122,20 @@ func problemOf(a enrollment.Admission) api.Problem {
 		subject = "broker " + a.URL
 	}
 	return kind.Of(subject, remedy, "%s", a.Err)
+}
+
+// adviceOfProxy names the proxy that stands between this cluster and a broker, if one does.
+func (c MainBroker) adviceOfProxy(broker string) string {
+	proxy := c.Membership.ProxyTo(broker)
+	if proxy == "" {
+		return ""
+	}
+	host := broker
+	if to, err := url.Parse(broker); err == nil {
+		host = to.Hostname()
+	}
+	return "; the agent calls it through " + proxy + " (HTTPS_PROXY): check that this proxy lets it through, or add " +
+		host + " to NO_PROXY of the agent"
 }
 
 // findOfToken looks at the token for the broker's cluster.

@@ -174,7 +174,7 @@ func Preflight(ctx context.Context, config *rest.Config, liqoNamespace string) (
 		Reader: c, Lists: c, Writer: c, Before: true, Lends: true,
 		Namespace: liqoNamespace, LiqoNamespace: liqoNamespace, Dial: peeraddress.Anywhere().DialTLS,
 		Installed: func() (bool, error) { return liqo.Installed(c.RESTMapper()) },
-		Missing:   func() (string, error) { return liqo.MissingField(known.OpenAPIV3()) },
+		Served:    (&liqo.Probe{OpenAPI: known.OpenAPIV3()}).Served,
 	}
 	all := inspection.Problems(ctx)
 	unreadable, err := checked.Problems(ctx, c)

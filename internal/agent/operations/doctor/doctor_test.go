@@ -164,10 +164,12 @@ type member struct {
 	skew     time.Duration
 	ends     time.Time
 	admitted enrollment.Admission
+	proxy    string
 	strange  string // the broker of a token that is not this broker's
 }
 
 func (m member) URL() string                             { return "https://broker" }
+func (m member) ProxyTo(string) string                   { return m.proxy }
 func (m member) IsDisabled() bool                        { return m.disabled }
 func (m member) Skew() time.Duration                     { return m.skew }
 func (m member) TokenEnds() (time.Time, bool)            { return m.ends, true }
@@ -213,6 +215,7 @@ func TestBrokers(t *testing.T) {
 		"there is no token":      {notJoined(api.ReasonWaitsForToken), lost, []string{health.WaitsForToken.Code}},
 		"the token is refused":   {notJoined(api.ReasonJoinRefused), lost, []string{health.JoinRefused.Code}},
 		"it cannot be joined":    {notJoined(api.ReasonBrokerUnreachable), lost, []string{health.BrokerUnreachable.Code}},
+		"it is a clone":          {notJoined(api.ReasonClonedIdentity), lost, []string{health.ClonedIdentity.Code}},
 		"another broker's token": {member{strange: "https://other"}, session.State{}, []string{health.TokenElsewhere.Code}},
 		"its clock is ahead": {member{skew: maxSkew + time.Second},
 			session.State{}, []string{health.ClockSkew.Code}},
@@ -232,6 +235,14 @@ func TestBrokers(t *testing.T) {
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	for name, m := range map[string]member{"joined": {}, "not joined": notJoined(api.ReasonBrokerUnreachable)} {
+		m.proxy = "http://proxy:3128"
+		found := findIn(t, MainBroker{Cluster: "rome", Membership: m, Brokers: known{lost}, Clock: now}.Find)
+		if len(found) == 0 || !strings.Contains(found[0].Remedy, "calls it through http://proxy:3128 (HTTPS_PROXY)") ||
+			!strings.Contains(found[0].Remedy, "NO_PROXY") {
+			t.Errorf("through a proxy, %s: %+v", name, found)
 		}
 	}
 	others := findIn(t, OtherBrokers{Brokers: known{}, Clock: now}.Find)
@@ -332,4 +343,15 @@ func TestAPartThatDoesNotAnswer(t *testing.T) {
 			t.Errorf("it found %q, want %q", codes, want)
 		}
 	})
+}
+
+// A reservation that this cluster signed and lost is a problem, with the act that ends it.
+func TestDoctorSeesAReservationWithoutARequest(t *testing.T) {
+	unknown := map[string]api.Reservation{"r-1": {State: api.Active, Provider: "milan"}}
+	found := findIn(t, Unknown{Unknown: func(context.Context) (map[string]api.Reservation, error) { return unknown, nil }}.Find)
+	if len(found) != 1 || found[0].Code != health.WithoutRequest.Code || found[0].Subject != "reservation r-1" ||
+		!strings.HasSuffix(found[0].Remedy, ": "+found[0].Argv.String()) ||
+		found[0].Argv.String() != "bourse release r-1 --without-request" || !strings.Contains(found[0].Detail, "milan") {
+		t.Errorf("found %+v", found)
+	}
 }

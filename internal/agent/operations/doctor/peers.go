@@ -19,6 +19,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/peering"
 	"github.com/bourse-dev/bourse/internal/liqo/posture"
+	"github.com/bourse-dev/bourse/internal/liqoprotocol"
 )
 
 // stuckAfter is how long a peering may take to open or close.
@@ -75,7 +76,9 @@ type Peerings struct {
 		Cluster(ctx context.Context, id string) (api.Envelope[api.Cluster], error)
 	}
 	// Liqo is the one of this cluster.
-	Liqo  interface{ Installation() liqo.Installation }
+	Liqo interface {
+		FillCard(*api.Properties, *api.Sharing)
+	}
 	Clock clock.PassiveClock
 }
 
@@ -113,13 +116,27 @@ func (c Peerings) findStuck(ctx context.Context) (found []api.Problem, err error
 		if err != nil {
 			continue // it does not show itself, or no broker answers: another check says so
 		}
-		own := c.Liqo.Installation().Version
-		if a, b := liqo.Minor(own), liqo.Minor(cluster.Payload.Properties.Liqo); a != "" && b != "" && a != b {
+		own, other := &api.Properties{}, &cluster.Payload.Properties
+		c.Liqo.FillCard(own, nil)
+		if a, b := liqo.Minor(own.Liqo), liqo.Minor(other.Liqo); a != "" && b != "" && a != b {
 			found = append(found, health.VersionSkew.Of(subject, "bring both clusters to the same minor version",
-				"it runs Liqo %s, this cluster runs %s", cluster.Payload.Properties.Liqo, own))
+				"it runs Liqo %s, this cluster runs %s%s", other.Liqo, own.Liqo, differences(p.Spec.Role, own, other)))
 		}
 	}
 	return found, nil
+}
+
+// differences says why nothing new is reserved between this cluster and another, which has this role in the peering;
+// empty: it is.
+func differences(role api.PeeringRole, own, other *api.Properties) string {
+	consumer, provider := liqoprotocol.Of(own), liqoprotocol.Of(other)
+	if role == api.RoleConsumer {
+		consumer, provider = provider, consumer
+	}
+	if difference := liqoprotocol.Compare(consumer, provider); difference != "" {
+		return "; nothing new is reserved: " + difference
+	}
+	return ""
 }
 
 // findCollisions looks for consumers whose IDs are users or groups here.

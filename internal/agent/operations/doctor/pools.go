@@ -32,7 +32,8 @@ func (c Pools) Find(ctx context.Context) (found []api.Problem, err error) {
 		}
 		ready := meta.FindStatusCondition(pool.Status.Conditions, api.ConditionReady)
 		if ready != nil && ready.Reason == string(api.CodeInvalid) {
-			report(health.PoolInvalid, api.ConditionReady, metav1.ConditionFalse, "mend the field that the message names")
+			report(health.PoolInvalid, api.ConditionReady, metav1.ConditionFalse,
+				"correct the field that the message names: kubectl edit vnp "+pool.Name)
 			continue // the other conditions are of an earlier spec
 		}
 		if limited := meta.FindStatusCondition(pool.Status.Conditions, api.ConditionLimited); limited != nil &&

@@ -20,16 +20,23 @@ import (
 type refusedPolicy struct {
 	invalid  error
 	refusals sharing.Refusals
+	other    *api.LendingAgent
 }
 
-func (p refusedPolicy) Sharing() *api.Sharing      { return nil }
-func (p refusedPolicy) UnknownBrokers() []string   { return nil }
-func (p refusedPolicy) Invalid() error             { return p.invalid }
-func (p refusedPolicy) Refusals() sharing.Refusals { return p.refusals }
+func (p refusedPolicy) Sharing() *api.Sharing         { return nil }
+func (p refusedPolicy) UnknownBrokers() []string      { return nil }
+func (p refusedPolicy) Invalid() error                { return p.invalid }
+func (p refusedPolicy) OtherAgent() *api.LendingAgent { return p.other }
+func (p refusedPolicy) Refusals() sharing.Refusals    { return p.refusals }
 
 // The doctor says why a policy is not in force, and what a broker refuses, each with its remedy.
 func TestDoctorSeesARefusedPolicy(t *testing.T) {
 	bad := api.Invalid("labels", "it cannot be shown").Fix("use printable characters")
+	replaced := findIn(t, Sharing{Cluster: "milan", Policy: refusedPolicy{other: &api.LendingAgent{Fingerprint: "SHA256:x"}}}.Find)
+	if len(replaced) == 0 || replaced[0].Code != health.IdentityReplaced.Code ||
+		!strings.Contains(replaced[0].Detail, "SHA256:x") || !strings.Contains(replaced[0].Remedy, "/status/agent") {
+		t.Errorf("another agent: %+v", replaced)
+	}
 	for name, c := range map[string]struct {
 		policy refusedPolicy
 		want   health.Kind

@@ -32,6 +32,8 @@ type Sharing struct {
 		UnknownBrokers() []string
 		// Invalid returns why the newest SharingPolicy is not in force, nil if it is or there is none.
 		Invalid() error
+		// OtherAgent returns the agent that the SharingPolicy records, if that is not this one.
+		OtherAgent() *api.LendingAgent
 		// Refusals returns what brokers refuse of what this cluster shows.
 		Refusals() sharing.Refusals
 	}
@@ -44,10 +46,16 @@ func (c Sharing) Find(ctx context.Context) (found []api.Problem, _ error) {
 		found = append(found, health.AdvertisementRefused.Of("broker "+name,
 			cmp.Or(remedyOf(refusals[name]), "mend what the message names"), "%s", refusals[name]))
 	}
+	if other := c.Policy.OtherAgent(); other != nil {
+		found = append(found, health.IdentityReplaced.Of("SharingPolicy default",
+			"restore the Secret bourse-identity and the Ledgers from a backup; if they are lost for good: kubectl patch "+
+				"sharingpolicy default --subresource=status --type=json -p '[{\"op\":\"remove\",\"path\":\"/status/agent\"}]'",
+			"an agent with the key %s and the Ledger %s lent by it", other.Fingerprint, other.Ledger))
+	}
 	policy := c.Policy.Sharing()
 	if err := c.Policy.Invalid(); err != nil {
 		return append(found, health.PolicyInvalid.Of("SharingPolicy default",
-			cmp.Or(remedyOf(err), "mend the field that the message names"), "%s", err)), nil
+			cmp.Or(remedyOf(err), "correct the field that the message names: kubectl edit sharingpolicy default"), "%s", err)), nil
 	}
 	if policy == nil {
 		return append(found, health.NothingShared.Of("", "to lend, create one: docs/objects/sharingpolicy.yaml",
@@ -114,7 +122,8 @@ func (c Offers) Find(ctx context.Context) (found []api.Problem, _ error) {
 		switch api.Code(ready.Reason) {
 		case api.CodeInvalid, api.CodeTooLarge, api.CodeConflict, api.CodeForbidden, api.CodeBadSignature,
 			api.CodeKeyChanged, api.CodeCapReached, api.CodeLedgerFull:
-			found = append(found, health.OfferRefused.Of("Offer "+o.Name, "bourse offer edit "+o.Name, "%s", ready.Message))
+			found = append(found, health.OfferRefused.Of("Offer "+o.Name, "", "%s", ready.Message).
+				By("", "bourse", "offer", "edit", o.Name))
 		}
 	}
 	return found, nil

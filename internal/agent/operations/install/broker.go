@@ -1,24 +1,27 @@
 package install
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bourse-dev/bourse/config"
+	"github.com/bourse-dev/bourse/charts"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 )
 
-// BrokerInstallation is what `bourse broker init` puts into a cluster: config/broker, with the operator's answers.
+// brokerNamespace is the namespace of the rendered broker.
+const brokerNamespace = "bourse-broker"
+
+// BrokerInstallation is what `bourse broker init` puts into a cluster: what the chart bourse-broker
+// renders, with the operator's answers.
 type BrokerInstallation struct {
 	Namespace string
 	Image     string
@@ -35,14 +38,8 @@ type BrokerInstallation struct {
 
 // Objects returns all objects, in the order in which Apply applies them.
 func (i BrokerInstallation) Objects() []client.Object {
-	var namespace corev1.Namespace
-	var service corev1.Service
-	var broker appsv1.StatefulSet
-	documents := bytes.Split(config.Broker, []byte("\n---\n"))
-	decode(documents[0], &namespace)
-	decode(documents[1], &service)
-	decode(documents[2], &broker)
-	namespace.Name, service.Namespace, broker.Namespace = i.Namespace, i.Namespace, i.Namespace
+	all := decodeAll(charts.Broker, i.Namespace)
+	service, broker := find[*corev1.Service](all), find[*appsv1.StatefulSet](all)
 	service.Spec.Type, service.Spec.Ports[0].Port = i.Service, i.Port
 	switch i.Service {
 	case corev1.ServiceTypeNodePort:
@@ -52,26 +49,37 @@ func (i BrokerInstallation) Objects() []client.Object {
 	}
 	c := &broker.Spec.Template.Spec.Containers[0]
 	c.Image, c.Ports[0].ContainerPort = i.Image, i.Port
-	at := slices.IndexFunc(c.Args, func(arg string) bool { return strings.HasPrefix(arg, "--host=") })
-	args := []string{fmt.Sprintf("--listen=:%d", i.Port)}
-	for _, host := range i.Hosts {
-		args = append(args, "--host="+host)
+	var args []string
+	for _, arg := range c.Args {
+		switch {
+		case strings.HasPrefix(arg, "--listen="):
+			args = append(args, fmt.Sprintf("--listen=:%d", i.Port))
+		case strings.HasPrefix(arg, "--host="):
+			for _, host := range i.Hosts {
+				args = append(args, "--host="+host)
+			}
+			if i.URL != "" {
+				args = append(args, "--url="+i.URL)
+			}
+		default:
+			args = append(args, arg)
+		}
 	}
-	if i.URL != "" {
-		args = append(args, "--url="+i.URL)
-	}
-	c.Args = slices.DeleteFunc(slices.Replace(c.Args, at, at+1, args...), func(arg string) bool {
-		return strings.HasPrefix(arg, "--listen=") && arg != args[0]
-	})
+	c.Args = args
 	broker.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests[corev1.ResourceStorage] = i.Storage
-	return []client.Object{&namespace, &service, &broker}
+	return append([]client.Object{namespace(i.Namespace)}, all...)
 }
 
 // Apply applies all objects with the rights of an admin, and reports each. It can be repeated.
+// Errors: Conflict where Helm or Argo CD installed the broker; then nothing is changed.
 func (i BrokerInstallation) Apply(ctx context.Context, cluster *rest.Config, tell func(string)) error {
 	c, err := client.New(cluster, client.Options{Scheme: scheme.New()})
 	if err != nil {
 		return kubeobject.Error(err)
+	}
+	broker := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: "broker"}}
+	if err := checkOwner(ctx, c, broker); err != nil {
+		return err
 	}
 	return applyAll(ctx, c, i.Objects(), tell)
 }

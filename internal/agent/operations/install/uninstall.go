@@ -37,6 +37,9 @@ type Removal struct {
 	// Tell receives the text of each step before it is done. DryRun does none.
 	Tell   func(step string)
 	DryRun bool
+	// Purge also removes what Helm or Argo CD installed and left behind. Without it these objects stay, and the
+	// namespace with what was agreed.
+	Purge bool
 	// Wait waits until the agent has closed the peerings that nothing uses.
 	Wait bool
 }
@@ -46,7 +49,7 @@ const formerPlaceholders = "bourse-placeholders"
 
 // Uninstall removes Bourse from a cluster with the rights of its admin. The agent goes first, so that
 // nothing comes back. Uninstall can be repeated. Errors: Conflict while there are peerings that are
-// neither kept nor ended yet.
+// neither kept nor ended yet, or a release of Helm that would bring everything back.
 func Uninstall(ctx context.Context, config *rest.Config, r Removal) error {
 	c, err := client.New(new(quantities.Checked).Wrap(config), client.Options{Scheme: scheme.New()})
 	if err != nil {
@@ -54,6 +57,9 @@ func Uninstall(ctx context.Context, config *rest.Config, r Removal) error {
 			Fix("see whether kubectl works with this kubeconfig")
 	}
 	u := &removal{Removal: r, c: c}
+	if err := u.checkReleases(ctx); err != nil {
+		return err
+	}
 	switch err := u.checkPeerings(ctx); {
 	case err == nil:
 	case r.DryRun:
@@ -97,6 +103,11 @@ func Uninstall(ctx context.Context, config *rest.Config, r Removal) error {
 	if err := u.removeKinds(ctx); err != nil {
 		return err
 	}
+	if u.kept > 0 {
+		u.Tell(fmt.Sprintf("keep %d objects that Helm or Argo CD installed, and namespace %s: to remove them, add --purge",
+			u.kept, r.Namespace))
+		return nil
+	}
 	if err := u.letNamespaceGo(ctx); err != nil {
 		return err
 	}
@@ -123,6 +134,38 @@ type removal struct {
 	c client.Client
 	// broker is whether a broker's objects are in the same cluster.
 	broker bool
+	// kept counts the objects of Helm or Argo CD that stay.
+	kept int
+}
+
+// checkReleases refuses while Helm has the agent's release or, to purge, that of what the agent leaves.
+func (u *removal) checkReleases(ctx context.Context) error {
+	agent := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: u.Namespace, Name: "bourse-agent"}}
+	objects := []client.Object{agent}
+	if u.Purge {
+		objects = append(objects, &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "bourse-guard"}})
+	}
+	for _, o := range objects {
+		if err := u.c.Get(ctx, client.ObjectKeyFromObject(o), o); unknown(err) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		release, in := o.GetAnnotations()[helmRelease], o.GetAnnotations()[helmNamespace]
+		if release == "" {
+			continue
+		}
+		var secrets corev1.SecretList
+		err := u.c.List(ctx, &secrets, client.InNamespace(in), client.MatchingLabels{"owner": "helm", "name": release})
+		if err != nil {
+			return err
+		}
+		if o == agent || len(secrets.Items) > 0 {
+			return api.Errorf(api.CodeConflict, "Helm installed %s, as release %s", o.GetName(), release).
+				Fix("end that first: helm uninstall %s -n %s", release, in)
+		}
+	}
+	return nil
 }
 
 // ofBroker reports whether a cluster-wide object is a broker's: config/kubernetes and config/catalog name
@@ -150,12 +193,16 @@ func (u *removal) checkPeerings(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	first, err := u.withoutAgent(ctx)
+	if err != nil {
+		return err
+	}
 	var lingering, others []string
 	for _, p := range list.Items {
 		if u.KeepPeerings && p.Spec.Role == api.RoleConsumer {
 			return api.Errorf(api.CodeConflict,
 				"cluster %s borrows here: without the policies it could do everything that Liqo allows", p.Spec.Cluster).
-				Fix("end that first: bourse evict %s", p.Spec.Cluster)
+				Fix("%send that first: bourse evict %s", first, p.Spec.Cluster)
 		}
 		if p.Status.State == api.PeeringLingering && p.Status.Since != nil {
 			lingering = append(lingering, fmt.Sprintf("%s (unused since %s)",
@@ -169,10 +216,21 @@ func (u *removal) checkPeerings(ctx context.Context) error {
 	}
 	open := api.Errorf(api.CodeConflict, "peerings remain: %s", strings.Join(append(others, lingering...), ", "))
 	if len(others) > 0 {
-		return open.Fix("end their reservations (bourse release, bourse evict), or keep them: --keep-peerings")
+		return open.Fix("%send their reservations (bourse release, bourse evict), or keep them: --keep-peerings", first)
 	}
-	return open.Fix("nothing uses them: the agent closes them by itself, --peering-linger after that (10m by default); " +
-		"wait for it: --wait; or keep them: --keep-peerings")
+	return open.Fix("%snothing uses them: the agent closes them by itself, --peering-linger after that (10m by default); "+
+		"wait for it: --wait; or keep them: --keep-peerings", first)
+}
+
+// withoutAgent returns what to do before all else where the agent is gone, as after helm uninstall: only an agent ends
+// reservations and closes peerings. It returns nothing where one runs.
+func (u *removal) withoutAgent(ctx context.Context) (string, error) {
+	err := u.c.Get(ctx, client.ObjectKey{Namespace: u.Namespace, Name: "bourse-agent"}, &appsv1.Deployment{})
+	if !unknown(err) {
+		return "", err
+	}
+	return "no Deployment bourse-agent is in namespace " + u.Namespace + ": unless the agent runs elsewhere, install it again first, " +
+		"since only an agent closes peerings (helm install bourse-agent charts/bourse-agent -n " + u.Namespace + " ...); then ", nil
 }
 
 // unknown reports whether an error says that the cluster lacks the kind of a list. While a kind is being
@@ -186,6 +244,11 @@ func (u *removal) remove(ctx context.Context, o client.Object) error {
 			return nil
 		}
 		return client.IgnoreNotFound(err)
+	}
+	notes := o.GetAnnotations()
+	if !u.Purge && (notes[helmRelease] != "" || notes[argoTracking] != "") {
+		u.kept++
+		return nil
 	}
 	if !u.announce("delete", o) {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +26,7 @@ func TestUninstallWithLingeringPeerings(t *testing.T) {
 		{GroupVersion: api.GroupVersion, Kind: "Peering", Resource: "peerings", Namespaced: true, Status: true},
 		{GroupVersion: schema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"},
 			Kind: "CustomResourceDefinition", Resource: "customresourcedefinitions"},
+		{GroupVersion: appsv1.SchemeGroupVersion, Kind: "Deployment", Resource: "deployments", Namespaced: true},
 	}})
 	c, err := client.New(k.Config(), client.Options{Scheme: scheme.New()})
 	if err != nil {
@@ -43,8 +45,16 @@ func TestUninstallWithLingeringPeerings(t *testing.T) {
 	r := install.Removal{Namespace: "bourse", LiqoNamespace: "liqo", Tell: func(step string) { said <- step }}
 	err = install.Uninstall(t.Context(), k.Config(), r)
 	if api.CodeOf(err) != api.CodeConflict || !strings.Contains(err.Error(), "milan.provider (unused since ") ||
-		!strings.Contains(err.Error(), "--wait") {
+		!strings.Contains(err.Error(), "--wait") || !strings.Contains(err.Error(), "install it again first") {
 		t.Errorf("it was refused with %v", err)
+	}
+	agent := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "bourse", Name: "bourse-agent"}}
+	if err := c.Create(t.Context(), agent); err != nil {
+		t.Fatal(err)
+	}
+	err = install.Uninstall(t.Context(), k.Config(), r)
+	if api.CodeOf(err) != api.CodeConflict || strings.Contains(err.Error(), "install it again first") {
+		t.Errorf("where the agent runs it was refused with %v", err)
 	}
 	r.DryRun = true
 	if err := install.Uninstall(t.Context(), k.Config(), r); err != nil {

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,10 +20,15 @@ import (
 )
 
 // An admin whose cluster lends is told the command that keeps amounts from Liqo's webhook; one whose cluster only
-// borrows is not.
+// borrows is not. What Helm or Argo CD installed init leaves alone.
 func TestInitSaysWhatLiqosWebhookLacks(t *testing.T) {
 	hooks := admissionv1.SchemeGroupVersion
+	rights := rbacv1.SchemeGroupVersion
 	config := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
+		{GroupVersion: rights, Kind: "ClusterRole", Resource: "clusterroles"},
+		{GroupVersion: rights, Kind: "ClusterRoleBinding", Resource: "clusterrolebindings"},
+		{GroupVersion: rights, Kind: "Role", Resource: "roles", Namespaced: true},
+		{GroupVersion: rights, Kind: "RoleBinding", Resource: "rolebindings", Namespaced: true},
 		{GroupVersion: api.GroupVersion, Kind: "SharingPolicy", Resource: "sharingpolicies"},
 		{GroupVersion: appsv1.SchemeGroupVersion, Kind: "Deployment", Resource: "deployments", Namespaced: true},
 		{GroupVersion: policyv1.SchemeGroupVersion, Kind: "PodDisruptionBudget", Resource: "poddisruptionbudgets",
@@ -36,7 +42,6 @@ func TestInitSaysWhatLiqosWebhookLacks(t *testing.T) {
 	}
 	for _, o := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: api.Namespace}},
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "bourse-agent"}},
 		&admissionv1.MutatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: "liqo-webhook", Labels: map[string]string{"liqo.io/webhook": "true"}},
 			Webhooks:   []admissionv1.MutatingWebhook{{Name: "shadowpod.mutate.liqo.io"}}},
@@ -56,6 +61,26 @@ func TestInitSaysWhatLiqosWebhookLacks(t *testing.T) {
 		says := slices.ContainsFunc(told, func(line string) bool { return strings.Contains(line, command) })
 		if says != (sharing != nil) {
 			t.Errorf("shares %t: %q", sharing != nil, told)
+		}
+	}
+
+	i := install.Installation{Namespace: api.Namespace, Image: "bourse", Liqo: true}
+	err = i.Apply(t.Context(), config, func(string) {})
+	if api.CodeOf(err) != api.CodeUnavailable || !strings.Contains(err.Error(), "no namespace liqo; nothing was changed") {
+		t.Errorf("without Liqo: %v", err)
+	}
+	agent := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "bourse-agent"}}
+	for note, says := range map[string]string{"meta.helm.sh/release-name": "Helm installed bourse-agent here, as release lender",
+		"argocd.argoproj.io/tracking-id": "Argo CD installed bourse-agent here"} {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(agent), agent); err != nil {
+			t.Fatal(err)
+		}
+		agent.Annotations = map[string]string{note: "lender"}
+		if err := c.Update(t.Context(), agent); err != nil {
+			t.Fatal(err)
+		}
+		if err := i.Apply(t.Context(), config, func(string) {}); api.CodeOf(err) != api.CodeConflict || !strings.Contains(err.Error(), says) {
+			t.Errorf("with annotation %s: %v", note, err)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (p *Proposals) answer(ctx context.Context, id, order string, a api.Proposal
 		return proposal{}, err
 	case len(buyers) == 0:
 		return proposal{}, api.Errorf(api.CodeNotFound, "this cluster received no proposal %.63q, or it has expired", id).
-			Fix("see: bourse proposals")
+			FixBy("see", "bourse", "proposals")
 	case len(buyers) > 1:
 		return proposal{}, api.Errorf(api.CodeConflict, "%d clusters sent a proposal %s", len(buyers), id).
 			Fix("make an offer for one of them: bourse offer create NAME --to CLUSTER")

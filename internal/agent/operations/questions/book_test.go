@@ -83,3 +83,12 @@ func TestTooManySessions(t *testing.T) {
 		t.Errorf("%v end", old)
 	}
 }
+
+// The address of a pod names its namespace, unless that is the usual one.
+func TestPodAddress(t *testing.T) {
+	for namespace, want := range map[string]string{"bourse": "pod:agent-1:8443", "platform-x": "pod:platform-x/agent-1:8443"} {
+		if got := podAddress(namespace, "agent-1", "8443"); got != want {
+			t.Errorf("in %s it is %s", namespace, got)
+		}
+	}
+}

@@ -46,9 +46,10 @@ type Options struct {
 	Server *server.Server
 	// Listen is the address to listen at, on loopback. Default "127.0.0.1:0".
 	Listen string
-	// Pod is the name of the agent's pod, whose port users forward. Empty: the agent runs outside a pod, and users reach
-	// its address.
-	Pod   string
+	// Pod is the name of the agent's pod in Namespace, whose port users forward. Empty: the agent runs outside a pod, and
+	// users reach its address.
+	Pod, Namespace string
+
 	Clock clock.PassiveClock
 	Log   *slog.Logger
 }
@@ -81,11 +82,19 @@ func (q *Questions) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		q.address = "pod:" + q.Pod + ":" + port
+		q.address = podAddress(q.Namespace, q.Pod, port)
 	}
 	close(q.listens)
 	known := func(hash string) bool { return q.book.use(hash, q.Clock.Now()).found() }
 	return server.ServeTLS(ctx, l, q.key.ServerTLS(known), q.logged(q.Server.For(q.caller)), bounds)
+}
+
+// podAddress returns the address of a port of a pod. It names no usual namespace: older programs know no other one.
+func podAddress(namespace, pod, port string) string {
+	if namespace != api.Namespace {
+		pod = namespace + "/" + pod
+	}
+	return "pod:" + pod + ":" + port
 }
 
 type askerKey struct{}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/agent/federation/peeraddress"
 	"github.com/bourse-dev/bourse/internal/liqo"
 	"github.com/bourse-dev/bourse/internal/liqo/network"
+	"github.com/bourse-dev/bourse/internal/liqoprotocol"
 )
 
 // loopback also allows the addresses of this machine.
@@ -111,12 +113,36 @@ func TestReachThroughTheNetwork(t *testing.T) {
 	}
 }
 
+// The card has the protocol of a Liqo that can be used, line by line. It leaves out that of Liqo 1.2, unless the version
+// is unknown: former releases refuse a card that has the field.
+func TestTheCardHasTheProtocol(t *testing.T) {
+	w := testWatch(loopback(), network.GatewayNone)
+	another := append(slices.Clone(liqoprotocol.Default), "Tenant authentication.liqo.io/v1")
+	for _, c := range []struct {
+		version        string
+		protocol, want liqoprotocol.Protocol
+	}{
+		{"v1.2.0", liqoprotocol.Default, nil}, {"v1.3.0", liqoprotocol.Default, nil}, {"v1.3.0", another, another},
+		{"", liqoprotocol.Default, liqoprotocol.Default}, {"", nil, nil},
+	} {
+		w.known.Version, w.known.protocol = c.version, strings.Join(c.protocol, "\n")
+		var p api.Properties
+		if w.FillCard(&p, nil); !slices.Equal(p.LiqoProtocol, c.want) {
+			t.Errorf("the card of Liqo %q has %q, want %q", c.version, p.LiqoProtocol, c.want)
+		}
+		if got := liqoprotocol.Of(&p); !slices.Equal(got, c.protocol) {
+			t.Errorf("the card of Liqo %q counts as %q, want %q", c.version, got, c.protocol)
+		}
+	}
+}
+
 // The card does not name a Liqo that lacks a module, because others cannot peer with it.
 func TestTheCardOfALiqoWithoutAModule(t *testing.T) {
 	for off, want := range map[string]string{"": "v1.2.0", "offloading": ""} {
 		var p api.Properties
 		w := testWatch(loopback(), network.GatewayNone)
-		w.known = liqo.Installation{Version: "v1.2.0", APIServer: "https://milan", Off: off}
+		w.known.Installation = liqo.Installation{Version: "v1.2.0", APIServer: "https://milan", Off: off}
+		w.known.support = liqo.Judge(w.known.Installation, liqo.Served{})
 		w.FillCard(&p, nil)
 		if p.Liqo != want || p.APIServer != "https://milan" {
 			t.Errorf("%q: the card says %q, %q", off, p.Liqo, p.APIServer)

@@ -34,7 +34,7 @@ func newAnnotated(t *testing.T) *annotated {
 	t.Helper()
 	c := clientOf(t, "ProviderInstruction", "providerinstructions")
 	a := &annotated{testGate: byHand(t), Client: c, recorder: events.NewFakeRecorder(100)}
-	a.shown = &gate.Instructions{Client: c, Namespace: api.Namespace, Events: a.recorder}
+	a.shown = &gate.Instructions{Client: c, Namespace: api.Namespace, Market: a.Market, Events: a.recorder}
 	a.approvals = &gate.Approvals{Client: c, Gate: a.Gate, Events: a.recorder}
 	return a
 }
@@ -52,7 +52,7 @@ func (a *annotated) waits(id string) (*transporttest.Deal, *api.ProviderInstruct
 func (a *annotated) show(id string) *api.ProviderInstruction {
 	a.t.Helper()
 	for range 2 {
-		if err := a.shown.Show(a.t.Context(), a.ours(id)); err != nil {
+		if _, err := a.shown.Show(a.t.Context(), a.ours(id)); err != nil {
 			a.t.Fatal(err)
 		}
 	}
@@ -190,6 +190,39 @@ func TestRefusedByAnnotation(t *testing.T) {
 	if !r.Denied() || r.Message != "" {
 		t.Errorf("not refused: %+v", r)
 	}
+}
+
+// An admin reads in the object what became of an answer: it stays for a while after the end. What has ended by itself
+// is not refused any more.
+func TestAnswersOutliveTheirReservations(t *testing.T) {
+	a := newAnnotated(t)
+	stays := func(id string, want bool) {
+		t.Helper()
+		again, err := a.shown.Show(t.Context(), a.ours(id))
+		var i api.ProviderInstruction
+		found := a.Get(t.Context(), types.NamespacedName{Namespace: api.Namespace, Name: id}, &i)
+		if err != nil || (again > 0) != want || (found == nil) != want || want && i.Status.State != api.Failed {
+			t.Errorf("%s: %v, again after %s; %+v, %v", id, err, again, i.Status, found)
+		}
+	}
+	_, refused := a.waits("r-1")
+	_, late := a.waits("r-2")
+	a.waits("r-3")
+	digest := late.Status.Approval.Digest
+	_, c := a.says(refused, "refuse", refused.Status.Approval.Digest)
+	a.is(c, metav1.ConditionTrue, "Refused")
+	stays("r-1", true)
+	_, c = a.answers("r-1")
+	a.is(c, metav1.ConditionTrue, "Refused")
+	a.move(30*time.Minute + 30*time.Second)
+	stays("r-1", false)
+	stays("r-3", false)
+	r, c := a.says(late, "refuse", digest)
+	a.is(c, metav1.ConditionFalse, "ChangedSince", "has ended already: it is Failed", "nothing was changed")
+	if !r.Denied() || r.Message == "" {
+		t.Errorf("it ended as %+v", r)
+	}
+	stays("r-2", true)
 }
 
 // What names nothing that waits changes nothing, and is answered.

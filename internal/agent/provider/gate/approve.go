@@ -63,7 +63,7 @@ func (g *Gate) sendDenial(ctx context.Context, theirs *transport.Reservation, ou
 type Approvals struct {
 	client.Client
 	Gate *Gate
-	// Events receives each answer: a refused instruction goes away, with its status. May be nil.
+	// Events receives each answer: what is refused has its object, and the answer there, for a moment only. May be nil.
 	Events events.EventRecorder
 }
 

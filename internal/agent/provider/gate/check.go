@@ -123,7 +123,7 @@ func (g *Gate) checkPolicy(
 	if offer == nil {
 		if terms.OnlyOffers {
 			return nil, api.Errorf(api.CodeForbidden, "cluster %s lends by its offers only", g.Cluster).
-				Fix("see: bourse catalog --seller %s", g.Cluster)
+				FixBy("see", "bourse", "catalog", "--seller", g.Cluster)
 		}
 		return terms, nil
 	}

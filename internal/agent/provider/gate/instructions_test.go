@@ -43,10 +43,10 @@ func TestInstructions(t *testing.T) {
 	}
 	c := &deletions{Client: plain}
 	g := newGate(t, "8")
-	shown := &gate.Instructions{Client: c, Namespace: api.Namespace}
+	shown := &gate.Instructions{Client: c, Namespace: api.Namespace, Market: g.Market}
 	show := func() (i api.ProviderInstruction, found bool) {
 		t.Helper()
-		if err := shown.Show(t.Context(), g.ours("r-1")); err != nil {
+		if _, err := shown.Show(t.Context(), g.ours("r-1")); err != nil {
 			t.Fatal(err)
 		}
 		err := c.Get(t.Context(), types.NamespacedName{Namespace: api.Namespace, Name: "r-1"}, &i)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,7 +80,7 @@ func (p *provider) Create(ctx context.Context, o client.Object, how ...client.Cr
 		return nil
 	}
 	err := apierrors.NewInvalid(schema.GroupKind{Kind: "ResourceSlice"}, o.GetName(), nil)
-	err.ErrStatus.Message = "of class bourse; may not write finalizers"
+	err.ErrStatus.Message = "of class bourse; may not write finalizers; " + strings.TrimSuffix(o.GetName(), ".proof") + ": in force"
 	return err
 }
 

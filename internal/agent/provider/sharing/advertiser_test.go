@@ -42,6 +42,7 @@ type lender struct {
 	onCard      func(signed string) error // nil takes all
 	client      client.Client             // of a cluster with one SharingPolicy, which shares all
 	policy      *sharing.Policy           // of the newest advertiser
+	advertiser  *sharing.Advertiser       // the newest
 	more        []*corev1.Node            // of the cluster
 }
 
@@ -128,7 +129,7 @@ func (l *lender) advertises(take func(api.Measurement) error) <-chan api.Measure
 		Card:    sharing.CardOptions{Cluster: l.milan.ID, Key: l.milan.Key, Rotations: l.milan.Rotations},
 		Outlets: func() []transport.Outlet { return []transport.Outlet{{Broker: broker, Knows: knowsAll}} },
 	})
-	l.policy = policy
+	l.policy, l.advertiser = policy, a
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	if err := a.Begin(ctx); err != nil {

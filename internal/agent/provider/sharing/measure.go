@@ -22,9 +22,23 @@ func (a *Advertiser) measure(ctx context.Context) (m measured, err error) {
 	defer a.mu.Unlock()
 	a.sequence.Number++
 	m.Sequence = a.sequence
+	sharing := a.options.Policy.Sharing()
+	properties, err := a.measureBy(ctx, sharing, &m)
+	if err != nil {
+		return m, err
+	}
+	a.card = a.options.Card.newCard(properties, sharing)
+	internal, err := market.Measure(m.reportTo(nil))
+	if err != nil {
+		return m, err
+	}
+	return m, a.options.Market.Observe(ctx, a.options.Card.Cluster, internal, true)
+}
+
+// measureBy measures what a policy shares, nil for none.
+func (a *Advertiser) measureBy(ctx context.Context, sharing *api.Sharing, m *measured) (api.Properties, error) {
 	var pools []api.PoolPolicy
 	var gpuLabels []string
-	sharing := a.options.Policy.Sharing()
 	if sharing != nil {
 		terms := sharing.Terms
 		if terms.Trust != api.TrustLegacy { // the broker decides by no other level
@@ -35,19 +49,12 @@ func (a *Advertiser) measure(ctx context.Context) (m measured, err error) {
 	}
 	made, err := a.virtualNodes(ctx)
 	if err != nil {
-		return m, err
+		return api.Properties{}, err
 	}
 	found := a.options.Inventory.Measure(pools, made, gpuLabels...)
 	m.Pools = found.Pools
-	if m.accepted, err = a.readAccepted(ctx); err != nil {
-		return m, err
-	}
-	a.card = a.options.Card.newCard(found.Properties, sharing)
-	internal, err := market.Measure(m.reportTo(nil))
-	if err != nil {
-		return m, err
-	}
-	return m, a.options.Market.Observe(ctx, a.options.Card.Cluster, internal, true)
+	m.accepted, err = a.readAccepted(ctx)
+	return found.Properties, err
 }
 
 // virtualNodes returns the virtual nodes that reservations made, with what both sides signed of each. This cluster

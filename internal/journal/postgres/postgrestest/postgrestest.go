@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -222,3 +223,6 @@ func (s *Server) Schema(t testing.TB) (name, url string) {
 	s.Exec(t, "CREATE SCHEMA "+name+" AUTHORIZATION "+Role)
 	return name, s.url(Role, "market") + "&search_path=" + name
 }
+
+// statementsOf splits what one transaction must not hold, such as CREATE DATABASE.
+func statementsOf(all string) []string { return strings.Split(all, ";") }

@@ -104,6 +104,9 @@ func build(ctx context.Context) error {
 	if _, err := lab.Kubectl(ctx, os.Stderr); err != nil {
 		return err
 	}
+	if _, err := lab.Helm(ctx, os.Stderr); err != nil {
+		return err
+	}
 	_, err := lab.FetchMachine(ctx, os.Stderr)
 	if errors.Is(err, lab.ErrNoPackages) && os.Getenv("CI") != "true" {
 		fmt.Fprintln(os.Stderr, "the tests of packets will be skipped:", err)

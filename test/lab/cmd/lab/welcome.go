@@ -47,6 +47,7 @@ In another terminal, as the admin of rome:
   bourse reserve --cpu %[4]s --memory 512Mi %[7]s --for 1h
   bourse reserve --cpu 40 --memory 8Gi --dry-run
   bourse reservations
+  bourse ui                                # the same in the browser; milan: bourse --context milan ui
 
   kubectl apply -f %[1]s/request.yaml
   kubectl get resourcerequests
