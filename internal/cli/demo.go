@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/sim"
 	"github.com/bourse-dev/bourse/internal/sim/federation"
 	"github.com/bourse-dev/bourse/internal/sim/kubeapi"
+	"github.com/bourse-dev/bourse/internal/ui"
 )
 
 func (sh *shell) demoCommand() *cobra.Command {
@@ -78,6 +80,9 @@ func demoMembers(socket string) []*federation.Member {
 				}},
 				"training": {Type: "gpu", Plans: []api.Plan{demoPlan("a100",
 					"1.95", api.PeriodHour, "cpu", "8", "memory", "32Gi", "nvidia.com/gpu", "1")}},
+				"reviewed": {Type: "compute", Description: "An admin of milan looks at each buyer.",
+					ApproveWithin: &metav1.Duration{Duration: 12 * time.Hour}, Plans: []api.Plan{
+						demoPlan("rack", "1.20", api.PeriodHour, "cpu", "16", "memory", "64Gi")}},
 			}},
 		{Options: sim.Options{Name: "paris", Region: "eu", Nodes: 6, Pods: 30},
 			Sharing: share(small, 60, map[string]string{"tier": "silver"}),
@@ -139,7 +144,7 @@ func (sh *shell) demo(ctx context.Context, lasts time.Duration, still bool, log 
 			defer cancel()
 		}
 		if err = writeDemoKubeconfigs(ctx, f); err == nil {
-			err = sh.play(ctx, f, still)
+			err = sh.playWithUI(ctx, f, still)
 		}
 		if stopped := f.Stop(); err == nil {
 			err = stopped
@@ -179,8 +184,25 @@ func writeDemoKubeconfigs(ctx context.Context, f *federation.Federation) error {
 	return nil
 }
 
+// playWithUI plays the demo beside the web UI of rome, for its admin.
+func (sh *shell) playWithUI(ctx context.Context, f *federation.Federation, still bool) error {
+	pages := *sh
+	pages.kubeconfig, pages.context, pages.namespace = demoKubeconfig("rome"), "", ""
+	ended := make(chan error, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	served, err := pages.startUI(ctx, "", 0)
+	if err != nil {
+		cancel()
+		return err
+	}
+	go func() { ended <- served.Serve(ctx) }()
+	err = sh.play(ctx, f, still, served)
+	cancel()
+	return cmp.Or(err, <-ended)
+}
+
 // play makes a few reservations and then shows the market until ctx ends.
-func (sh *shell) play(ctx context.Context, f *federation.Federation, still bool) error {
+func (sh *shell) play(ctx context.Context, f *federation.Federation, still bool, pages *ui.Server) error {
 	rome := f.Members["rome"].People
 	for seen := 0; seen < 3; {
 		if clusters, err := rome.Clusters(ctx); err == nil {
@@ -202,7 +224,9 @@ func (sh *shell) play(ctx context.Context, f *federation.Federation, still bool)
 		for _, arg := range args {
 			words = append(words, strings.Trim(arg, "'")) // the quotes are the shell's
 		}
-		words = append(words, "--timeout", "10s")
+		if args[0] != "propose" {
+			words = append(words, "--timeout", "10s")
+		}
 		if err := asRome(ctx, sh.out, sh.out, words...); err != nil && ctx.Err() == nil {
 			writeError(sh.out, err)
 		}
@@ -211,7 +235,8 @@ func (sh *shell) play(ctx context.Context, f *federation.Federation, still bool)
 	if !still {
 		f.Live(ctx, time.Second)
 	}
-	return sh.market(ctx)
+	defer openBrowser(ctx, pages, "/")()
+	return sh.market(ctx, pages)
 }
 
 // showBurst shows rome's VirtualNodePool once pods run at the hub, which it waits for up to 10 seconds.
@@ -234,6 +259,9 @@ var demoCommands = [][]string{
 	{"reserve", "--name", "training", "--cpu", "8", "--gpu", "2",
 		"--where", `'"NVIDIA-A100-SXM4-80GB" in gpus'`, "--for", "2h0m0s"},
 	{"reserve", "--name", "too-much", "--cpu", "500", "--memory", "1Gi"},
+	{"buy", "milan/web/large", "--name", "office", "--for", "720h"},
+	{"buy", "milan/reviewed/rack", "--name", "night-run", "--for", "6h", "--no-wait"},
+	{"propose", "milan/web/large", "--price", "39EUR/month", "--for", "720h"},
 }
 
 // asRome runs a command as a user of rome.
@@ -285,7 +313,7 @@ in CEL and no admission policies. They have no roles, and no pods run.
 `
 
 // market shows the market until ctx ends: each second on a terminal, else every 15 seconds.
-func (sh *shell) market(ctx context.Context) error {
+func (sh *shell) market(ctx context.Context, pages *ui.Server) error {
 	every, clear := 15*time.Second, func() {}
 	if s, ok := sh.out.(screen); ok {
 		every, clear = time.Second, s.clear
@@ -297,8 +325,8 @@ func (sh *shell) market(ctx context.Context) error {
 		_ = asRome(ctx, &page, io.Discard, "reservations")
 		if ctx.Err() == nil {
 			clear()
-			fmt.Fprintf(sh.out, "\nthe market as rome sees it, %s (Ctrl-C ends the demo)\n\n%s",
-				time.Now().Format(time.TimeOnly), page.String())
+			fmt.Fprintf(sh.out, "\nthe market as rome sees it, %s (Ctrl-C ends the demo)\nin the browser: %s with code %s\n\n%s",
+				time.Now().Format(time.TimeOnly), pages.URL(), pages.Code(), page.String())
 		}
 		if pause(ctx, every) {
 			return nil

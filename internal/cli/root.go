@@ -149,7 +149,7 @@ func (sh *shell) root() *cobra.Command {
 		sh.extendCommand(), sh.historyCommand(), sh.impactCommand(), sh.offerCommand(), sh.peersCommand(), sh.proposalsCommand(), sh.proposeCommand(),
 		sh.reclaimCommand(), sh.refuseCommand(), sh.reservationsCommand(), sh.resizeCommand(), sh.resumeCommand(),
 		sh.sharingCommand(),
-		sh.statusCommand(), sh.suspendCommand(), sh.trustCommand(), sh.usageCommand(),
+		sh.statusCommand(), sh.suspendCommand(), sh.trustCommand(), sh.uiCommand(), sh.usageCommand(),
 		sh.vnpCommand(),
 		sh.agentCommand(), sh.authCommand(), sh.brokerCommand(), sh.initCommand(), sh.rootCommand(), sh.uninstallCommand(),
 		sh.versionCommand(),

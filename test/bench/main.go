@@ -56,6 +56,8 @@ var measurements = []measurement{
 	{"turns", turns},
 	{"burst", burst},
 	{"dead", dead},
+	{"pages", readPages},
+	{"ui", webUI},
 }
 
 // bench is one run.

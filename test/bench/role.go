@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"runtime/pprof"
 	"slices"
 	"syscall"
@@ -16,7 +17,7 @@ import (
 )
 
 // roles are the commands of bourse that this program runs in place of it, for a profile.
-var roles = []string{"agent", "broker"}
+var roles = []string{"agent", "broker", "ui"}
 
 func isRole(args []string) bool { return len(args) > 1 && slices.Contains(roles, args[1]) }
 
@@ -29,7 +30,25 @@ func runRole(args []string) int {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 		}
 	}()
+	weigh := make(chan os.Signal, 1)
+	signal.Notify(weigh, syscall.SIGUSR2)
+	go func() {
+		for range weigh {
+			fmt.Println(heapLine, heapInUse())
+		}
+	}()
 	return cli.Main(args[1:], os.Stdout, os.Stderr)
+}
+
+// heapLine begins the line that a role prints at SIGUSR2: the bytes of its heap that are in use.
+const heapLine = "heap in use:"
+
+// heapInUse returns the bytes of the heap that are in use after a collection.
+func heapInUse() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapInuse
 }
 
 // profileOfRole is where a process writes its profile: each has a home of its own.

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/ui"
+)
+
+func (sh *shell) uiCommand() *cobra.Command {
+	var address string
+	var port int
+	var stay, broker bool
+	cmd := &cobra.Command{
+		Use: "ui [PATH]", GroupID: "use", Short: "Show your cluster in the browser: what it borrows, lends, owes and needs",
+		Long: "Ui serves pages on this machine, for you alone, until Ctrl-C. They read and write objects with your\n" +
+			"kubeconfig, and can do what you can do. The browser opens by itself; one that does not asks for the code\n" +
+			"that is printed. Each code lets one browser in. Press Enter for another one.\n" +
+			"From another machine: ssh -L, with the printed port, and http://127.0.0.1:PORT.",
+		Example: "  bourse ui\n  bourse ui --context rome -n team-a\n  bourse ui /borrowing",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path := "/"
+			if len(args) > 0 {
+				path = "/" + strings.TrimPrefix(args[0], "/")
+			}
+			logKubernetes(slog.New(slog.DiscardHandler))
+			if broker {
+				return sh.serveOperatorUI(cmd.Context(), path, address, port, stay)
+			}
+			way, err := sh.findWay().choose()
+			if err == nil && !way.asUser {
+				err = api.Invalid("--context", "is missing: the pages read objects, as you").
+					Fix("give --kubeconfig FILE or --context NAME; or export KUBECONFIG=FILE, and unset BOURSE_SERVER")
+			}
+			if err != nil {
+				return err
+			}
+			return sh.serveUI(cmd.Context(), path, address, port, stay)
+		},
+	}
+	cmd.Flags().StringVar(&address, "address", "", "address of loopback to listen on (default: a random one of 127.0.0.0/8)")
+	cmd.Flags().IntVar(&port, "port", 0, "port to listen on (default: a free one)")
+	cmd.Flags().BoolVar(&broker, "broker", false,
+		"show the page of a broker's operator instead: members, tokens, and what waits. --context names the cluster in which the "+
+			"broker runs; without it, see bourse broker --help")
+	cmd.Flags().StringVar(&sh.operatorCert, "operator-cert", "",
+		"with --broker and --server: folder with an operator's tls.crt, tls.key and ca.crt")
+	cmd.Flags().BoolVar(&stay, "no-open", false, "do not open the browser")
+	return cmd
+}
+
+// serveUI serves the pages until ctx ends.
+func (sh *shell) serveUI(ctx context.Context, path, address string, port int, stay bool) error {
+	s, err := sh.startUI(ctx, address, port)
+	if err != nil {
+		return err
+	}
+	return sh.serve(ctx, s, path, stay)
+}
+
+// serveOperatorUI serves the page of a broker's operator until ctx ends.
+func (sh *shell) serveOperatorUI(ctx context.Context, path, address string, port int, stay bool) error {
+	if sh.allNamespaces {
+		return api.Invalid("--broker", "does not go with --all-namespaces").Fix("name the broker's namespace: -n NAMESPACE")
+	}
+	broker, err := sh.operator()
+	if err != nil {
+		return err
+	}
+	if _, err := broker.BrokerStatus(ctx); err != nil {
+		return err
+	}
+	listener, err := ui.Listen(address, port)
+	if err != nil {
+		return err
+	}
+	name := cmp.Or(sh.server, brokerSocket())
+	if sh.context != "" || sh.kubeconfig != "" {
+		name = cmp.Or(sh.contextName(), sh.kubeconfig)
+	}
+	s, err := ui.StartOperator(broker, name, listener, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	return sh.serve(ctx, s, path, stay)
+}
+
+// serve prints the link and a code, opens the browser unless it stays closed, and serves until ctx ends.
+func (sh *shell) serve(ctx context.Context, s *ui.Server, path string, stay bool) error {
+	fmt.Fprintf(sh.out, "%s\ncode: %s (Enter for another one, Ctrl-C to end)\n", s.URL()+strings.TrimPrefix(path, "/"), s.Code())
+	go sh.printCodes(ctx, s)
+	if !stay {
+		defer openBrowser(ctx, s, path)()
+	}
+	return s.Serve(ctx)
+}
+
+// startUI listens for the pages of the user's cluster. They are served once Serve is called.
+func (sh *shell) startUI(ctx context.Context, address string, port int) (*ui.Server, error) {
+	var namespaces []string
+	if sh.namespace != "" {
+		namespaces = strings.Split(sh.namespace, ",")
+	}
+	config, err := sh.userConfig()
+	if err != nil {
+		return nil, err
+	}
+	listener, err := ui.Listen(address, port)
+	if err != nil {
+		return nil, err
+	}
+	s, err := ui.Start(ctx, config, listener, sh.contextName(), sh.namespace, namespaces, slog.New(slog.DiscardHandler))
+	if err != nil {
+		_ = listener.Close()
+	}
+	return s, err
+}
+
+// printCodes prints a code for each line that the user enters.
+func (sh *shell) printCodes(ctx context.Context, s *ui.Server) {
+	if !terminal(os.Stdin) {
+		return
+	}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan() && ctx.Err() == nil; {
+		fmt.Fprintf(sh.out, "code: %s\n", s.Code())
+	}
+}
+
+// openBrowser has the user's browser open a file that logs it in. The file is removed after a minute. Where there is no
+// browser, the user opens the link. The function that it returns removes the file at once.
+func openBrowser(ctx context.Context, s *ui.Server, path string) (remove func()) {
+	open := map[string]string{"darwin": "open", "windows": "explorer"}[runtime.GOOS]
+	if open == "" {
+		open = "xdg-open"
+	}
+	shown := runtime.GOOS != "linux" || os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
+	program, err := exec.LookPath(open)
+	if err != nil || !shown || os.Getenv("SSH_CONNECTION") != "" {
+		return func() {}
+	}
+	file, err := s.WriteLogin(filepath.Join(RuntimeDir(), "ui"), path)
+	if err != nil {
+		return func() {}
+	}
+	remove = func() { _ = os.Remove(file) }
+	time.AfterFunc(time.Minute, remove)
+	_ = exec.CommandContext(ctx, program, file).Start()
+	return remove
+}

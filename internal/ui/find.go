@@ -1,0 +1,81 @@
+package ui
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/a-h/templ"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/ui/pages"
+)
+
+var findActs = map[string]act{"create": (*UI).create}
+
+// namespace is where a request goes that names none.
+func (u *UI) namespace() string {
+	if len(u.o.Namespaces) > 0 {
+		return u.o.Namespaces[0]
+	}
+	return metav1.NamespaceDefault
+}
+
+// find weighs every cluster for what the form says. It reads the form of an act that failed, too.
+func (u *UI) find(ctx context.Context, r *http.Request) content {
+	typed := r.URL.Query()
+	for name, values := range r.PostForm {
+		typed[name] = values
+	}
+	r.URL.RawQuery = typed.Encode()
+	f := pages.Found{Wish: pages.ReadWish(typed, u.namespace())}
+	if f.Wish.Asked && f.Wish.Wrong == nil {
+		create := f.Wish.Create
+		e, err := ask(ctx, u.source, "evaluation/"+withoutPanel(typed), func(ctx context.Context) (api.Evaluation, error) {
+			e, err := u.o.Acts.DryRun(ctx, create)
+			e.Clusters = pages.Shown(e.Clusters) // of 10,000 clusters, the rest is never shown
+			return e, err
+		})
+		if f.Failed = asError(err); err == nil {
+			f.Evaluation = &e
+		} else if f.Failed.Decision != nil {
+			f.Evaluation = &api.Evaluation{Decision: *f.Failed.Decision}
+		}
+	}
+	if r.URL.Query().Get("panel") == "review" {
+		f.Name = "request-" + secret()[:8]
+	}
+	all, _ := u.source.clusters(ctx)
+	f.Keep(all)
+	offers, err := u.source.offers(ctx)
+	f.Offers, f.OffersErr = offers, asError(err)
+	return content{title: "Find capacity", body: func(v pages.View) templ.Component { return pages.Find(v, f) }}
+}
+
+// withoutPanel names an evaluation by the form, whichever panel and page of a list is open.
+func withoutPanel(typed url.Values) string {
+	of := url.Values{}
+	for name, values := range typed {
+		if !slices.Contains([]string{"panel", "done", "page", "plans"}, name) {
+			of[name] = values
+		}
+	}
+	return of.Encode()
+}
+
+// create makes the request that was reviewed.
+func (u *UI) create(ctx context.Context, r *http.Request) ([]string, string, error) {
+	w := pages.ReadWish(r.PostForm, u.namespace())
+	if w.Wrong != nil {
+		return nil, "", w.Wrong
+	}
+	made, err := u.o.Acts.MakeRequest(ctx, w.Create)
+	if err != nil {
+		return nil, "", err
+	}
+	namespace, name, _ := strings.Cut(made.ID, "/")
+	return []string{"requests", namespace, name}, "ResourceRequest " + made.ID + " made.", nil
+}

@@ -1,0 +1,80 @@
+package ui
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/a-h/templ"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/payload"
+	"github.com/bourse-dev/bourse/internal/ui/pages"
+)
+
+// lendingActs are the acts of what the cluster lends.
+var lendingActs = map[string]act{"approve": (*UI).approve, "refuse": (*UI).refuse, "policy": (*UI).putPolicy}
+
+// lending reads what the cluster lends, and what waits for approval.
+func (u *UI) lending(ctx context.Context, _ *http.Request) content {
+	l := pages.Lends{Failed: map[string]*api.Error{}}
+	var err error
+	if l.Approvals, err = u.o.Reads.Approvals(ctx); err == nil {
+		l.Lent, err = u.o.Reads.Lent(ctx)
+	}
+	if err != nil {
+		l.Failed["ProviderInstructions"] = asError(err)
+	}
+	if l.Policy, err = u.o.Reads.Sharing(ctx); err != nil {
+		l.Failed["SharingPolicies"] = asError(err)
+	}
+	l.Peers, _ = u.o.Reads.Peers(ctx) // they only say who is suspended
+	if ad, err := u.o.Reads.Advertisement(ctx); err == nil {
+		l.Shared = ad.Status.Pools
+	} else if code := api.CodeOf(err); code != api.CodeNotFound {
+		l.Failed["Advertisements"] = asError(err)
+	}
+	return content{title: "Lending", body: func(v pages.View) templ.Component { return pages.Lending(v, l) }}
+}
+
+func (u *UI) approve(ctx context.Context, r *http.Request) ([]string, string, error) {
+	return u.answerApproval(ctx, r, true)
+}
+
+func (u *UI) refuse(ctx context.Context, r *http.Request) ([]string, string, error) {
+	return u.answerApproval(ctx, r, false)
+}
+
+// answerApproval answers the request that the user saw, and no other.
+func (u *UI) answerApproval(ctx context.Context, r *http.Request, approve bool) ([]string, string, error) {
+	generation, _ := strconv.ParseInt(r.PostForm.Get("generation"), 10, 64)
+	seen := api.Envelope[api.Approval]{ID: r.PostForm.Get("reservation"),
+		Payload: api.Approval{Digest: r.PostForm.Get("digest"), Generation: generation}}
+	done := seen.ID + " is refused."
+	if approve {
+		done = seen.ID + " is approved."
+	}
+	return []string{"lending"}, done, u.o.Acts.Answer(ctx, seen,
+		api.Answer{Approve: approve, Generation: generation, Reason: r.PostForm.Get("reason")})
+}
+
+// putPolicy replaces the SharingPolicy that the user saw.
+func (u *UI) putPolicy(ctx context.Context, r *http.Request) ([]string, string, error) {
+	generation, err := strconv.ParseInt(r.PostForm.Get("generation"), 10, 64)
+	if err != nil {
+		return nil, "", api.Invalid("generation", "the form does not say which policy it changes").Fix("reload the page")
+	}
+	var spec api.Sharing
+	if err := payload.ReadYAML([]byte(r.PostForm.Get("yaml")), &spec); err != nil {
+		return nil, "", api.Invalid("yaml", "it is no spec of a SharingPolicy: %s", err).
+			Fix("see the fields: kubectl explain sharingpolicy.spec")
+	}
+	if r.PostForm.Get("preview") != "" {
+		p, err := u.o.Acts.PreviewSharing(ctx, spec)
+		if err == nil {
+			err = &previewed{p}
+		}
+		return nil, "", err
+	}
+	return []string{"lending"}, "SharingPolicy default is written.", u.o.Acts.PutSharing(ctx, generation, spec)
+}

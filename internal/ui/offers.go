@@ -1,0 +1,158 @@
+package ui
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/a-h/templ"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/match"
+	"github.com/bourse-dev/bourse/internal/money"
+	"github.com/bourse-dev/bourse/internal/payload"
+	"github.com/bourse-dev/bourse/internal/ui/pages"
+)
+
+// offerActs are the acts of what the cluster sells.
+var offerActs = map[string]act{
+	"new": (*UI).newOffer, "edit": (*UI).editOffer, "sale": (*UI).putOnSale,
+	"accept": (*UI).accept, "counter": (*UI).counter, "decline": (*UI).decline,
+}
+
+// ownOffers reads what the cluster sells, and the proposals.
+func (u *UI) ownOffers(ctx context.Context, _ *http.Request) content {
+	s := pages.Sales{Failed: map[string]*api.Error{}, Listed: map[string]api.Listing{}, Git: map[string]string{}}
+	var err error
+	if s.Offers, err = u.o.Reads.Offers(ctx); err != nil {
+		s.Failed["Offers"] = asError(err)
+	}
+	slices.SortFunc(s.Offers, func(a, b api.Envelope[api.OwnOffer]) int { return strings.Compare(a.ID, b.ID) })
+	for _, o := range s.Offers {
+		object := &api.Offer{ObjectMeta: metav1.ObjectMeta{Namespace: u.o.Reads.AgentNamespace(ctx), Name: o.ID}}
+		if by := u.o.Reads.GitOf(ctx, object); by != "" {
+			s.Git[o.ID] = by
+		}
+	}
+	if s.Proposals, err = u.o.Reads.Proposals(ctx); err != nil {
+		s.Failed["Proposals"] = asError(err)
+	}
+	status, _ := u.source.status(ctx) // while no agent answers, nothing is listed
+	listed, _ := u.source.offers(ctx)
+	for _, l := range listed {
+		if l.Payload.Seller == status.Cluster {
+			s.Listed[l.Payload.Name] = l.Payload
+		}
+	}
+	return content{title: "Offers", body: func(v pages.View) templ.Component { return pages.Offers(v, s) }}
+}
+
+// offerSpec reads the spec of an Offer of a form. Errors: Invalid.
+func offerSpec(r *http.Request) (spec api.OfferSpec, err error) {
+	if err := payload.ReadYAML([]byte(r.PostForm.Get("yaml")), &spec); err != nil {
+		return spec, api.Invalid("yaml", "it is no spec of an Offer: %s", err).Fix("see the fields: kubectl explain offer.spec")
+	}
+	return spec, match.New().CheckAccept(spec.Accept)
+}
+
+func (u *UI) newOffer(ctx context.Context, r *http.Request) ([]string, string, error) {
+	name := strings.TrimSpace(r.PostForm.Get("offer"))
+	spec, err := offerSpec(r)
+	if err != nil {
+		return nil, "", err
+	}
+	there, err := u.o.Acts.Offers(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, o := range there {
+		if o.ID == name {
+			return nil, "", api.Errorf(api.CodeConflict, "offer %s exists", name).At("offer").Fix("edit it, or choose another name")
+		}
+	}
+	_, err = u.o.Acts.PutOffer(ctx, name, spec)
+	return []string{"offers"}, "Offer " + name + " is made.", err
+}
+
+func (u *UI) editOffer(ctx context.Context, r *http.Request) ([]string, string, error) {
+	spec, err := offerSpec(r)
+	if err != nil {
+		return nil, "", err
+	}
+	return u.changeOffer(ctx, r, "is written. Buyers see it once the agent has published it.", func(o *api.OfferSpec) { *o = spec })
+}
+
+func (u *UI) putOnSale(ctx context.Context, r *http.Request) ([]string, string, error) {
+	draft := r.PostForm.Get("draft") == "true"
+	done := "goes on sale."
+	if draft {
+		done = "is taken off sale. Contracts that were made stay."
+	}
+	return u.changeOffer(ctx, r, done, func(o *api.OfferSpec) { o.Draft = draft })
+}
+
+// changeOffer changes the offer that the user saw, and none that changed since then.
+func (u *UI) changeOffer(ctx context.Context, r *http.Request, done string,
+	change func(*api.OfferSpec)) ([]string, string, error) {
+	name, seen := r.PostForm.Get("offer"), r.PostForm.Get("seen")
+	_, err := u.o.Acts.EditOffer(ctx, name, func(o *api.OfferSpec) error {
+		if pages.Seen(*o) != seen {
+			return api.Errorf(api.CodeConflict, "offer %s has changed since you saw it; nothing was written", name).
+				Fix("keep your text elsewhere, reload the page, and change it again")
+		}
+		change(o)
+		return nil
+	})
+	return []string{"offers"}, "Offer " + name + " " + done, err
+}
+
+func (u *UI) accept(ctx context.Context, r *http.Request) ([]string, string, error) {
+	return u.answerProposal(ctx, r, api.ProposalAnswer{}, "is accepted: an offer is on sale that only its buyer sees.")
+}
+
+func (u *UI) decline(ctx context.Context, r *http.Request) ([]string, string, error) {
+	a := api.ProposalAnswer{Decline: true}
+	a.Message = r.PostForm.Get("reason")
+	return u.answerProposal(ctx, r, a, "is declined.")
+}
+
+func (u *UI) counter(ctx context.Context, r *http.Request) ([]string, string, error) {
+	var a api.ProposalAnswer
+	var err error
+	text := func(field string) string { return strings.TrimSpace(r.PostForm.Get(field)) }
+	if text("price") != "" {
+		if a.Price, err = money.Read("price", text("price")); err != nil {
+			return nil, "", err
+		}
+	}
+	if text("units") != "" {
+		if a.Units, err = strconv.ParseInt(text("units"), 10, 64); err != nil || a.Units < 1 {
+			return nil, "", api.Invalid("units", "%.40q is not a number of units", text("units")).Fix("give a number of 1 or more")
+		}
+	}
+	if text("for") != "" {
+		d, err := time.ParseDuration(text("for"))
+		if err != nil || d <= 0 {
+			return nil, "", api.Invalid("for", "%.40q is not a duration", text("for")).Fix("give one such as 720h")
+		}
+		a.Duration = &metav1.Duration{Duration: d}
+	}
+	if a.ProposalTerms == (api.ProposalTerms{}) {
+		return nil, "", api.Invalid("price", "the form names no other terms").Fix("name a price, units or a duration; or accept it")
+	}
+	return u.answerProposal(ctx, r, a, "is countered: an offer with your terms is on sale that only its buyer sees.")
+}
+
+// answerProposal answers the proposal that the user saw.
+func (u *UI) answerProposal(ctx context.Context, r *http.Request, a api.ProposalAnswer,
+	done string) ([]string, string, error) {
+	if a.Digest = r.PostForm.Get("digest"); a.Digest == "" {
+		return nil, "", api.Invalid("digest", "the form does not say which proposal the user saw").Fix("reload the page")
+	}
+	p, err := u.o.Acts.AnswerProposal(ctx, r.PostForm.Get("proposal"), a)
+	return []string{"offers"}, "The proposal of " + p.Payload.Proposal.Buyer + " " + done, err
+}

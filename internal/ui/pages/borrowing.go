@@ -1,0 +1,177 @@
+package pages
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/explain"
+)
+
+// Borrowed is what a cluster borrows, or asks for, as lines of a list.
+type Borrowed struct {
+	rows []borrowedRow // what needs attention first
+	sum  api.Resources // of the reservations that count
+	// Deals are all contracts that the user may list, also those of what the cluster sold.
+	Deals []api.Envelope[api.Deal]
+	// Failed says what could not be read: a kind of object and why.
+	Failed map[string]*api.Error
+}
+
+// Listed is all that the user may list of what a cluster borrows.
+type Listed struct {
+	Requests iter.Seq[client.RequestStatus]
+	Pools    []api.Envelope[api.KnownVirtualNodePool]
+	Deals    []api.Envelope[api.Deal]
+	// Faults has what keeps pods of a reservation from running at its provider, by NAMESPACE/RESERVATION.
+	Faults map[string]metav1.Condition
+	// AgentNamespace has the requests of VirtualNodePools.
+	AgentNamespace string
+}
+
+// NewBorrowed makes the lines of the requests and of the VirtualNodePools that have some of them.
+func NewBorrowed(l Listed) Borrowed {
+	b := Borrowed{sum: api.Resources{}, Deals: l.Deals, Failed: map[string]*api.Error{}}
+	ofPools, bought := map[string]bool{}, map[string]*api.Price{}
+	for _, p := range l.Pools {
+		b.rows = append(b.rows, poolRow(p))
+		for _, provider := range p.Payload.Status.Providers {
+			ofPools[l.AgentNamespace+"/"+provider.Request] = true
+		}
+	}
+	for _, d := range l.Deals {
+		bought[d.Payload.Spec.Reservation] = d.Payload.Status.Terms.Price
+	}
+	for r := range l.Requests {
+		s := r.Payload.Status
+		if s.State.Counts() {
+			add(b.sum, s.Resources)
+		}
+		if ofPools[r.ID] {
+			continue
+		}
+		row := requestRow(r)
+		if fault, has := l.Faults[row.Namespace+"/"+s.Reservation]; has && row.Tone == OK {
+			row.Tone, row.Why, row.Fault = Warn, api.WithoutCode(fault.Message), fault.Type
+		}
+		if price, is := bought[s.Reservation]; is && s.Reservation != "" {
+			row.Price = PriceText(price)
+		}
+		b.rows = append(b.rows, row)
+	}
+	b.rows = slices.Clip(b.rows)
+	rank := map[Tone]int{Bad: 0, Warn: 1, Wait: 2, OK: 3, Off: 4}
+	slices.SortStableFunc(b.rows, func(a, b borrowedRow) int {
+		return cmp.Or(cmp.Compare(rank[a.Tone], rank[b.Tone]), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return b
+}
+
+// borrowedRow is one line of the page.
+type borrowedRow struct {
+	Pool            bool
+	Namespace, Name string
+	About           string // what a problem names as its subject
+	Provider        []string
+	State           string
+	Tone            Tone
+	Why             string // one sentence; empty: nothing is wrong
+	Size, Use       string
+	Used, Reserved  float64 // of CPUs
+	Ends            time.Time
+	Price           string
+	Fault           string // the condition by which its pods cannot run there
+	Limited         bool   // a VirtualNodePool has less than its pods need
+	Confirm         bool   // it is held until the user confirms it
+}
+
+// matching returns the lines that match what the query says.
+func (b Borrowed) matching(v View) []*borrowedRow {
+	text, state := strings.ToLower(v.Query.Get("q")), v.Query.Get("state")
+	has := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
+	var out []*borrowedRow
+	for i := range b.rows {
+		r := &b.rows[i]
+		if (state == "" || r.State == state) && (has(r.Namespace+"/"+r.Name) || slices.ContainsFunc(r.Provider, has)) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// states returns the states of all lines, for the filter.
+func (b Borrowed) states() []string {
+	seen := map[string]bool{}
+	for _, r := range b.rows {
+		seen[r.State] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+func poolRow(p api.Envelope[api.KnownVirtualNodePool]) borrowedRow {
+	s := p.Payload.Status
+	row := borrowedRow{Pool: true, Name: p.ID, About: "VirtualNodePool " + p.ID, State: "Serves", Tone: OK, Size: Amounts(s.Reserved), Price: s.Cost}
+	for _, provider := range s.Providers {
+		row.Provider = append(row.Provider, provider.Name)
+		if row.Ends.IsZero() || provider.Until.Time.Before(row.Ends) {
+			row.Ends = provider.Until.Time
+		}
+	}
+	for _, c := range s.Conditions {
+		if api.IsFaultOfPool(c) {
+			row.State, row.Tone, row.Why = c.Reason, Warn, c.Message
+			row.Limited = c.Type == api.ConditionLimited
+		}
+	}
+	if len(s.Providers) == 0 && row.Tone == OK {
+		row.State, row.Tone = "Idle", Off
+	}
+	row.Used, row.Reserved = s.Used.Cpu().AsApproximateFloat64(), s.Reserved.Cpu().AsApproximateFloat64()
+	row.Use = Amounts(s.Used)
+	return row
+}
+
+func requestRow(r client.RequestStatus) borrowedRow {
+	s := r.Payload.Status
+	row := borrowedRow{About: "reservation " + s.Reservation, Tone: toneOf(s.State), Size: Amounts(sizeOf(r)), Ends: at(s.Until)}
+	row.Namespace, row.Name, _ = strings.Cut(r.ID, "/")
+	row.Confirm = s.State == api.Held && r.Payload.Request.Confirm
+	if p := r.Payload.Request.Purchase; p != nil && len(s.Resources) == 0 {
+		row.Size = explain.Count(int(max(p.Units, 1)), "unit") + " of " + Foreign(p.Offer+"/"+p.Plan)
+	}
+	if s.Provider != "" {
+		row.Provider = []string{s.Provider}
+	}
+	for _, part := range s.Parts {
+		row.Provider = append(row.Provider, part.Provider)
+	}
+	slices.Sort(row.Provider)
+	row.Provider = slices.Compact(row.Provider)
+	if row.State, row.Why = explain.Request(s); row.State == "Refused" {
+		row.Tone = Bad
+	}
+	if row.Why == s.Provider+" is bound until "+row.Ends.UTC().Format(time.RFC3339) { // the line says so in its columns
+		row.Why = ""
+	}
+	for _, c := range s.Conditions {
+		if c.Type == api.ConditionReady && c.Status == "False" && s.State == api.Active {
+			row.Tone, row.Why = Warn, cmp.Or(c.Message, s.Message)
+		}
+	}
+	return row
+}
+
+// sizeOf returns what is in force, else what is asked for.
+func sizeOf(r client.RequestStatus) api.Resources {
+	if len(r.Payload.Status.Resources) > 0 {
+		return r.Payload.Status.Resources
+	}
+	return r.Payload.Request.Resources
+}

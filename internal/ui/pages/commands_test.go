@@ -1,0 +1,64 @@
+package pages_test
+
+import (
+	"html"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/cli"
+	"github.com/bourse-dev/bourse/internal/ui/pages"
+)
+
+var copied = regexp.MustCompile(`data-copy="([^"]*)"`)
+
+// words splits a line as a shell does, as far as pages quote.
+var word = regexp.MustCompile(`'[^']*'|[^ ']+`)
+
+// The command line knows each command that these pages show, with its flags and the number of its arguments.
+func TestPagesShowCommandsThatExist(t *testing.T) {
+	rome := anyCluster("rome", "9")
+	peer := anyPeer("rome", "SHA256:abcd", "FirstUse", api.PeerSpec{})
+	other := pages.Other{Name: "rome", Cluster: &rome, Peer: &peer, Audit: &api.Audit{Digest: "d1",
+		Reservations: map[string]api.Resources{"r-1": amounts("cpu", "4")}}}
+	lends := pages.Lends{Approvals: []api.Envelope[api.Approval]{{ID: "r-9", Payload: api.Approval{Consumer: "oslo", Digest: "d9"}}}}
+	spot := anyDeal("r-1", "rome", "milan", "1.50 EUR", api.Active)
+	spot.Payload.Status.Digest = "d1"
+	sales := pages.Sales{Offers: []api.Envelope[api.OwnOffer]{anyOffer("web", "OnSale", "True", false),
+		anyOffer("next", "Draft", "False", true)},
+		Proposals: []api.Envelope[api.KnownProposal]{anyProposal("p-1", "rome", "milan", "")}}
+	market := pages.Market{Brokers: []api.Envelope[api.KnownBroker]{anyBroker("main", "Connected", "True", false)}}
+	shown := ""
+	for _, panel := range []string{"", "panel=trust", "panel=suspend", "panel=evict", "panel=refuse&id=r-9", "panel=policy",
+		"panel=reclaim&id=r-1", "panel=new", "panel=edit&id=web", "panel=counter&id=p-1", "panel=decline&id=p-1", "panel=add",
+		"panel=disable&id=main"} {
+		v := view("/", panel)
+		shown += render(t, pages.Clusters(v, pages.Others{})) + render(t, pages.Cluster(v, other)) + render(t, pages.Lending(v, lends)) +
+			render(t, pages.Contracts(v, pages.Deals{All: []api.Envelope[api.Deal]{spot}})) + render(t, pages.Offers(v, sales)) +
+			render(t, pages.Offers(v, pages.Sales{})) + render(t, pages.Brokers(v, market)) + render(t, pages.Brokers(v, pages.Market{}))
+	}
+	checked := map[string]bool{}
+	for _, found := range copied.FindAllStringSubmatch(shown, -1) {
+		line := html.UnescapeString(found[1])
+		args := word.FindAllString(line, -1)
+		if args[0] != "bourse" || checked[line] {
+			continue
+		}
+		checked[line] = true
+		command, rest, err := cli.Root(io.Discard, io.Discard).Find(args[1:])
+		if err == nil {
+			err = command.ParseFlags(rest)
+		}
+		if err == nil {
+			err = command.ValidateArgs(command.Flags().Args())
+		}
+		if err != nil || strings.HasSuffix(command.Use, "bourse") {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if len(checked) < 25 {
+		t.Errorf("only %d commands are shown: %v", len(checked), checked)
+	}
+}

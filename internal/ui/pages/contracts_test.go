@@ -1,0 +1,69 @@
+package pages_test
+
+import (
+	"encoding/csv"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/ui/pages"
+)
+
+func anyDeal(id, buyer, seller, due string, state api.State) api.Envelope[api.Deal] {
+	return api.Envelope[api.Deal]{ID: "bourse/" + id, Payload: api.Deal{Spec: api.ContractSpec{Reservation: id}, Due: due,
+		Status: api.ContractStatus{State: state, Cost: due, Terms: api.ContractTerms{Buyer: buyer, Seller: seller, Offer: "web",
+			Plan: "small", Units: 2, Resources: amounts("cpu", "4"), Price: &api.Price{Amount: "0.08", Currency: "EUR", Period: "hour"},
+			Begins: metav1.NewTime(now.Add(-time.Hour)), Until: metav1.NewTime(now.Add(time.Hour))}}}}
+}
+
+func TestContractsAddNoCurrencies(t *testing.T) {
+	spot := anyDeal("r-1", "rome", "milan", "1.50 EUR", api.Active)
+	spot.Payload.Status.Digest = "d1"
+	broken := anyDeal("r-5", "milan", "paris", "3.00 EUR", api.Released)
+	broken.Payload.Status.Conditions = condition(api.ConditionBreached, "True", "Revoked", "")
+	broken.Payload.Status.Reason = api.ReasonRevokedByProvider
+	d := pages.Deals{All: []api.Envelope[api.Deal]{spot, anyDeal("r-2", "rome", "milan", "2.50 EUR", api.Active),
+		anyDeal("r-3", "rome", "milan", "7.00 USD", api.Active), anyDeal("r-4", "milan", "paris", "", api.Active), broken}}
+	html := render(t, pages.Contracts(view("/contracts", ""), d))
+	has(t, html, "4.00 EUR", "7.00 USD", "3.00 EUR", "milan earns", "Of the contracts that still exist here, since 2026-05-04 11:00:00 UTC",
+		"contract-r-1", "bourse contract verify r-1", "Take back", "0.08 EUR/hour")
+	hasNot(t, html, "11.00", "contract-r-5")
+	if n := strings.Count(html, "Take back"); n != 1 {
+		t.Errorf("%d contracts can be taken back", n)
+	}
+	has(t, render(t, pages.Contracts(view("/contracts", "state=over"), d)), "contract-r-5", "a breach of the contract")
+	html = render(t, pages.Contracts(view("/contracts", "side=bought"), d))
+	hasNot(t, html, "contract-r-1")
+	has(t, html, "contract-r-4")
+	has(t, render(t, pages.Contracts(view("/contracts", "panel=reclaim&id=r-1"), d)), `name="digest" value="d1"`,
+		"cannot be undone", "bourse reclaim r-1 --digest d1")
+	has(t, render(t, pages.Contracts(view("/contracts", "panel=reclaim&id=r-2"), d)), "cannot be taken back")
+	has(t, render(t, pages.Contracts(view("/contracts", ""), pages.Deals{})), "There is no contract yet")
+	has(t, render(t, pages.Contracts(view("/contracts", ""), pages.Deals{Failed: forbidden})), "may not read Contracts here")
+	foreign := anyDeal("r-6", "rome", "milan", "1.00 EUR", api.Active)
+	foreign.Payload.Status.Terms.Plan = hostile
+	checkHostile(t, render(t, pages.Contracts(view("/contracts", ""), pages.Deals{All: []api.Envelope[api.Deal]{foreign}})))
+}
+
+func TestNoCellIsAFormula(t *testing.T) {
+	var deals pages.Deals
+	for _, name := range []string{`=HYPERLINK("http://x","y")`, "+1", "-1", "@SUM(A1)", `a "b", c`} {
+		deals.All = append(deals.All, anyDeal("r-1", name, "milan", "1.00 EUR", api.Active))
+	}
+	var file strings.Builder
+	if err := csv.NewWriter(&file).WriteAll(deals.CSV("milan")); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(strings.NewReader(file.String())).ReadAll()
+	if err != nil || len(lines) != 6 {
+		t.Fatal(len(lines), err)
+	}
+	for i, want := range []string{"other", `'=HYPERLINK("http://x","y")`, "'+1", "'-1", "'@SUM(A1)", `a "b", c`} {
+		if lines[i][2] != want {
+			t.Errorf("line %d has %s", i, lines[i][2])
+		}
+	}
+}

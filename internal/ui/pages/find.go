@@ -1,0 +1,279 @@
+package pages
+
+import (
+	"cmp"
+	"errors"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/a-h/templ"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/amounts"
+	"github.com/bourse-dev/bourse/internal/money"
+	"github.com/bourse-dev/bourse/internal/payload"
+)
+
+// mostVerdicts is how many clusters the page of a search shows.
+const mostVerdicts = 100
+
+// Wish is what the form of Find capacity says.
+type Wish struct {
+	Create api.RequestCreate
+	// Wrong is what is wrong with it. Nil: it can be evaluated.
+	Wrong *api.Error
+	// Asked says that the form names something to look for.
+	Asked bool
+}
+
+// amountFields are the fields of the form that name amounts.
+var amountFields = []struct{ Field, Resource, Label, Example string }{
+	{"cpu", "cpu", "CPU", "4"},
+	{"memory", "memory", "Memory", "8Gi"},
+	{"gpu", "nvidia.com/gpu", "NVIDIA GPUs", "1"},
+}
+
+// ReadWish reads the form of Find capacity. namespace is where a request goes that names none.
+func ReadWish(q url.Values, namespace string) Wish {
+	w := Wish{Create: api.RequestCreate{Namespace: cmp.Or(q.Get("namespace"), namespace), Name: strings.TrimSpace(q.Get("name"))}}
+	r := &w.Create.Request
+	wrong := func(e *api.Error) {
+		if w.Wrong == nil {
+			w.Wrong = e
+		}
+	}
+	for _, f := range amountFields {
+		text := strings.TrimSpace(q.Get(f.Field))
+		if text == "" {
+			continue
+		}
+		amount, err := payload.ParseQuantity(text)
+		if err != nil {
+			wrong(api.Invalid(f.Field, "%.40q is not an amount", text).Fix("write it as Kubernetes does, such as %s", f.Example))
+			continue
+		}
+		if r.Resources == nil {
+			r.Resources = api.Resources{}
+		}
+		r.Resources[ResourceName(f.Resource)] = amount
+	}
+	if text := q.Get("for"); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			wrong(api.Invalid("for", "%.40q is not a duration", text).Fix("give one such as 4h or 90m"))
+		}
+		r.Duration = &metav1.Duration{Duration: d}
+	}
+	r.Where, r.Strategy = q.Get("where"), api.Strategy(q.Get("strategy"))
+	if text := q.Get("maxPrice"); text != "" {
+		price, err := money.Read("maxPrice", text)
+		if e, is := errors.AsType[*api.Error](err); is {
+			wrong(e)
+		}
+		r.MaxPrice = price
+	}
+	if names := strings.FieldsFunc(q.Get("offload"), func(c rune) bool { return c == ',' || c == ' ' }); len(names) > 0 {
+		w.Create.Offload = &api.Offload{Namespaces: names}
+	}
+	if plan := q.Get("buy"); plan != "" {
+		parts := strings.Split(plan, "/")
+		units, err := strconv.ParseInt(cmp.Or(q.Get("units"), "1"), 10, 64)
+		if len(parts) != 3 || err != nil || units < 1 {
+			wrong(api.Invalid("buy", "%.80q is not a number of units of a plan", plan).Fix("choose a plan of the list"))
+		} else {
+			r.Purchase = &api.Purchase{Seller: parts[0], Offer: parts[1], Plan: parts[2], Units: units, Digest: q.Get("digest")}
+			r.Resources, r.MaxPrice = nil, nil
+		}
+	}
+	if len(r.Resources) > 0 {
+		_, err := amounts.ParseRequest("resources", r.Resources)
+		if e, is := errors.AsType[*api.Error](err); is {
+			wrong(e)
+		}
+	}
+	w.Asked = len(r.Resources) > 0 || r.Purchase != nil
+	return w
+}
+
+// Found is what a search found.
+type Found struct {
+	Wish       Wish
+	Evaluation *api.Evaluation      // nil: nothing is asked, or it failed
+	Failed     *api.Error           // why there is no evaluation
+	Clusters   map[string]Neighbour // those that the page shows
+	Offers     []api.Envelope[api.Listing]
+	OffersErr  *api.Error
+	// Name is a free name for the request that is reviewed: a form that is sent twice makes one request.
+	Name string
+}
+
+// fits returns how many of the clusters that may be seen fit.
+func (f Found) fits() (n, of int) {
+	if f.Evaluation == nil {
+		return 0, 0
+	}
+	d := f.Evaluation.Decision
+	return d.Candidates, d.Considered - d.Hidden
+}
+
+// verdicts returns the clusters that fit, best first, then those that came closest, at most mostVerdicts.
+func (f Found) verdicts() []api.Verdict {
+	if f.Evaluation == nil {
+		return nil
+	}
+	return Shown(f.Evaluation.Clusters)
+}
+
+// Shown returns the verdicts that a page shows, in memory of their own.
+func Shown(all []api.Verdict) []api.Verdict { return slices.Clone(all[:min(len(all), mostVerdicts)]) }
+
+// Keep keeps what the page shows of clusters.
+func (f *Found) Keep(all []Neighbour) {
+	f.Clusters = map[string]Neighbour{}
+	for _, c := range f.verdicts() {
+		f.Clusters[c.Cluster] = Neighbour{}
+	}
+	for _, n := range all {
+		if _, shown := f.Clusters[n.Name]; shown {
+			f.Clusters[n.Name] = n
+		}
+	}
+}
+
+// free returns what a cluster has left of what is asked for.
+func (f Found) free(id string) string {
+	pool, shown := cmp.Or(f.Wish.Create.Request.Pool, api.GeneralPool), api.Resources{}
+	for _, free := range f.Clusters[id].Free {
+		if _, asked := f.Wish.Create.Request.Resources[free.Of.Resource]; asked && free.Of.Pool == pool {
+			shown[free.Of.Resource] = free.quantity()
+		}
+	}
+	return Amounts(shown)
+}
+
+// onSale is one plan of an offer.
+type onSale struct {
+	Path, Digest, Seller, Offer string
+	Plan                        api.Plan
+	Left                        int64
+	Cost                        string
+	Serves                      bool // one unit or more has what is asked for
+}
+
+// plans returns the plans on sale, those that serve what is asked for first, then the cheapest first within a currency.
+func (f Found) plans() []onSale {
+	var out []onSale
+	for _, o := range f.Offers {
+		for _, p := range o.Payload.Offer.Plans {
+			listed, ok := o.Payload.Plans[p.Name]
+			if !ok {
+				continue
+			}
+			out = append(out, onSale{o.Payload.Seller + "/" + o.Payload.Name + "/" + p.Name, o.Payload.Digest, o.Payload.Seller,
+				o.Payload.Name, p, listed.Remaining, listed.Cost, serves(p, f.Wish.Create.Request.Resources)})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b onSale) int {
+		if a.Serves != b.Serves {
+			return map[bool]int{true: -1, false: 1}[a.Serves]
+		}
+		return strings.Compare(a.Path, b.Path)
+	})
+	return out
+}
+
+// serves reports whether a plan has every resource that is asked for.
+func serves(p api.Plan, asked api.Resources) bool {
+	for name := range asked {
+		if _, ok := p.Resources[name]; !ok {
+			return false
+		}
+	}
+	return len(asked) > 0
+}
+
+// YAML returns the request as an object to apply.
+func (w Wish) YAML() string {
+	meta := map[string]string{"namespace": w.Create.Namespace}
+	if w.Create.Name != "" {
+		meta["name"] = w.Create.Name
+	} else {
+		meta["generateName"] = "request-"
+	}
+	object := map[string]any{"apiVersion": api.GroupVersion.String(), "kind": "ResourceRequest", "metadata": meta,
+		"spec": api.ResourceRequestSpec{Request: w.Create.Request, Offload: w.Create.Offload}}
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// Command returns how a terminal makes the same request.
+func (w Wish) Command() string {
+	r := w.Create.Request
+	args := []string{"bourse", "-n", w.Create.Namespace}
+	if p := r.Purchase; p != nil {
+		args = append(args, "buy", p.Seller+"/"+p.Offer+"/"+p.Plan, "--units", strconv.FormatInt(p.Units, 10))
+	} else {
+		args = append(args, "reserve")
+		for _, f := range amountFields {
+			if q, ok := r.Resources[ResourceName(f.Resource)]; ok {
+				args = append(args, "--"+f.Field, q.String())
+			}
+		}
+	}
+	flag := func(name, value string) {
+		if value != "" {
+			args = append(args, name, value)
+		}
+	}
+	if r.Duration != nil {
+		flag("--for", r.Duration.Duration.String())
+	}
+	if r.Purchase == nil {
+		flag("--where", r.Where)
+		flag("--strategy", string(r.Strategy))
+	}
+	if p := r.MaxPrice; p != nil {
+		flag("--max-price", p.Amount+p.Currency+"/"+string(p.Period))
+	}
+	if o := w.Create.Offload; o != nil {
+		flag("--offload", strings.Join(o.Namespaces, ","))
+	}
+	flag("--name", w.Create.Name)
+	return Quote(args...)
+}
+
+// wrong reports whether a field of the form is the one that is wrong.
+func (f Found) wrong(field string) bool {
+	for _, e := range []*api.Error{f.Wish.Wrong, f.Failed} {
+		if e != nil && (e.Field == field || e.Field == "request."+field) {
+			return true
+		}
+	}
+	return false
+}
+
+// buy returns the address where a plan is reviewed.
+func (v View) buy(p onSale) templ.SafeURL {
+	query := url.Values{"buy": {p.Path}, "digest": {p.Digest}, "panel": {"review"}}
+	for _, name := range []string{"for", "offload"} {
+		if value := v.Query.Get(name); value != "" {
+			query.Set(name, value)
+		}
+	}
+	return templ.SafeURL(string(v.To("find")) + "?" + query.Encode())
+}
+
+func fit(n int) string {
+	if n == 1 {
+		return "fits"
+	}
+	return "fit"
+}

@@ -1,0 +1,246 @@
+package pages
+
+import (
+	"cmp"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/a-h/templ"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/health"
+	"github.com/bourse-dev/bourse/internal/money"
+)
+
+// soon is how long before its end a reservation is named on the first page.
+const soon = 24 * time.Hour
+
+// Overview is what the first page shows.
+type Overview struct {
+	Borrowed  Borrowed
+	Approvals []api.Envelope[api.Approval]
+	Proposals []api.Envelope[api.KnownProposal]
+	// Shared has the amounts of the cluster's own pools. Empty: it lends nothing, or the user may not see it.
+	Shared map[string]api.Amounts
+}
+
+// need is one thing that somebody should look at.
+type need struct {
+	Tone        Tone
+	Title, Text string
+	Link        templ.SafeURL
+	Do          string // what the link is called
+	By          time.Time
+	Then        string // what happens then; "": the title says it
+	Subject     string // what has a problem
+	Effect      string // what does not work because of it
+	Remedy      string // what to do
+}
+
+// needs returns what needs attention, the most urgent first.
+func (o Overview) needs(v View) []need {
+	problems := slices.DeleteFunc(slices.Clone(v.Problems), func(p api.Problem) bool { return p.Severity == api.SeverityInfo })
+	out := append(o.answers(v), o.Borrowed.breaches(v)...)
+	for _, r := range o.Borrowed.rows {
+		n, is := r.need(v)
+		if !is {
+			continue
+		}
+		known := slices.IndexFunc(problems, func(p api.Problem) bool { return p.Subject == r.About })
+		if n.Tone != Wait && known >= 0 { // the agent knows the remedy
+			n.Remedy = problems[known].Remedy
+			if k := kindOf(problems[known]); k != nil {
+				n.Effect = k.Effect
+			}
+			if problems[known].Severity == api.SeverityError {
+				n.Tone = Bad
+			}
+			problems = slices.Delete(problems, known, known+1)
+		}
+		out = append(out, n)
+	}
+	for _, p := range problems {
+		n := need{Tone: severityTone(p.Severity), Title: p.Code, Subject: p.Subject, Text: p.Detail, Remedy: p.Remedy}
+		if k := kindOf(p); k != nil {
+			first, _, _ := strings.Cut(k.Meaning, ". ")
+			n.Title, n.Effect = strings.TrimSuffix(first, "."), k.Effect
+		}
+		if n.Link = v.about(p.Subject); n.Link != "" {
+			n.Do = "Open"
+		}
+		out = append(out, n)
+	}
+	rank := map[Tone]int{Bad: 0, Warn: 1, Wait: 2}
+	slices.SortStableFunc(out, func(a, b need) int {
+		return cmp.Or(cmp.Compare(rank[a.Tone], rank[b.Tone]), a.By.Compare(b.By))
+	})
+	return out
+}
+
+// answers returns what others wait for.
+func (o Overview) answers(v View) (out []need) {
+	for _, a := range o.Approvals {
+		out = append(out, need{Tone: Wait, Title: a.Payload.Consumer + " waits for your approval",
+			Text: "It asks for " + asks(a.Payload) + ".", Link: v.To("lending"), Do: "Decide", By: a.Payload.By.Time,
+			Then: "the request moves to another provider", Remedy: "approve it, or refuse it with a reason"})
+	}
+	for _, p := range o.Proposals {
+		if p.Payload.Proposal.Seller == v.Cluster && p.Payload.Answer == "" && !p.Payload.Declined {
+			out = append(out, need{Tone: Wait, Title: p.Payload.Proposal.Buyer + " proposes other terms for " + p.Payload.Proposal.Offer,
+				Text: "It pays " + PriceText(p.Payload.Proposal.Price) + ".", Link: v.To("offers"), Do: "Answer",
+				By: p.Payload.Proposal.Expires.Time, Then: "it expires", Remedy: "accept it, counter it, or decline it"})
+		}
+	}
+	return out
+}
+
+// breaches returns the contracts that a seller broke, or takes back.
+func (b Borrowed) breaches(v View) (out []need) {
+	for _, d := range b.Deals {
+		s := d.Payload.Status
+		n := need{Link: v.To("contracts"), Do: "Open"}
+		switch {
+		case s.Reason == api.ReasonRevokedByProvider && s.Terms.Buyer == v.Cluster:
+			n.Tone, n.Title, n.Text = Bad, s.Terms.Seller+" broke the contract of "+s.Terms.Offer, "It ended early, against its terms."
+			n.Remedy = "find capacity elsewhere; its contract says what is due"
+		case s.Reclaimed != nil && !s.State.Over():
+			n.Tone, n.Title, n.Text, n.By = Warn, s.Terms.Seller+" takes "+s.Terms.Offer+" back", "Its notice runs.", s.Reclaimed.Time
+			n.Remedy = "move its pods before then"
+		default:
+			continue
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// need returns why somebody should look at what a line shows, and whether anybody should.
+func (r borrowedRow) need(v View) (need, bool) {
+	n := need{Tone: Wait, Text: r.Why, Link: v.To("requests", r.Namespace, r.Name)}
+	if r.Pool {
+		n.Link = v.To("pools", r.Name)
+	}
+	switch {
+	case r.Tone == Bad || r.Tone == Warn:
+		n.Tone, n.Title, n.Do = r.Tone, r.fault(), "Open"
+		if r.State == string(api.Rejected) {
+			n.Remedy = "make a new request for less; the page of this one says what each cluster lacks"
+		} else if r.Fault != "" {
+			n.Remedy = "change what the message names; the page of the request has the whole message"
+		}
+	case r.Confirm:
+		n.Title, n.Do = "Request "+named(r.Name)+" waits for your confirmation", "Confirm"
+	case r.State == string(api.Pending) && r.Why != "":
+		n.Title, n.Do = "Request "+named(r.Name)+" waits for capacity", "Open"
+		n.Remedy = "change the request, or let it wait; its page says what each cluster lacks"
+	case !r.Pool && (r.Tone == OK || r.State == string(api.Reserved)) && r.Ends.Sub(v.Now) < soon:
+		n.Title, n.Do, n.By = "Request "+named(r.Name)+" ends soon", "Extend", r.Ends
+		n.Text = "It has capacity of " + strings.Join(r.Provider, ", ") + " until " + Full(r.Ends) + "."
+		n.Remedy = "extend it, if you still need it"
+	default:
+		return n, false
+	}
+	return n, true
+}
+
+// fault says in a few words what is wrong with what a line shows.
+func (r borrowedRow) fault() string {
+	switch {
+	case r.Pool && r.Limited:
+		return "VirtualNodePool " + named(r.Name) + " is too small for its pods"
+	case r.Pool:
+		return "VirtualNodePool " + named(r.Name) + ": " + r.State
+	case r.Fault == api.ConditionOffloaded:
+		return "Request " + named(r.Name) + ": a namespace is not offloaded to " + strings.Join(r.Provider, ", ")
+	case r.Fault == api.ConditionReflected:
+		return "Request " + named(r.Name) + ": not all that pods need is copied to " + strings.Join(r.Provider, ", ")
+	case r.Fault != "":
+		return "Request " + named(r.Name) + ": some pods cannot run at " + strings.Join(r.Provider, ", ")
+	case r.State == string(api.Active):
+		return "Request " + named(r.Name) + ": no new pod can run at " + strings.Join(r.Provider, ", ")
+	}
+	return "Request " + named(r.Name) + " is " + r.State
+}
+
+// named sets the name of an object apart from the words around it.
+func named(name string) string { return "“" + name + "”" }
+
+// about returns the page of what a problem names as its subject; "" if there is none.
+func (v View) about(subject string) templ.SafeURL {
+	kind, name, _ := strings.Cut(subject, " ")
+	switch kind {
+	case "cluster":
+		return v.To("clusters", name)
+	case "VirtualNodePool":
+		return v.To("pools", name)
+	case "request":
+		namespace, name, _ := strings.Cut(name, "/")
+		return v.To("requests", namespace, name)
+	case "SharingPolicy":
+		return v.To("lending")
+	case "broker":
+		return v.To("brokers")
+	case "Offer":
+		return v.To("offers")
+	}
+	return ""
+}
+
+// kindOf returns what is documented of a problem; nil if it is not, because the agent is newer.
+func kindOf(p api.Problem) *health.Kind {
+	for i := range health.Kinds {
+		if health.Kinds[i].Code == p.Code {
+			return &health.Kinds[i]
+		}
+	}
+	return nil
+}
+
+// remedyOf returns a remedy as words and the command at its end, if it has one.
+func remedyOf(text string) (words, command string) {
+	for _, program := range []string{"bourse ", "kubectl ", "helm "} {
+		if i := strings.LastIndex(text, ": "+program); i >= 0 && !strings.ContainsAny(text[i+2:], ";,(") {
+			return text[:i+1], text[i+2:]
+		}
+	}
+	return text, ""
+}
+
+// add adds resources to others.
+func add(to, more api.Resources) {
+	for name, q := range more {
+		sum := to[name]
+		sum.Add(q)
+		to[name] = sum
+	}
+}
+
+// balance is one resource that is lent or borrowed.
+type balance struct {
+	Name                  string
+	Borrowed, Lent, Free  string
+	LentPart, SharedWhole float64
+}
+
+// balances returns what is borrowed, lent and free, by resource.
+func (o Overview) balances() []balance {
+	borrowed, lent, free, shared := o.Borrowed.sum, api.Resources{}, api.Resources{}, api.Resources{}
+	for _, p := range o.Shared {
+		add(lent, p.Reserved)
+		add(free, p.Available)
+		add(shared, p.Shared)
+	}
+	var out []balance
+	for _, name := range names(borrowed, lent, shared) {
+		text := func(r api.Resources) string { return Amounts(api.Resources{name: r[name]}) }
+		whole, part := shared[name], lent[name]
+		out = append(out, balance{resourceLabel(string(name)), text(borrowed), text(lent), text(free),
+			part.AsApproximateFloat64(), whole.AsApproximateFloat64()})
+	}
+	return out
+}
+
+// moneyText returns an amount of money in a currency.
+func moneyText(amount *big.Rat, currency string) string { return money.Text(amount, currency) }

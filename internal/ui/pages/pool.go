@@ -1,0 +1,59 @@
+package pages
+
+import (
+	"cmp"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+)
+
+// Pool is a VirtualNodePool with what it would do now.
+type Pool struct {
+	Pool api.Envelope[api.KnownVirtualNodePool]
+	// Plan is the status that it would have if it decided now. Nil: the user may not ask, or the agent does not answer.
+	Plan    *api.VirtualNodePoolStatus
+	NotPlan *api.Error
+	Git     string // what keeps the pool as it is in Git; "": nothing does
+}
+
+// sizes returns what is used and reserved of the most that the pool may have, by resource.
+func (p Pool) sizes() []poolSize {
+	s, most := p.Pool.Payload.Status, p.Pool.Payload.Spec.Max
+	var out []poolSize
+	for _, name := range names(s.Used, s.Reserved, most) {
+		used, reserved, all := s.Used[name], s.Reserved[name], most[name]
+		text := Amount(string(name), used) + " of " + Amount(string(name), reserved) + ", at most " + Amount(string(name), all)
+		out = append(out, poolSize{resourceLabel(string(name)), used.AsApproximateFloat64(), reserved.AsApproximateFloat64(),
+			all.AsApproximateFloat64(), text})
+	}
+	return out
+}
+
+// poolSize is one resource of a pool.
+type poolSize struct {
+	Name                string
+	Used, Reserved, Max float64
+	Text                string
+}
+
+// admitVerb is what admits a provider, or excludes one that is admitted.
+func (p Pool) admitVerb(provider string) string {
+	if p.Pool.Payload.Spec.Providers.Admits(provider) {
+		return "Exclude"
+	}
+	return "Admit"
+}
+
+// faults returns the conditions of the pool that say that something is wrong.
+func (p Pool) faults() []metav1.Condition {
+	return slices.DeleteFunc(slices.Clone(p.Pool.Payload.Status.Conditions), func(c metav1.Condition) bool {
+		return !api.IsFaultOfPool(c)
+	})
+}
+
+// why says why the pool has its size.
+func (p Pool) why() string {
+	return cmp.Or(p.Pool.Payload.Status.Why, "it has as much as its pods need")
+}

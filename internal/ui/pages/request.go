@@ -1,0 +1,162 @@
+package pages
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/explain"
+)
+
+// Revision names what a request says: it is another one after an edit, and for a request that has the name anew.
+func Revision(r client.RequestStatus) string {
+	return strconv.FormatUint(r.Revision, 10) + "-" + strconv.FormatInt(r.Payload.Created.Unix(), 10)
+}
+
+// ResourceName is the name of a resource in a form.
+type ResourceName = corev1.ResourceName
+
+// Asked is one request with all that explains it.
+type Asked struct {
+	Namespace, Name string
+	Request         client.RequestStatus
+	// Reservation is as the agent shows it, with its decision; Unexplained is why it does not. Both nil: it has none.
+	Reservation *client.Reservation
+	Unexplained *api.Error
+	// Instruction is what the cluster carries out. Nil: there is none yet.
+	Instruction *api.ReservationInstruction
+	Contract    *api.Envelope[api.Deal] // nil: nothing was bought
+	Git         string                  // what keeps the request as it is in Git; "": nothing does
+	// Impact is what would end with it, for the panel that releases it.
+	Impact       api.Impact
+	ImpactFailed *api.Error
+}
+
+// row returns the request as the list of what is borrowed shows it.
+func (a Asked) row() borrowedRow { return requestRow(a.Request) }
+
+// bound reports whether a reservation is in force.
+func (a Asked) bound() bool { return a.Request.Payload.Status.Began != nil }
+
+// awaitsConfirmation reports whether the user must confirm what is held.
+func (a Asked) awaitsConfirmation() bool {
+	return a.Request.Payload.Status.State == api.Held && a.Request.Payload.Request.Confirm
+}
+
+// faults returns the conditions that do not hold, with those of the instruction.
+func (a Asked) faults() []metav1.Condition {
+	all := slices.Clone(a.Request.Payload.Status.Conditions)
+	for _, step := range a.Request.Payload.Steps {
+		if step.Type != api.ConditionReady { // the request has its own
+			all = append(all, step)
+		}
+	}
+	return slices.DeleteFunc(all, func(c metav1.Condition) bool {
+		return c.Status == metav1.ConditionTrue && c.Message == "" || c.Message == a.Request.Payload.Status.Message
+	})
+}
+
+// decision returns the decision about the request; nil: the agent has none.
+func (a Asked) decision() *api.Decision {
+	if a.Reservation == nil {
+		return nil
+	}
+	return a.Reservation.Payload.Decision
+}
+
+// stages returns how far the request is.
+func (a Asked) stages(now time.Time) []explain.Stage {
+	known := explain.Asked{Request: a.Request.Payload}
+	if a.Instruction != nil {
+		known.Instructions = []api.ReservationInstruction{*a.Instruction}
+	}
+	if a.Reservation != nil {
+		known.Reservation = &a.Reservation.Payload
+	}
+	return explain.Stages(known, now)
+}
+
+// stageTones are how stages are shown.
+var stageTones = map[explain.Progress]Tone{explain.Done: OK, explain.Current: Wait, explain.Failed: Bad, explain.NotReached: Off}
+
+// used returns what pods use of what the provider granted, by resource.
+func (a Asked) used() []useOf {
+	if a.Instruction == nil {
+		return nil
+	}
+	s := a.Instruction.Status
+	var out []useOf
+	for _, name := range names(s.Granted) {
+		used, granted := s.Used[name], s.Granted[name]
+		if granted.IsZero() {
+			continue
+		}
+		_, unit := amount(string(name), granted)
+		out = append(out, useOf{unit, used.AsApproximateFloat64(), granted.AsApproximateFloat64(),
+			Amount(string(name), used) + " of " + Amount(string(name), granted)})
+	}
+	return out
+}
+
+// useOf is how much of an amount is in use.
+type useOf struct {
+	Unit        string
+	Used, Whole float64
+	Text        string
+}
+
+func conditionTone(c metav1.Condition) Tone {
+	switch c.Status {
+	case metav1.ConditionTrue:
+		return OK
+	case metav1.ConditionFalse:
+		return Warn
+	}
+	return Wait
+}
+
+// due returns what is due so far, free for what has no price.
+func due(d api.Deal) string {
+	switch {
+	case d.Status.Due != nil:
+		return d.Status.Due.Amount
+	case d.Due != "":
+		return d.Due
+	case d.Status.Terms.Price == nil:
+		return "free"
+	}
+	return "–"
+}
+
+func areDeleted(n int) string {
+	if n == 1 {
+		return "is deleted"
+	}
+	return "are deleted"
+}
+
+// over reports whether the request has ended without a provider, or after one.
+func (a Asked) over() bool {
+	s := a.Request.Payload.Status
+	return s.Refused() || s.State != "" && s.State.Over()
+}
+
+// releaseWord is what the act is called that ends the request.
+func (a Asked) releaseWord() string {
+	if a.over() {
+		return "Remove"
+	}
+	return "Release"
+}
+
+func (a Asked) whyTitle() string {
+	if len(a.row().Provider) == 0 {
+		return "Why no provider"
+	}
+	return "Why this provider"
+}

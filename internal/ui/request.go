@@ -1,0 +1,227 @@
+package ui
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/a-h/templ"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/explain"
+	"github.com/bourse-dev/bourse/internal/payload"
+	"github.com/bourse-dev/bourse/internal/ui/pages"
+)
+
+// borrowing reads what the cluster borrows.
+func (u *UI) borrowing(ctx context.Context, r *http.Request) content {
+	b := u.borrowed(ctx)
+	return content{title: "Borrowing", body: func(v pages.View) templ.Component { return pages.Borrowing(v, b) }}
+}
+
+// borrowed returns all that the user may list. There may be 5,000 requests, so the pages share it until an object changes.
+func (u *UI) borrowed(ctx context.Context) pages.Borrowed {
+	version := u.changes.Load()
+	u.mu.Lock()
+	last := u.last
+	u.mu.Unlock()
+	if last.version == version && time.Since(last.at) < questionsEvery && len(last.Failed) == 0 {
+		return last.Borrowed
+	}
+	read := u.reads.DoChan(strconv.FormatUint(version, 10), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin)
+		defer cancel()
+		next := lastBorrowed{u.readBorrowed(ctx), version, time.Now()}
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.last = next
+		return next.Borrowed, nil
+	})
+	select {
+	case r := <-read:
+		return r.Val.(pages.Borrowed)
+	case <-ctx.Done():
+		late := api.Errorf(api.CodeUnavailable, "the API server has not answered yet").FixBy("see", "kubectl", "get", "resourcerequests")
+		return pages.Borrowed{Failed: map[string]*api.Error{"ResourceRequests": late}}
+	}
+}
+
+// lastBorrowed is what was read at a version of the objects.
+type lastBorrowed struct {
+	pages.Borrowed
+	version uint64
+	at      time.Time
+}
+
+// readBorrowed reads all that the user may list. What cannot be read is named: the rest is shown.
+func (u *UI) readBorrowed(ctx context.Context) pages.Borrowed {
+	var noRequests error
+	requests := func(yield func(client.RequestStatus) bool) {
+		noRequests = u.o.Reads.EachRequest(ctx, func(r client.RequestStatus) { yield(r) })
+	}
+	pools, noPools := u.o.Reads.VirtualNodePools(ctx)
+	if api.CodeOf(noPools) == api.CodeForbidden { // who has one namespace may not list them: they are the cluster's
+		noPools = nil
+	}
+	deals, noDeals := u.o.Reads.Contracts(ctx)
+	faults := map[string]metav1.Condition{}
+	noInstructions := u.o.Reads.EachInstruction(ctx, func(i *api.ReservationInstruction) {
+		if c := explain.PodFault(i.Status.Conditions); c != nil {
+			faults[i.Namespace+"/"+i.Name] = *c
+		}
+	})
+	b := pages.NewBorrowed(pages.Listed{Requests: requests, Pools: pools, Deals: deals, Faults: faults,
+		AgentNamespace: u.o.Reads.AgentNamespace(ctx)})
+	for kind, err := range map[string]error{"ResourceRequests": noRequests, "VirtualNodePools": noPools, "Contracts": noDeals,
+		"ReservationInstructions": noInstructions} {
+		if err != nil {
+			b.Failed[kind] = asError(err)
+		}
+	}
+	return b
+}
+
+// requestActs are the acts of the page of a request.
+var requestActs = map[string]act{
+	"release": (*UI).release,
+	"extend":  (*UI).extend,
+	"resize":  (*UI).resize,
+	"confirm": (*UI).confirm,
+}
+
+// request reads one request with all that explains it.
+func (u *UI) request(ctx context.Context, r *http.Request) content {
+	namespace, name := r.PathValue("namespace"), r.PathValue("name")
+	asked, err := u.o.Reads.Request(ctx, namespace, name)
+	if err != nil && api.CodeOf(err) == api.CodeNotFound { // it may be newer than the watch
+		asked, err = u.o.Acts.Request(ctx, namespace, name)
+	}
+	if err != nil {
+		return u.failed(name, err)
+	}
+	a := pages.Asked{Request: asked, Namespace: namespace, Name: name}
+	a.Git = u.o.Reads.GitOf(ctx, &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
+	id := asked.Payload.Status.Reservation
+	if id != "" {
+		var reservation client.Reservation
+		if reservation, err = u.source.reservation(ctx, id); err == nil {
+			a.Reservation = &reservation
+		}
+		a.Unexplained = asError(err)
+		if i, err := u.o.Reads.Instruction(ctx, namespace, id); err == nil {
+			a.Instruction = &i
+		}
+		if deals, err := u.o.Reads.Contracts(ctx); err == nil {
+			for _, d := range deals {
+				if d.Payload.Spec.Reservation == id {
+					a.Contract = &d
+				}
+			}
+		}
+		if r.URL.Query().Get("panel") == "release" {
+			impact, err := u.source.impact(ctx, namespace, name)
+			a.Impact, a.ImpactFailed = impact, asError(err)
+		}
+	}
+	return content{title: name, body: func(v pages.View) templ.Component { return pages.Request(v, a) }}
+}
+
+// failed is a page whose subject cannot be read.
+func (u *UI) failed(title string, err error) content {
+	e := asError(err)
+	return content{title: title, status: cmp.Or(api.Codes[e.Code].Status, http.StatusInternalServerError),
+		body: func(pages.View) templ.Component { return pages.Refusal(e) }}
+}
+
+// target returns the request that a form is about. Errors: Conflict if it is another one by now, or its reservation is.
+func (u *UI) target(ctx context.Context, r *http.Request) (asked client.RequestStatus, to []string, err error) {
+	namespace, name := r.PathValue("namespace"), r.PathValue("name")
+	asked, err = u.o.Acts.Request(ctx, namespace, name)
+	s := asked.Payload.Status
+	if err == nil && (r.PostForm.Get("reservation") != s.Reservation ||
+		r.PostForm.Get("generation") != strconv.FormatInt(s.Generation, 10) ||
+		r.PostForm.Get("revision") != pages.Revision(asked)) {
+		err = api.Errorf(api.CodeConflict, "request %s has changed since you saw it: it is %s of %s now", asked.ID,
+			cmp.Or(s.Reservation, "without a reservation"), pages.Amounts(s.Resources)).Fix("look at it again, then decide")
+	}
+	return asked, []string{"requests", namespace, name}, err
+}
+
+func (u *UI) release(ctx context.Context, r *http.Request) ([]string, string, error) {
+	asked, _, err := u.target(ctx, r)
+	if err != nil {
+		return nil, "", err
+	}
+	if id := asked.Payload.Status.Reservation; id != "" {
+		err = u.o.Acts.ReleaseLocally(ctx, id, api.Release{VolumesDie: r.PostForm.Get("volumes")})
+	} else {
+		namespace, name, _ := strings.Cut(asked.ID, "/")
+		err = u.o.Acts.DeleteRequest(ctx, namespace, name)
+	}
+	return []string{"borrowing"}, asked.ID + " is being released.", err
+}
+
+func (u *UI) extend(ctx context.Context, r *http.Request) ([]string, string, error) {
+	d, err := time.ParseDuration(r.PostForm.Get("for"))
+	if err != nil || d <= 0 {
+		return nil, "", api.Invalid("for", "%.40q is not a duration", r.PostForm.Get("for")).Fix("give one such as 4h or 90m")
+	}
+	asked, to, err := u.target(ctx, r)
+	if err != nil {
+		return nil, "", err
+	}
+	_, err = u.o.Acts.ChangeLocally(ctx, asked.Payload.Status.Reservation,
+		api.ReservationChange{For: &metav1.Duration{Duration: d}})
+	return to, "The new end is asked for. The condition UpToDate says what the provider answers.", err
+}
+
+func (u *UI) resize(ctx context.Context, r *http.Request) ([]string, string, error) {
+	var change api.ReservationChange
+	var err error
+	if units := r.PostForm.Get("units"); units != "" {
+		if change.Units, err = strconv.ParseInt(units, 10, 64); err != nil || change.Units < 1 {
+			return nil, "", api.Invalid("units", "%.40q is not a number of units", units).Fix("give a number of 1 or more")
+		}
+	}
+	if change.Resources, err = formAmounts(r); err != nil {
+		return nil, "", err
+	}
+	asked, to, err := u.target(ctx, r)
+	if err != nil {
+		return nil, "", err
+	}
+	_, err = u.o.Acts.ChangeLocally(ctx, asked.Payload.Status.Reservation, change)
+	return to, "The new size is asked for. The condition UpToDate says what the provider answers.", err
+}
+
+func (u *UI) confirm(ctx context.Context, r *http.Request) ([]string, string, error) {
+	asked, to, err := u.target(ctx, r)
+	if err != nil {
+		return nil, "", err
+	}
+	namespace, name, _ := strings.Cut(asked.ID, "/")
+	_, err = u.o.Acts.ConfirmRequest(ctx, namespace, name)
+	return to, asked.ID + " is confirmed.", err
+}
+
+// formAmounts returns the amounts of a form: its fields "amount.NAME". Errors: Invalid.
+func formAmounts(r *http.Request) (api.Resources, error) {
+	out := api.Resources{}
+	for field, values := range r.PostForm {
+		name, is := strings.CutPrefix(field, "amount.")
+		if !is || len(values) == 0 || strings.TrimSpace(values[0]) == "" {
+			continue
+		}
+		q, err := payload.ParseQuantity(strings.TrimSpace(values[0]))
+		if err != nil {
+			return nil, api.Invalid(name, "%.40q is not an amount", values[0]).Fix("write it as Kubernetes does: 4, 500m, 8Gi")
+		}
+		out[pages.ResourceName(name)] = q
+	}
+	return out, nil
+}

@@ -1,0 +1,207 @@
+package ui
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"html"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubernetes "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
+	"github.com/bourse-dev/bourse/internal/ui/pages"
+)
+
+// idleEnd is how long the pages are served while none is open.
+const idleEnd = 12 * time.Hour
+
+// lookEvery is how often the wall clock is looked at, and asleepAfter how far it jumps when the machine slept.
+const lookEvery, asleepAfter = 5 * time.Second, 30 * time.Second
+
+// Listen listens on loopback. Without an address it takes a random one of 127.0.0.0/8, where the system has them all, and
+// without a port a free one: who held an address and port before can have left scripts there. Errors: Invalid.
+func Listen(address string, port int) (net.Listener, error) {
+	if address == "" {
+		address = "127.0.0.1"
+		if runtime.GOOS == "linux" {
+			bits := make([]byte, 3)
+			_, _ = rand.Read(bits) // never fails
+			address = fmt.Sprintf("127.%d.%d.%d", bits[0], bits[1], 2+bits[2]%252)
+		}
+	}
+	if ip := net.ParseIP(address); ip == nil || !ip.IsLoopback() || ip.To4() == nil {
+		return nil, api.Invalid("--address", "%.60q is not an address of 127.0.0.0/8", address).
+			Fix("leave it out; to reach it from elsewhere: ssh -L")
+	}
+	l, err := net.Listen("tcp4", net.JoinHostPort(address, strconv.Itoa(port)))
+	if err != nil {
+		return nil, api.Invalid("--port", "%s", err).Fix("leave --address and --port out: a free one is taken")
+	}
+	return l, nil
+}
+
+// Server serves the pages of one cluster to the user of this machine.
+type Server struct {
+	door     *Door
+	ui       *UI
+	listener net.Listener
+	client   *cluster.Client
+}
+
+// Start serves the pages for a kubeconfig's user until ctx ends. contextName is that of its context. Without namespaces,
+// the pages show the whole cluster, or fallback if the user may not see it.
+func Start(ctx context.Context, config *rest.Config, listener net.Listener, contextName, fallback string,
+	namespaces []string, log *slog.Logger) (*Server, error) {
+	me, err := newMe(config)
+	if err != nil {
+		return nil, err
+	}
+	user := cluster.UserName(ctx, config)
+	if len(namespaces) == 0 && fallback != "" && !me.may(ctx, "", "create", "clustersessions") {
+		namespaces = []string{fallback}
+	}
+	acts, err := cluster.New(config, namespaces...)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{listener: listener, client: acts}
+	watched, err := cluster.NewWatched(ctx, config, func() { s.ui.Change() })
+	if err != nil {
+		return nil, err
+	}
+	address, _, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		return nil, err
+	}
+	o := Options{Reads: acts.ReadFrom(watched), Acts: acts, Away: watched.Away, Context: contextName, Server: config.Host,
+		User: user, Namespaces: namespaces, ThemeFile: themeFile(), Log: log}
+	o.May = func(ctx context.Context) pages.Rights { return me.rights(ctx, namespaces, acts.AgentNamespace(ctx)) }
+	s.door = NewDoor(address, func(prefix string) http.Handler {
+		s.ui = New(o, prefix)
+		return s.ui
+	})
+	return s, nil
+}
+
+// StartOperator serves the page of a broker's operator until ctx ends. name is how the operator reaches it.
+func StartOperator(broker *client.Client, name string, listener net.Listener, log *slog.Logger) (*Server, error) {
+	address, _, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{listener: listener}
+	s.door = NewDoor(address, func(prefix string) http.Handler {
+		s.ui = New(Options{Broker: broker, Server: name, User: name, ThemeFile: themeFile(), Log: log}, prefix)
+		return s.ui
+	})
+	return s, nil
+}
+
+// URL is the address of the pages. A browser there asks for a code.
+func (s *Server) URL() string { return "http://" + s.listener.Addr().String() + "/" }
+
+// Code returns the code that lets the next browser in.
+func (s *Server) Code() string { return s.door.Code() }
+
+// WriteLogin writes a file that logs the browser in that opens it, and goes on to a path. Only its owner can read it. The
+// code is in no argument of a program, which other users could see.
+func (s *Server) WriteLogin(dir, path string) (file string, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	file = filepath.Join(dir, "login-"+secret()[:8]+".html")
+	page := fmt.Sprintf(`<!doctype html><meta charset="utf-8"><title>Bourse</title><body onload="document.forms[0].submit()">`+
+		`<form method="post" action="%slogin"><input type="hidden" name="code" value="%s"><input type="hidden" name="to" value="%s">`+
+		`<button>Log in to Bourse</button></form>`, s.URL(), s.door.newCode(), html.EscapeString(path))
+	return file, os.WriteFile(file, []byte(page), 0o600)
+}
+
+// Serve serves the pages until ctx ends, or none was open for 12 h.
+func (s *Server) Serve(ctx context.Context) error {
+	server := &http.Server{Handler: s.door, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx }}
+	go func() {
+		ticks := time.NewTicker(lookEvery)
+		defer ticks.Stop()
+		s.ui.watchTime(ctx, ticks.C, func() time.Time { return time.Now().Round(0) })
+		s.ui.Close() // a server does not end WebSockets
+		_ = server.Close()
+	}()
+	err := server.Serve(s.listener)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if s.client != nil {
+		_ = s.client.Close(end) // the agent ends the sessions that stay
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// watchTime looks at the wall clock at each tick, because timers stand still while a laptop sleeps. It returns when ctx
+// ends, or no page was open for idleEnd.
+func (u *UI) watchTime(ctx context.Context, ticks <-chan time.Time, wall func() time.Time) {
+	used, last := wall(), wall()
+	for wall().Sub(used) < idleEnd {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks:
+		}
+		now := wall()
+		if now.Sub(last) > asleepAfter {
+			u.wake(last, now)
+		}
+		if last = now; u.Pages() > 0 {
+			used = now
+		}
+	}
+}
+
+// me is the user of a kubeconfig, as the API server knows them.
+type me struct{ objects kubernetes.Interface }
+
+func newMe(config *rest.Config) (*me, error) {
+	c, err := kubernetes.NewForConfig(config)
+	return &me{c}, err
+}
+
+// may reports whether the user may do something with a kind of ours. If the API server does not say it, an act tries.
+func (m *me) may(ctx context.Context, namespace, verb, resource string) bool {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: api.Group,
+			Resource: resource}}}
+	review, err := m.objects.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	return err != nil || review.Status.Allowed
+}
+
+func (m *me) rights(ctx context.Context, namespaces []string, agent string) pages.Rights {
+	in := ""
+	if len(namespaces) > 0 {
+		in = namespaces[0]
+	}
+	return pages.Rights{
+		Request:     m.may(ctx, in, "create", "resourcerequests"),
+		AskCluster:  m.may(ctx, "", "create", "clustersessions"),
+		Lend:        m.may(ctx, "", "patch", "sharingpolicies"),
+		Approve:     m.may(ctx, agent, "patch", "providerinstructions"),
+		Sell:        m.may(ctx, agent, "patch", "offers"),
+		EditPeers:   m.may(ctx, agent, "patch", "peers"),
+		EditBrokers: m.may(ctx, agent, "patch", "brokers"),
+	}
+}
