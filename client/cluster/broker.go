@@ -101,37 +101,62 @@ func (b *inPod) findReady(ctx context.Context, pods kubernetes.Interface) (*core
 
 // piped is a connection by the standard input and output of a command in a pod.
 type piped struct {
-	*io.PipeReader // what the command writes
 	toPod
-	in  *io.PipeWriter
-	end context.CancelFunc
+	out   *io.PipeReader // what the command writes
+	in    *io.PipeWriter
+	stop  context.CancelFunc
+	ended chan struct{} // closed once cause is set
+	cause error         // why the command ended; io.EOF if it did not fail
 }
 
 // connect runs the command until it ends, or the connection is closed.
 func connect(run remotecommand.Executor, pod string) *piped {
-	ctx, end := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(context.Background())
 	stdin, in := io.Pipe()
 	out, stdout := io.Pipe()
-	stderr := &bounded{}
+	p := &piped{toPod: toPod{pod}, out: out, in: in, stop: stop, ended: make(chan struct{})}
 	go func() {
+		stderr := &bounded{}
 		err := run.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: stdin, Stdout: stdout, Stderr: stderr})
-		cause := stderr.cause(pod, err)
-		_ = stdout.CloseWithError(cause)
-		if errors.Is(cause, io.EOF) {
-			cause = net.ErrClosed
-		}
-		_ = stdin.CloseWithError(cause) // a caller meets it by writing or by reading, whichever comes first
+		p.cause = stderr.cause(pod, err)
+		close(p.ended)
+		_ = stdout.CloseWithError(p.cause)
+		_ = stdin.Close()
 	}()
-	return &piped{PipeReader: out, toPod: toPod{pod}, in: in, end: end}
+	return p
 }
 
-func (p *piped) Write(b []byte) (int, error) { return p.in.Write(b) }
+func (p *piped) Read(b []byte) (int, error) {
+	n, err := p.out.Read(b)
+	return n, p.explain(err)
+}
+
+func (p *piped) Write(b []byte) (int, error) {
+	n, err := p.in.Write(b)
+	return n, p.explain(err)
+}
+
+// explain returns why the command ended in place of the error of a closed pipe. A caller meets the end by reading or by
+// writing, also after its own Close.
+func (p *piped) explain(err error) error {
+	if !errors.Is(err, io.ErrClosedPipe) {
+		return err
+	}
+	select {
+	case <-p.ended:
+		if !errors.Is(p.cause, io.EOF) {
+			return p.cause
+		}
+	default:
+	}
+	return net.ErrClosed
+}
 
 // Close ends the command.
 func (p *piped) Close() error {
-	p.end()
+	p.stop()
 	_ = p.in.Close()
-	return p.PipeReader.Close()
+	return p.out.Close()
 }
 
 // bounded keeps the first bytes of what a command writes to its standard error.
