@@ -163,6 +163,25 @@ func (s *Server) verify(document, kind, key string, into any) error {
 	return nil
 }
 
+// verifyRelayed checks a signed document that another cluster verifies too, by the member's card. Errors: also those of
+// checkCard.
+func (s *Server) verifyRelayed(document, kind string, m *market.Member, into any) error {
+	if err := checkCard(m); err != nil {
+		return err
+	}
+	return s.verify(document, kind, m.Key, into)
+}
+
+// checkCard rejects a member whose card has a former key. A renewed certificate brings the new key before the card does,
+// and another cluster would refuse for good what it cannot verify. Errors: Unavailable.
+func checkCard(m *market.Member) error {
+	if m.Card == nil || m.Card.Key == m.Key {
+		return nil
+	}
+	return api.Errorf(api.CodeUnavailable, "the card of cluster %s has a former key", m.Cluster).
+		Fix("put the card with the new key, then try again")
+}
+
 func (s *Server) putAdvertisement(ctx context.Context, in *struct {
 	ClusterPath
 	Body api.Measurement

@@ -22,7 +22,7 @@ func (s *Server) confirm(ctx context.Context, in *signedCall) (*tagged[api.Reser
 			return market.Confirm{ID: in.ID, Consumer: l.Cluster, Generation: generation, Document: asked}, nil
 		}
 		var a api.Assignment
-		if err := s.verify(in.Body.Document, api.DocumentAssignment, l.Member.Key, &a); err != nil {
+		if err := s.verifyRelayed(in.Body.Document, api.DocumentAssignment, l.Member, &a); err != nil {
 			return nil, err
 		}
 		provider := s.Exchange.View().Listing(r.Provider)
@@ -97,7 +97,7 @@ func fingerprint(l *market.Listing) string {
 func (s *Server) accept(ctx context.Context, in *signedCall) (*tagged[api.Reservation], error) {
 	return s.act(ctx, in.Conditional, func(r *market.Reservation, l *market.Listing) (market.Command, error) {
 		var a api.Acceptance
-		if err := s.verify(in.Body.Document, api.DocumentAcceptance, l.Member.Key, &a); err != nil {
+		if err := s.verifyRelayed(in.Body.Document, api.DocumentAcceptance, l.Member, &a); err != nil {
 			return nil, err
 		}
 		assignment, generation := r.Asked()
@@ -139,7 +139,7 @@ func (s *Server) release(ctx context.Context, in *signedCall) (*tagged[api.Reser
 			return s.reclaim(in, r, l)
 		}
 		var e api.End
-		if err := s.verify(in.Body.Document, api.DocumentEnd, l.Member.Key, &e); err != nil {
+		if err := s.verifyRelayed(in.Body.Document, api.DocumentEnd, l.Member, &e); err != nil {
 			return nil, err
 		}
 		if e.Reservation != in.ID || e.By != l.Cluster {
@@ -172,6 +172,9 @@ func (s *Server) reclaim(in *signedCall, r *market.Reservation, l *market.Listin
 	}
 	if r.Provider != l.Cluster {
 		return nil, api.Errorf(api.CodeForbidden, "only the seller takes a contract back").Fix("sign the end of %s", in.ID)
+	}
+	if err := checkCard(l.Member); err != nil {
+		return nil, err
 	}
 	return trust.Reclaimed(in.Body.Document, r, key)
 }

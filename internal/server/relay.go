@@ -178,7 +178,7 @@ func (s *Server) postHandshake(ctx context.Context, in *struct {
 		return nil, err
 	}
 	var h api.Handshake
-	if err := s.verify(in.Body.Document, api.DocumentHandshake, l.Member.Key, &h); err != nil {
+	if err := s.verifyRelayed(in.Body.Document, api.DocumentHandshake, l.Member, &h); err != nil {
 		return nil, err
 	}
 	now := s.Exchange.Now().Go()

@@ -5,6 +5,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/server/servertest"
+	"github.com/bourse-dev/bourse/internal/transport"
 	"github.com/bourse-dev/bourse/internal/transport/transporttest"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
@@ -99,6 +100,39 @@ func TestRotation(t *testing.T) {
 		}
 		if r, err = milan.Progress(ctx, id, api.Released); err != nil || r.Payload.State != api.Released {
 			t.Errorf("%+v, %v", r.Payload, err)
+		}
+	}
+}
+
+// A renewed certificate brings a member's new key before its card does. Until then the other party cannot verify what the
+// member signs, so the broker relays none of it, and the member tries again.
+func TestNewKeyBeforeItsCard(t *testing.T) {
+	ctx := t.Context()
+	f := servertest.Start(t, servertest.Options{})
+	rome, milan := f.Join("rome"), f.Join("milan")
+	milan.Advertise("8")
+	var r transport.Reservation
+	var err error
+	for what, sign := range map[string]func() error{
+		"an assignment": func() error { _, err := rome.Confirm(ctx, r.ID, rome.Assign(r)); return err },
+		"an end":        func() error { _, err := rome.Release(ctx, r.ID, rome.End(r, api.ReasonReleased)); return err },
+	} {
+		rome.Rotate()
+		if err := rome.Renew(); err != nil {
+			t.Fatal(err)
+		}
+		if r, err = rome.Reserve(ctx, what, transporttest.Request("2")); err != nil {
+			t.Fatal(err)
+		}
+		if err := sign(); api.CodeOf(err) != api.CodeUnavailable {
+			t.Errorf("%s by a key that the card has not: %v", what, err)
+		}
+		rome.ShowCard(api.Properties{Region: "eu"})
+		if r, err = rome.Reservation(ctx, r.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := sign(); err != nil {
+			t.Errorf("%s by the key of the card: %v", what, err)
 		}
 	}
 }
