@@ -1,9 +1,13 @@
 package ui
 
 import (
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -150,5 +154,42 @@ func TestLinkFromElsewhere(t *testing.T) {
 	w = send(d, "GET", d.prefix+"/a?b=c", "", "Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document")
 	if got := w.Header().Get("Refresh"); got != "" {
 		t.Errorf("it would reload for ever: refresh %q", got)
+	}
+}
+
+// Another user of the machine learns a code neither from the arguments of the browser nor from a file.
+func TestTheFileOfALoginIsItsOwnersAlone(t *testing.T) {
+	l, err := Listen("", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	s, err := StartOperator(nil, "hall", l, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := s.WriteLogin(filepath.Join(t.TempDir(), "ui"), "/members")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]os.FileMode{file: 0o600, filepath.Dir(file): os.ModeDir | 0o700} {
+		if info, err := os.Stat(path); err != nil || info.Mode() != want {
+			t.Errorf("%s has the mode %s, %v", path, info.Mode(), err)
+		}
+	}
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := regexp.MustCompile(`name="code" value="([^"]+)"`).FindSubmatch(page)
+	if code == nil || strings.Contains(file, string(code[1])) {
+		t.Fatalf("%s has the code %q", file, code)
+	}
+	headers := []string{"Host: " + l.Addr().String(), "Origin: null", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"}
+	if w := send(s.door, "POST", "/login", form(string(code[1]), "/"), headers...); w.Code != http.StatusOK {
+		t.Errorf("the file: status %d", w.Code)
+	}
+	if w := send(s.door, "POST", "/login", form(string(code[1]), "/"), headers...); w.Code == http.StatusOK {
+		t.Error("a used code lets another browser in")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bourse-dev/bourse/internal/ui"
 	"github.com/bourse-dev/bourse/test/ui/browser"
 )
 
@@ -28,6 +29,11 @@ func startStranger(t *testing.T, address string) *stranger {
 		s.mu.Lock()
 		s.cookies = append(s.cookies, r.Header.Values("Cookie")...)
 		s.mu.Unlock()
+		if r.URL.Path == "/worker.js" {
+			w.Header().Set("Content-Type", "text/javascript")
+			_, _ = w.Write([]byte(worker))
+			return
+		}
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = w.Write([]byte("<!doctype html><title>stranger</title><h1>stranger</h1>"))
 	}))
@@ -39,6 +45,10 @@ func startStranger(t *testing.T, address string) *stranger {
 	t.Cleanup(s.Close)
 	return s
 }
+
+// worker answers each request of its origin, also when no server is there any more.
+const worker = `addEventListener("install", (e) => e.waitUntil(skipWaiting()))
+addEventListener("fetch", (e) => e.respondWith(new Response("<h1>taken</h1>", {headers: {"Content-Type": "text/html"}})))`
 
 // tries are scripts of a stranger's page. Each returns what it got, "" for nothing.
 var tries = map[string]string{
@@ -120,4 +130,29 @@ func TestOtherOrigins(t *testing.T) {
 	must(t, b.Open(home+"/requests/team/coveted?panel=release"))
 	must(t, b.See("coveted"))
 	b.Faults() // the strangers' own
+}
+
+// A program that had an address and a port before can leave a worker, which answers whatever is served there later. So
+// each run has an address of its own, and that worker gets nothing.
+func TestAFormerHolder(t *testing.T) {
+	l, err := ui.Listen("", 0)
+	must(t, err)
+	former := l.Addr().String()
+	must(t, l.Close())
+	holder := startStranger(t, former)
+	s := shared.pages(t, "rome", "")
+	b := tab(t, s, 1280)
+	must(t, b.Open(holder.URL+"/"))
+	_, err = browser.Await[string](b, `navigator.serviceWorker.register("/worker.js").then(() => navigator.serviceWorker.ready)
+		.then(() => "registered")`)
+	must(t, err)
+	holder.Close()
+	must(t, b.Open(holder.URL+"/borrowing"))
+	must(t, b.See("taken"))
+	must(t, b.Open(s.URL()))
+	must(t, b.See("Log in"))
+	if u, err := url.Parse(s.URL()); err != nil || strings.HasPrefix(former, u.Hostname()+":") {
+		t.Errorf("two runs had the address %s, %v", s.URL(), err)
+	}
+	b.Faults() // the holder's own
 }
