@@ -4,6 +4,7 @@ import (
 	"context"
 	"regexp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,16 +103,21 @@ func (p Part) Write(ctx context.Context, c client.Client, object client.Object,
 	return kubeobject.Status{Client: c, Manager: p.Manager, IfUnchanged: p.IfUnchanged}.Apply(ctx, object)
 }
 
-// reservationID is what brokers and agents make (server.newID).
-var reservationID = regexp.MustCompile(`\br-[a-z2-7]{16}\b`)
+// reservationIDs is one or more of what brokers and agents make (server.newID).
+var reservationIDs = regexp.MustCompile(`\br-[a-z2-7]{16}\b(, r-[a-z2-7]{16}\b)*`)
 
 // withoutOthers leaves the IDs of other reservations out of a text. Users of one namespace read a ReservationInstruction,
 // while a provider's texts are about all reservations that share a virtual node.
 func withoutOthers(text, own string) string {
-	return reservationID.ReplaceAllStringFunc(text, func(id string) string {
-		if id == own {
-			return id
+	return reservationIDs.ReplaceAllStringFunc(text, func(list string) string {
+		switch ids := strings.Split(list, ", "); {
+		case list == own:
+			return own
+		case slices.Contains(ids, own):
+			return own + ", and for others beside it"
+		case len(ids) == 1:
+			return "another reservation"
 		}
-		return "another reservation"
+		return "other reservations"
 	})
 }

@@ -123,7 +123,7 @@ func TestOtherReservationsAreLeftOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := borrowed.Status.Conditions[0].Message; got != "granted for another reservation, "+own {
+	if got := borrowed.Status.Conditions[0].Message; got != "granted for "+own+", and for others beside it" {
 		t.Errorf("a ReservationInstruction says %q", got)
 	}
 	if got := lent.Status.Conditions[0].Message; got != text {

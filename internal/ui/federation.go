@@ -75,7 +75,7 @@ func (u *UI) makeToken(ctx context.Context, r *http.Request) ([]string, string, 
 	if err != nil {
 		return nil, "", err
 	}
-	return nil, "Hand this token to the cluster's admin, in private. It is shown only here: " + t.Token, nil
+	return nil, "Hand this token to the cluster's admin, in private. It is shown only here:\n" + t.Token, nil
 }
 
 func (u *UI) deleteToken(ctx context.Context, r *http.Request) ([]string, string, error) {

@@ -45,8 +45,8 @@ func (u *UI) find(ctx context.Context, r *http.Request) content {
 			f.Evaluation = &api.Evaluation{Decision: *f.Failed.Decision}
 		}
 	}
-	if r.URL.Query().Get("panel") == "review" {
-		f.Name = "request-" + secret()[:8]
+	if r.URL.Query().Get("panel") == "review" && f.Wish.Create.Name == "" {
+		f.Wish.Create.Name = "request-" + secret()[:8] // a form that is sent twice makes one request
 	}
 	all, _ := u.source.clusters(ctx)
 	f.Keep(all)

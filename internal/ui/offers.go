@@ -26,7 +26,8 @@ var offerActs = map[string]act{
 
 // ownOffers reads what the cluster sells, and the proposals.
 func (u *UI) ownOffers(ctx context.Context, _ *http.Request) content {
-	s := pages.Sales{Failed: map[string]*api.Error{}, Listed: map[string]api.Listing{}, Git: map[string]string{}}
+	s := pages.Sales{Failed: map[string]*api.Error{}, Listed: map[string]api.Listing{},
+		Answers: map[string]api.Listing{}, Git: map[string]string{}}
 	var err error
 	if s.Offers, err = u.o.Reads.Offers(ctx); err != nil {
 		s.Failed["Offers"] = asError(err)
@@ -46,6 +47,11 @@ func (u *UI) ownOffers(ctx context.Context, _ *http.Request) content {
 	for _, l := range listed {
 		if l.Payload.Seller == status.Cluster {
 			s.Listed[l.Payload.Name] = l.Payload
+		}
+		for _, p := range s.Proposals {
+			if p.Payload.Proposal.Seller == l.Payload.Seller && p.Payload.Answer == l.Payload.Name {
+				s.Answers[p.ID] = l.Payload
+			}
 		}
 	}
 	return content{title: "Offers", body: func(v pages.View) templ.Component { return pages.Offers(v, s) }}

@@ -282,6 +282,18 @@ func TestARefusedForm(t *testing.T) {
 	shared.request(t, "meanwhile", small())
 	time.Sleep(1500 * time.Millisecond)
 	must(t, b.See("is not a duration"))
+	must(t, b.Go("/borrowing"))
+	must(t, b.Do(chromedp.NavigateBack())) // the browser does not ask whether to send the form again
+	must(t, b.Wait(`document.activeElement.id === "panel" && location.search === "?panel=extend"`))
+}
+
+// A link without the prefix of this run leads to its page.
+func TestALinkWithoutPrefix(t *testing.T) {
+	s := shared.pages(t, "rome", "")
+	b := tab(t, s, 1280)
+	must(t, b.Wait(`localStorage.getItem("prefix") !== null`))
+	must(t, b.Open(s.URL()+"find?cpu=1"))
+	must(t, b.Wait(`location.pathname.endsWith("/find") && location.search === "?cpu=1"`))
 }
 
 // An open form stays as it was opened, while the page around it changes: with what was typed, and with what was seen. An

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/amounts"
+	"github.com/bourse-dev/bourse/internal/explain"
 	"github.com/bourse-dev/bourse/internal/money"
 	"github.com/bourse-dev/bourse/internal/payload"
 )
@@ -108,8 +109,6 @@ type Found struct {
 	Clusters   map[string]Neighbour // those that the page shows
 	Offers     []api.Envelope[api.Listing]
 	OffersErr  *api.Error
-	// Name is a free name for the request that is reviewed: a form that is sent twice makes one request.
-	Name string
 }
 
 // fits returns how many of the clusters that may be seen fit.
@@ -187,6 +186,32 @@ func (f Found) plans() []onSale {
 	return out
 }
 
+// bought returns the plan that the form names, as it is on sale now; nil if the form names none that is.
+func (f Found) bought() *onSale {
+	p := f.Wish.Create.Request.Purchase
+	if p == nil {
+		return nil
+	}
+	all := f.plans()
+	i := slices.IndexFunc(all, func(o onSale) bool { return o.Path == p.Seller+"/"+p.Offer+"/"+p.Plan })
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}
+
+// costs says what a purchase costs: "2 units, each 2 CPU, 4 GiB for 0.08 EUR/hour: 3.84 EUR in all".
+func (f Found) costs(o onSale, now time.Time) string {
+	request := f.Wish.Create.Request
+	text := explain.Count(int(request.Purchase.Units), "unit") + ", each " + Amounts(o.Plan.Resources) + " for " + PriceText(o.Plan.Price)
+	price, err := money.Parse("price", o.Plan.Price)
+	if err != nil || price.Free() {
+		return text
+	}
+	cost := price.Cost(request.Purchase.Units, now, api.DurationOf(request.Duration))
+	return text + ": " + money.Text(cost, price.Currency) + " " + price.Currency + " in all"
+}
+
 // serves reports whether a plan has every resource that is asked for.
 func serves(p api.Plan, asked api.Resources) bool {
 	for name := range asked {
@@ -260,9 +285,15 @@ func (f Found) wrong(field string) bool {
 	return false
 }
 
-// buy returns the address where a plan is reviewed.
+// buy returns the address where a plan is reviewed: as few units as it allows, for as long as is asked for.
 func (v View) buy(p onSale) templ.SafeURL {
 	query := url.Values{"buy": {p.Path}, "digest": {p.Digest}, "panel": {"review"}}
+	if u := p.Plan.Units; u != nil && u.Min > 1 {
+		query.Set("units", strconv.FormatInt(u.Min, 10))
+	}
+	if least := p.Plan.MinDuration; least != nil {
+		query.Set("for", hours(least.Duration))
+	}
 	for _, name := range []string{"for", "offload"} {
 		if value := v.Query.Get(name); value != "" {
 			query.Set(name, value)

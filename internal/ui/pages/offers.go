@@ -19,7 +19,9 @@ import (
 type Sales struct {
 	Offers []api.Envelope[api.OwnOffer]
 	// Listed has the offers as buyers see them, by name. Empty: no broker answers, or none is on sale.
-	Listed    map[string]api.Listing
+	Listed map[string]api.Listing
+	// Answers has the offers of sellers that answer proposals of this cluster, by the proposal's ID.
+	Answers   map[string]api.Listing
 	Proposals []api.Envelope[api.KnownProposal]
 	// Git is what keeps offers as they are in Git, by name.
 	Git map[string]string
@@ -68,13 +70,22 @@ func (s Sales) plans(o api.Envelope[api.OwnOffer]) []planRow {
 func planTerms(p api.Plan) string {
 	var out []string
 	if u := p.Units; u != nil {
-		out = append(out, strconv.FormatInt(u.Min, 10)+" to "+strconv.FormatInt(u.Max, 10)+" units a contract")
+		units := strconv.FormatInt(u.Min, 10) + " to " + strconv.FormatInt(u.Max, 10) + " units"
+		if u.Min == u.Max {
+			units = explain.Count(int(u.Min), "unit")
+		}
+		out = append(out, units+" a contract")
 	}
-	if p.MinDuration != nil {
-		out = append(out, "at least "+hours(p.MinDuration.Duration))
-	}
-	if p.MaxDuration != nil {
-		out = append(out, "at most "+hours(p.MaxDuration.Duration))
+	switch least, most := p.MinDuration, p.MaxDuration; {
+	case least != nil && most != nil && *least == *most:
+		out = append(out, "for "+hours(least.Duration))
+	default:
+		if least != nil {
+			out = append(out, "at least "+hours(least.Duration))
+		}
+		if most != nil {
+			out = append(out, "at most "+hours(most.Duration))
+		}
 	}
 	if p.Notice != nil {
 		out = append(out, "you can take it back with "+hours(p.Notice.Duration)+" notice")
@@ -157,6 +168,19 @@ func (s Sales) proposal(id string) *api.Envelope[api.KnownProposal] {
 		}
 	}
 	return nil
+}
+
+// answer returns the plan that a seller put on sale for a proposal of this cluster; nil if no broker shows it.
+func (s Sales) answer(p api.Envelope[api.KnownProposal]) *onSale {
+	l, ok := s.Answers[p.ID]
+	if !ok || p.Payload.Declined {
+		return nil
+	}
+	i := slices.IndexFunc(l.Offer.Plans, func(plan api.Plan) bool { return plan.Name == p.Payload.Proposal.Plan })
+	if i < 0 {
+		return nil
+	}
+	return &onSale{Path: l.Seller + "/" + l.Name + "/" + l.Offer.Plans[i].Name, Digest: l.Digest, Plan: l.Offer.Plans[i]}
 }
 
 // proposalState returns the seller's answer in a word.

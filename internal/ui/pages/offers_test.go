@@ -32,6 +32,14 @@ func TestOffersAreShownAsBuyersSeeThem(t *testing.T) {
 		Proposals: []api.Envelope[api.KnownProposal]{anyProposal("p-1", "rome", "milan", "for a year"),
 			anyProposal("p-2", "milan", "paris", "")}}
 	s.Proposals[1].Payload.Answer = "p-2"
+	hasNot(t, render(t, pages.Offers(view("/offers", ""), s)), "Buy it") // no broker shows what would be bought
+	day := &metav1.Duration{Duration: 24 * time.Hour}
+	s.Answers = map[string]api.Listing{"p-2": {Seller: "paris", Name: "p-2", Digest: "d-offer", Offer: api.OfferSpec{Plans: []api.Plan{{
+		Name: "small", Price: &api.Price{Amount: "0.07", Currency: "EUR", Period: "hour"}, Units: &api.Units{Min: 2, Max: 2},
+		MinDuration: day, MaxDuration: day}}}}}
+	has(t, render(t, pages.Offers(view("/offers", ""), s)),
+		"On sale to this cluster alone: 0.07 EUR/hour a unit, 2 units a contract, for 24h",
+		"buy=paris%2Fp-2%2Fsmall&amp;digest=d-offer&amp;for=24h&amp;panel=review&amp;units=2")
 	html := render(t, pages.Offers(view("/offers", ""), s))
 	has(t, html, "On sale", "NotShared", "nothing is shared", "Draft", "2 of 8", `data-label="Left to buyers">6</td>`,
 		"1 to 4 units a contract, you can take it back with 10m notice", "2 units, 0.06 EUR/hour each", "for a year",

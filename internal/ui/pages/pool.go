@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
@@ -51,6 +52,15 @@ func (p Pool) faults() []metav1.Condition {
 	return slices.DeleteFunc(slices.Clone(p.Pool.Payload.Status.Conditions), func(c metav1.Condition) bool {
 		return !api.IsFaultOfPool(c)
 	})
+}
+
+// growth says whether the pool grows for the pods that it can serve.
+func (p Pool) growth() string {
+	c := meta.FindStatusCondition(p.Pool.Payload.Status.Conditions, api.ConditionLimited)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return "and the pool grows for them."
+	}
+	return "but the pool cannot grow: " + sentence(c.Message)
 }
 
 // why says why the pool has its size.

@@ -57,7 +57,8 @@ func (a Asked) faults() []metav1.Condition {
 		}
 	}
 	return slices.DeleteFunc(all, func(c metav1.Condition) bool {
-		return c.Status == metav1.ConditionTrue && c.Message == "" || c.Message == a.Request.Payload.Status.Message
+		approved := c.Type == api.ConditionAwaitsApproval && c.Status == metav1.ConditionFalse
+		return approved || c.Status == metav1.ConditionTrue && c.Message == "" || c.Message == a.Request.Payload.Status.Message
 	})
 }
 
@@ -96,8 +97,7 @@ func (a Asked) used() []useOf {
 		if granted.IsZero() {
 			continue
 		}
-		_, unit := amount(string(name), granted)
-		out = append(out, useOf{unit, used.AsApproximateFloat64(), granted.AsApproximateFloat64(),
+		out = append(out, useOf{resourceLabel(string(name)), used.AsApproximateFloat64(), granted.AsApproximateFloat64(),
 			Amount(string(name), used) + " of " + Amount(string(name), granted)})
 	}
 	return out
@@ -105,7 +105,7 @@ func (a Asked) used() []useOf {
 
 // useOf is how much of an amount is in use.
 type useOf struct {
-	Unit        string
+	Label       string
 	Used, Whole float64
 	Text        string
 }

@@ -39,7 +39,7 @@ type View struct {
 	Banners []Banner
 	// Problems are those that the agent has found. Nil: they are not known, or not for the user.
 	Problems []api.Problem
-	// Done is what the user's last act did. Empty: no act led here.
+	// Done is what the user's last act did; a second line is to copy. Empty: no act led here.
 	Done string
 	// Failed is why the user's last act changed nothing, and Typed what its form said.
 	Failed *api.Error

@@ -79,9 +79,10 @@ setInterval(() => {
   if (slept && socket) { offline(true); wait = 500; socket.onclose = socket.onmessage = null; socket.close(); connect(); }
 }, 5000);
 
-// What answers a form that was refused is no page of its own: it stays as it is.
+// What answers a form that was refused is no page of its own: it stays as it is. A reload of it, and a way back to it,
+// show the page of the form: a browser would ask whether to send the form again.
 const still = document.body.hasAttribute("data-still");
-if (!still) connect();
+if (still) history.replaceState(null, "", document.body.dataset.still); else connect();
 addEventListener("visibilitychange", say);
 
 // A form with data-live shows its result while one types.

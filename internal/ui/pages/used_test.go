@@ -1,0 +1,68 @@
+package pages_test
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/ui/pages"
+)
+
+func TestAPurchaseIsReviewedWithItsPrice(t *testing.T) {
+	v := view("/find", "panel=review&buy=milan/web/small&digest=d&units=2&for=3h")
+	f := pages.Found{Wish: pages.ReadWish(v.Query, "team"), Offers: []api.Envelope[api.Listing]{{Payload: api.Listing{
+		Seller: "milan", Name: "web", Offer: api.OfferSpec{Plans: []api.Plan{{Name: "small", Resources: amounts("cpu", "2"),
+			Price: &api.Price{Amount: "0.08", Currency: "EUR", Period: "hour"}}}},
+		Plans: map[string]api.PlanListing{"small": {Remaining: 4}}}}}}
+	has(t, render(t, pages.Find(v, f)), "2 units, each 2 CPU for 0.08 EUR/hour: 0.48 EUR in all")
+}
+
+func TestARefusalIsShownOnce(t *testing.T) {
+	v := view("/find", "panel=create&cpu=1&namespace=demo")
+	v.Failed = api.Errorf(api.CodeForbidden, "namespace demo is not yours")
+	f := pages.Found{Wish: pages.ReadWish(v.Query, "team"), Failed: v.Failed}
+	if n := strings.Count(render(t, pages.Find(v, f)), v.Failed.Detail); n != 1 {
+		t.Errorf("the page has the refusal %d times", n)
+	}
+	v = view("/find", "panel=review&cpu=1")
+	if n := strings.Count(render(t, pages.Find(v, f)), f.Failed.Detail); n != 1 {
+		t.Errorf("the review has the refusal %d times", n)
+	}
+}
+
+func TestARefusedFormHasAnAddress(t *testing.T) {
+	v := view("/lending", "panel=refuse&id=r-1&done=x")
+	v.Failed = api.Invalid("reason", "it is too long")
+	html := render(t, pages.Layout(v, pages.Refusal(v.Failed)))
+	has(t, html, `data-still="/s/0/lending?id=r-1&amp;panel=refuse"`)
+}
+
+func TestWhatAnActMadeCanBeCopied(t *testing.T) {
+	v := view("/", "")
+	v.Done = "Hand it over:\nbourse.abc"
+	has(t, render(t, pages.Layout(v, pages.Refusal(nil))), "Hand it over:", `data-copy="bourse.abc"`)
+}
+
+// A request whose provider has approved it waits for nobody, and each amount has its name.
+func TestARequestNamesWhatIsInUse(t *testing.T) {
+	a := pages.Asked{Namespace: "team", Name: "web", Request: client.RequestStatus{}}
+	a.Request.Payload.Status.Conditions = condition(api.ConditionAwaitsApproval, metav1.ConditionFalse, "Active", "")
+	a.Instruction = &api.ReservationInstruction{}
+	a.Instruction.Status.Granted = amounts("cpu", "2", "memory", "1Gi")
+	html := render(t, pages.Request(view("/requests/team/web", "panel=resize"), a))
+	has(t, html, "CPU in use", "Memory in use", `id="panel" tabindex="-1" autofocus`)
+	hasNot(t, html, api.ConditionAwaitsApproval, "GiB in use")
+}
+
+// A pool at its limit does not say that it grows.
+func TestAPoolAtItsLimitDoesNotGrow(t *testing.T) {
+	p := pages.Pool{}
+	p.Pool.Payload.Status.Pending.Counted = 3
+	has(t, render(t, pages.VirtualNodePool(view("/pools/burst", ""), p)), "3 pods can be served, and the pool grows for them.")
+	p.Pool.Payload.Status.Conditions = condition(api.ConditionLimited, metav1.ConditionTrue, "Max", "max leaves no room for 3 more pods")
+	has(t, render(t, pages.VirtualNodePool(view("/pools/burst", ""), p)),
+		"3 pods can be served, but the pool cannot grow: max leaves no room for 3 more pods.")
+}
