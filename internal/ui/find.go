@@ -14,7 +14,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/ui/pages"
 )
 
-var findActs = map[string]act{"create": (*UI).create}
+var findActs = map[string]act{"create": (*UI).create, "propose": (*UI).propose}
 
 // namespace is where a request goes that names none.
 func (u *UI) namespace() string {

@@ -127,30 +127,56 @@ func (u *UI) decline(ctx context.Context, r *http.Request) ([]string, string, er
 }
 
 func (u *UI) counter(ctx context.Context, r *http.Request) ([]string, string, error) {
-	var a api.ProposalAnswer
-	var err error
+	terms, err := readTerms(r)
+	if err != nil {
+		return nil, "", err
+	}
+	if terms == (api.ProposalTerms{}) {
+		return nil, "", api.Invalid("price", "the form names no other terms").Fix("name a price, units or a duration; or accept it")
+	}
+	return u.answerProposal(ctx, r, api.ProposalAnswer{ProposalTerms: terms},
+		"is countered: an offer with your terms is on sale that only its buyer sees.")
+}
+
+// readTerms reads the terms of a form. Errors: Invalid.
+func readTerms(r *http.Request) (t api.ProposalTerms, err error) {
 	text := func(field string) string { return strings.TrimSpace(r.PostForm.Get(field)) }
 	if text("price") != "" {
-		if a.Price, err = money.Read("price", text("price")); err != nil {
-			return nil, "", err
+		if t.Price, err = money.Read("price", text("price")); err != nil {
+			return t, err
 		}
 	}
 	if text("units") != "" {
-		if a.Units, err = strconv.ParseInt(text("units"), 10, 64); err != nil || a.Units < 1 {
-			return nil, "", api.Invalid("units", "%.40q is not a number of units", text("units")).Fix("give a number of 1 or more")
+		if t.Units, err = strconv.ParseInt(text("units"), 10, 64); err != nil || t.Units < 1 {
+			return t, api.Invalid("units", "%.40q is not a number of units", text("units")).Fix("give a number of 1 or more")
 		}
 	}
 	if text("for") != "" {
 		d, err := time.ParseDuration(text("for"))
 		if err != nil || d <= 0 {
-			return nil, "", api.Invalid("for", "%.40q is not a duration", text("for")).Fix("give one such as 720h")
+			return t, api.Invalid("for", "%.40q is not a duration", text("for")).Fix("give one such as 720h")
 		}
-		a.Duration = &metav1.Duration{Duration: d}
+		t.Duration = &metav1.Duration{Duration: d}
 	}
-	if a.ProposalTerms == (api.ProposalTerms{}) {
-		return nil, "", api.Invalid("price", "the form names no other terms").Fix("name a price, units or a duration; or accept it")
+	return t, nil
+}
+
+// propose proposes other terms for a plan on sale to its seller.
+func (u *UI) propose(ctx context.Context, r *http.Request) ([]string, string, error) {
+	parts := strings.Split(r.PostForm.Get("plan"), "/")
+	if len(parts) != 3 {
+		return nil, "", api.Invalid("plan", "the form does not name a plan").Fix("reload the page")
 	}
-	return u.answerProposal(ctx, r, a, "is countered: an offer with your terms is on sale that only its buyer sees.")
+	terms, err := readTerms(r)
+	if err != nil {
+		return nil, "", err
+	}
+	terms.Message = strings.TrimSpace(r.PostForm.Get("message"))
+	sent, err := u.o.Acts.Propose(ctx, api.ProposalCreate{Seller: parts[0], Offer: parts[1], Plan: parts[2], ProposalTerms: terms})
+	if err != nil {
+		return nil, "", err
+	}
+	return []string{"offers"}, parts[0] + " has the proposal until " + pages.Full(sent.Payload.Proposal.Expires.Time) + ".", nil
 }
 
 // answerProposal answers the proposal that the user saw.

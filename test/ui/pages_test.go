@@ -17,6 +17,7 @@ import (
 
 // everyPage are the paths that are looked at, with their panels.
 var everyPage = []string{"/", "/borrowing", "/find", "/find?cpu=2&memory=4Gi", "/find?cpu=2&panel=review", "/find?cpu=x",
+	"/find?panel=propose&id=milan%2Fweb%2Fsmall", "/find?panel=propose&id=nobody",
 	"/pools/burst", "/pools/burst?panel=stop", "/pools/burst?panel=admit&id=paris",
 	"/requests/team/page", "/requests/team/page?panel=release",
 	"/requests/team/page?panel=extend", "/requests/team/page?panel=resize", "/requests/team/absent", "/nowhere",
@@ -294,6 +295,43 @@ func TestALinkWithoutPrefix(t *testing.T) {
 	must(t, b.Wait(`localStorage.getItem("prefix") !== null`))
 	must(t, b.Open(s.URL()+"find?cpu=1"))
 	must(t, b.Wait(`location.pathname.endsWith("/find") && location.search === "?cpu=1"`))
+}
+
+// A buyer proposes other terms where plans are on sale. The seller counters them on its page, and the buyer buys.
+func TestNegotiation(t *testing.T) {
+	shared.request(t, "known", api.ResourceRequestSpec{Request: api.Request{Duration: &metav1.Duration{Duration: time.Hour}, // a seller is known by a deal
+		Purchase: &api.Purchase{Seller: "milan", Offer: "web", Plan: "small", Units: 1,
+			MaxPrice: &api.Price{Amount: "1", Currency: "EUR", Period: api.PeriodHour}}}})
+	buyer := tab(t, shared.pages(t, "rome", ""), 1280)
+	var o api.ResourceRequest
+	for end := time.Now().Add(20 * time.Second); o.Status.Began == nil && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		must(t, shared.Members["rome"].Objects.Get(context.Background(), key("team", "known"), &o))
+	}
+	must(t, buyer.Go("/find"))
+	must(t, buyer.Do(chromedp.Click(`a[href*="panel=propose"][href*="web"]`)))
+	must(t, buyer.See("Propose other terms to milan"))
+	must(t, buyer.Do(chromedp.SendKeys("#price", "cheap\r")))
+	must(t, buyer.See("is not a price"))
+	must(t, buyer.Do(chromedp.Clear("#price"), chromedp.SendKeys("#price", "0.05EUR/hour"), chromedp.SendKeys("#units", "2"),
+		chromedp.SendKeys("#message", "for a year\r")))
+	must(t, buyer.See("milan has the proposal until"))
+	must(t, buyer.See("2 units, 0.05 EUR/hour each"))
+	seller := tab(t, shared.pages(t, "milan", ""), 1280)
+	must(t, seller.Go("/offers"))
+	must(t, seller.See("for a year"))
+	must(t, seller.Do(chromedp.Click(`a[href*="panel=counter"]`)))
+	must(t, seller.Do(chromedp.SendKeys("#price", "0.07EUR/hour\r")))
+	must(t, seller.See("is countered"))
+	must(t, buyer.See("On sale to this cluster alone: 0.07 EUR/hour a unit"))
+	must(t, buyer.Do(chromedp.Click(`a[href*="buy=milan"]`)))
+	must(t, buyer.See("2 units, each 2 CPU, 4 GiB for 0.07 EUR/hour: 3.36 EUR in all"))
+	t.Cleanup(func() {
+		_ = shared.Members["rome"].Objects.Delete(context.Background(), &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "team", Name: "negotiated"}})
+	})
+	must(t, buyer.Do(chromedp.Clear("#name"), chromedp.SendKeys("#name", "negotiated"),
+		chromedp.Clear("#namespace"), chromedp.SendKeys("#namespace", "team"), chromedp.Click(`section.panel form button`)))
+	must(t, buyer.See("ResourceRequest team/negotiated made"))
 }
 
 // An open form stays as it was opened, while the page around it changes: with what was typed, and with what was seen. An

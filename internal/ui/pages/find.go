@@ -192,12 +192,25 @@ func (f Found) bought() *onSale {
 	if p == nil {
 		return nil
 	}
+	return f.plan(p.Seller + "/" + p.Offer + "/" + p.Plan)
+}
+
+// plan returns a plan that is on sale, by its path; nil if it is not.
+func (f Found) plan(path string) *onSale {
 	all := f.plans()
-	i := slices.IndexFunc(all, func(o onSale) bool { return o.Path == p.Seller+"/"+p.Offer+"/"+p.Plan })
+	i := slices.IndexFunc(all, func(o onSale) bool { return o.Path == path })
 	if i < 0 {
 		return nil
 	}
 	return &all[i]
+}
+
+// least returns the smallest number of units that a plan sells.
+func (o onSale) least() int64 {
+	if o.Plan.Units == nil {
+		return 1
+	}
+	return max(o.Plan.Units.Min, 1)
 }
 
 // costs says what a purchase costs: "2 units, each 2 CPU, 4 GiB for 0.08 EUR/hour: 3.84 EUR in all".
@@ -288,8 +301,8 @@ func (f Found) wrong(field string) bool {
 // buy returns the address where a plan is reviewed: as few units as it allows, for as long as is asked for.
 func (v View) buy(p onSale) templ.SafeURL {
 	query := url.Values{"buy": {p.Path}, "digest": {p.Digest}, "panel": {"review"}}
-	if u := p.Plan.Units; u != nil && u.Min > 1 {
-		query.Set("units", strconv.FormatInt(u.Min, 10))
+	if least := p.least(); least > 1 {
+		query.Set("units", strconv.FormatInt(least, 10))
 	}
 	if least := p.Plan.MinDuration; least != nil {
 		query.Set("for", hours(least.Duration))
