@@ -67,7 +67,8 @@ func OpenPod(ctx context.Context, config *rest.Config, namespace, name string) (
 	switch {
 	case apierrors.IsForbidden(err):
 		return nil, api.Errorf(api.CodeForbidden, "port-forward to pod %s in namespace %s: %s", name, namespace, err).
-			Fix("ask an admin of the cluster for the Role bourse-port-forward there: get and create on pods/portforward")
+			Fix("ask an admin of the cluster for the Role bourse-port-forward there: bourse auth grant YOU -n NAMESPACE "+
+				"--agent-namespace %s | kubectl apply -f -", namespace)
 	case err != nil:
 		code := api.CodeOf(kubeobject.Error(err))
 		return nil, api.Errorf(code, "port-forward to pod %s in namespace %s: %s", name, namespace, err)

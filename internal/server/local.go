@@ -58,8 +58,14 @@ const (
 // large counts a call that takes much memory or work, until its answer is written: that holds the memory. Errors:
 // TooManyRequests.
 func (l *local) large(ctx context.Context) error {
-	if err := CountLarge(ctx); err != nil || CallerOf(ctx).Scope == nil {
+	c := CallerOf(ctx)
+	err := CountLarge(ctx)
+	switch {
+	case c.Scope == nil:
 		return err
+	case err != nil:
+		return api.Errorf(api.CodeTooManyRequests, "the %s have a large question that is not answered yet: they have one at a "+
+			"time, such as an evaluation or a whole list", c).Fix("repeat the command")
 	}
 	if err := acquire(ctx, l.asked, patience); err != nil {
 		return api.Errorf(api.CodeTooManyRequests, "the agent answers %d large questions already", largeQuestions).

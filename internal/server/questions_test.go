@@ -221,7 +221,7 @@ func TestLargeQuestionsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{begun: make(chan struct{}, 9), end: make(chan struct{})}
 		questions := server.Local(s, s, 1000, servertest.Silent()).Questions()
-		answers := make(chan int, 9)
+		answers := make(chan *httptest.ResponseRecorder, 9)
 		evaluate := func(namespace string) {
 			who := asNamespace(namespace)
 			body := strings.NewReader(`{"namespace":"` + namespace + `","request":{"resources":{"cpu":"1"}}}`)
@@ -229,7 +229,7 @@ func TestLargeQuestionsTogether(t *testing.T) {
 			r.Header.Set("Content-Type", "application/json")
 			w := httptest.NewRecorder()
 			questions.For(func(*http.Request) (server.Caller, error) { return who, nil }).ServeHTTP(w, r)
-			answers <- w.Code
+			answers <- w
 		}
 		go evaluate("team")
 		<-s.begun
@@ -237,15 +237,24 @@ func TestLargeQuestionsTogether(t *testing.T) {
 			go evaluate(waits)
 		}
 		<-s.begun // of one of the two other namespaces
+		says := ""
 		for range 2 {
-			if code := <-answers; code != http.StatusTooManyRequests {
-				t.Errorf("beside two large questions another is answered %d", code)
+			answer := <-answers
+			if answer.Code != http.StatusTooManyRequests {
+				t.Errorf("beside two large questions another is answered %d", answer.Code)
+			}
+			says += answer.Body.String()
+		}
+		for _, want := range []string{"the users of namespace team have a large question that is not answered yet: they have one " +
+			"at a time, such as an evaluation or a whole list", "the agent answers 2 large questions already", `"remedy":"repeat the command"`} {
+			if !strings.Contains(says, want) {
+				t.Errorf("no user is told %q: %s", want, says)
 			}
 		}
 		close(s.end)
 		for range 2 {
-			if code := <-answers; code != http.StatusOK {
-				t.Errorf("a large question is answered %d", code)
+			if answer := <-answers; answer.Code != http.StatusOK {
+				t.Errorf("a large question is answered %d", answer.Code)
 			}
 		}
 	})

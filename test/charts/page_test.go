@@ -32,6 +32,7 @@ import (
 // would: the program with the arguments of the chart, as the ServiceAccount of the chart.
 type player struct {
 	bourse, bin, dir string
+	agents           string // the namespace of the agents
 	env              []string
 	clusters         map[string]*lab.Cluster
 	port             int
@@ -85,10 +86,16 @@ func TestInstallPage(t *testing.T) {
 
 func newPlayer(t *testing.T) *player {
 	t.Helper()
+	return newPlayerOf(t, api.Namespace, "hall", "milan", "rome")
+}
+
+// newPlayerOf returns a player of some clusters, whose agents are in a namespace.
+func newPlayerOf(t *testing.T, agents string, names ...string) *player {
+	t.Helper()
 	l := lab.Test(t)
-	p := &player{dir: l.Dir(), bin: t.TempDir(), clusters: map[string]*lab.Cluster{},
+	p := &player{dir: l.Dir(), bin: t.TempDir(), agents: agents, clusters: map[string]*lab.Cluster{},
 		questions: map[string]int{}}
-	names, files := []string{"hall", "milan", "rome"}, make([]string, 3)
+	files := make([]string, len(names))
 	for _, name := range names {
 		var err error
 		if p.questions[name], err = lab.FreePort(); err != nil {
@@ -105,7 +112,7 @@ func newPlayer(t *testing.T) *player {
 				o.Execs = []lab.Exec{{Namespace: hallNamespace, Pod: "broker-0",
 					Env: map[string]string{"BOURSE_SERVER": "unix://" + p.socket("broker")}}}
 			} else { // and a port of an agent's pod is one of this machine
-				o.PortForwards = []lab.PortForward{{Namespace: api.Namespace, Pod: agentPod,
+				o.PortForwards = []lab.PortForward{{Namespace: agents, Pod: agentPod,
 					Ports: map[int]int{p.questions[name]: p.questions[name]}}}
 			}
 			started[i], err = l.Cluster(ctx, o)
@@ -186,8 +193,8 @@ func (p *player) startBroker(t *testing.T) {
 func (p *player) startAgent(t *testing.T, cluster string) {
 	t.Helper()
 	var d appsv1.Deployment
-	p.get(t, cluster, "bourse", "bourse-agent", &d)
-	account, err := p.clusters[cluster].ServiceAccount(t.Context(), "bourse", d.Spec.Template.Spec.ServiceAccountName)
+	p.get(t, cluster, p.agents, "bourse-agent", &d)
+	account, err := p.clusters[cluster].ServiceAccount(t.Context(), p.agents, d.Spec.Template.Spec.ServiceAccountName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +204,7 @@ func (p *player) startAgent(t *testing.T, cluster string) {
 	}
 	p.run(t, cluster, d.Spec.Template.Spec.Containers[0], map[string]string{}, "--cluster-id="+cluster, "--kubeconfig="+kubeconfig,
 		"--allow-peer-range=127.0.0.0/8", fmt.Sprintf("--questions-listen=127.0.0.1:%d", p.questions[cluster]))
-	runPod(t, p.client(t, cluster), api.Namespace, agentPod, cluster+"-1", p.bourse)
+	runPod(t, p.client(t, cluster), p.agents, agentPod, cluster+"-1", p.bourse)
 }
 
 func (p *player) client(t *testing.T, cluster string) kube.Client {
@@ -243,7 +250,7 @@ func (p *player) run(t *testing.T, name string, c corev1.Container, with map[str
 	}
 	cmd := exec.Command(p.bourse, append(args, more...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
-	cmd.Env = []string{"HOME=" + p.dir, "TMPDIR=" + p.dir, "POD_NAMESPACE=bourse", "POD_NAME=" + agentPod, "GOMEMLIMIT=208MiB"}
+	cmd.Env = []string{"HOME=" + p.dir, "TMPDIR=" + p.dir, "POD_NAMESPACE=" + p.agents, "POD_NAME=" + agentPod, "GOMEMLIMIT=208MiB"}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func bourse(ctx context.Context, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// A user with a RoleBinding in one namespace finds, previews, requests, extends and releases by bourse with the own
+// A user with a RoleBinding in one namespace finds, previews, requests, watches, extends and releases by bourse with the own
 // kubeconfig. The API server's policies and its audit log see the user. Nothing of other namespaces is shown.
 func TestBourseByKubeconfig(t *testing.T) {
 	w := start(t)
@@ -92,6 +92,7 @@ func TestBourseByKubeconfig(t *testing.T) {
 		{"reserve --name never --cpu 1", "as gaia at ", api.CodeInvalid},
 		{"reserve --name mine --cpu 1", "has a ResourceRequest mine already", api.CodeConflict},
 		{"reservations", "milan", ""},
+		{"reservations --watch", "milan", ""},
 		{"why mine", "milan", ""},
 		{"extend mine --for 3h", "", ""},
 		{"resize mine --cpu 2", "", ""},
@@ -102,7 +103,12 @@ func TestBourseByKubeconfig(t *testing.T) {
 		{"-n theirs reservations", "bourse-requester", api.CodeForbidden},
 		{"release mine", "is being released", ""},
 	} {
-		said, err := bourse(t.Context(), append(as, strings.Fields(step.args)...)...)
+		ctx, stop := context.WithCancel(t.Context())
+		if strings.HasSuffix(step.args, "--watch") { // it runs until it is interrupted
+			time.AfterFunc(10*time.Second, stop)
+		}
+		said, err := bourse(ctx, append(as, strings.Fields(step.args)...)...)
+		stop()
 		if (err == nil) != (step.fails == "") || err != nil && api.CodeOf(err) != step.fails || !strings.Contains(said, step.says) {
 			t.Errorf("bourse %s: %v, want %q:\n%s", step.args, err, step.fails, said)
 		}
@@ -115,7 +121,7 @@ func TestBourseByKubeconfig(t *testing.T) {
 		logged[a.Verb+" "+a.resource()]++
 	}
 	for what, least := range map[string]int{"create sessions": 10, "create resourcerequests": 2, "patch resourcerequests": 2,
-		"delete resourcerequests": 1} {
+		"watch resourcerequests": 1, "delete resourcerequests": 1} {
 		if logged[what] < least {
 			t.Errorf("the audit log has %d of the user's %s, want %d", logged[what], what, least)
 		}

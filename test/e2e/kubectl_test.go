@@ -23,7 +23,11 @@ func TestKubectlOnTheDemo(t *testing.T) {
 		t.Skip("builds kubectl")
 	}
 	bin := t.TempDir()
-	if _, err := federation.Build(t.Context(), bin); err != nil {
+	bourse, err := federation.Build(t.Context(), bin)
+	if err == nil {
+		err = os.Symlink(bourse, filepath.Join(bin, "kubectl-bourse"))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	examples, err := filepath.Abs("../../docs/examples")

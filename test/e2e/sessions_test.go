@@ -3,6 +3,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -66,39 +68,69 @@ func TestQuestionsByRole(t *testing.T) {
 	})
 	nobody, foreign, whole := asks(t, w.rome, "nobody", "asks"), asks(t, w.rome, "ada", "other"), asks(t, w.rome, "ada")
 	request := api.RequestCreate{Namespace: "asks", Request: api.Request{Resources: cpu("1")}}
-	for name, q := range map[string]struct {
+	questions := map[string]struct { // by its row in the generated table
 		ask       func(context.Context, *client.Client) error
 		requester api.Code // the others may ask
 	}{
-		"status":   {func(ctx context.Context, c *client.Client) error { _, err := c.Status(ctx); return err }, ""},
-		"clusters": {func(ctx context.Context, c *client.Client) error { _, err := c.Clusters(ctx); return err }, ""},
-		"cluster":  {func(ctx context.Context, c *client.Client) error { _, err := c.Cluster(ctx, "milan"); return err }, ""},
-		"catalog": {func(ctx context.Context, c *client.Client) error {
+		"GET /status":   {func(ctx context.Context, c *client.Client) error { _, err := c.Status(ctx); return err }, ""},
+		"GET /clusters": {func(ctx context.Context, c *client.Client) error { _, err := c.Clusters(ctx); return err }, ""},
+		"GET /clusters/{cluster}": {func(ctx context.Context, c *client.Client) error {
+			_, err := c.Cluster(ctx, "milan")
+			return err
+		}, ""},
+		"GET /catalog": {func(ctx context.Context, c *client.Client) error {
 			_, err := c.Catalog(ctx, api.CatalogQuery{})
 			return err
 		}, ""},
-		"evaluation":   {func(ctx context.Context, c *client.Client) error { _, err := c.DryRun(ctx, request); return err }, ""},
-		"reservations": {func(ctx context.Context, c *client.Client) error { _, err := c.Reservations(ctx); return err }, ""},
-		"own": {func(ctx context.Context, c *client.Client) error {
+		"GET /catalog/{cluster}/{name}": {func(ctx context.Context, c *client.Client) error {
+			if _, err := c.Offer(ctx, "milan", "unknown"); api.CodeOf(err) != api.CodeNotFound {
+				return err
+			}
+			return nil
+		}, ""},
+		"POST /evaluations": {func(ctx context.Context, c *client.Client) error { _, err := c.DryRun(ctx, request); return err }, ""},
+		"GET /reservations": {func(ctx context.Context, c *client.Client) error { _, err := c.Reservations(ctx); return err }, ""},
+		"GET /reservations/{id}": {func(ctx context.Context, c *client.Client) error {
 			_, err := c.Reservation(ctx, ids["own"])
 			return err
 		}, ""},
-		"others'": {func(ctx context.Context, c *client.Client) error {
+		"GET /reservations/{id} of others": {func(ctx context.Context, c *client.Client) error {
 			_, err := c.Reservation(ctx, ids["others"])
 			return err
 		}, api.CodeNotFound},
-		"diagnosis": {func(ctx context.Context, c *client.Client) error { _, err := c.Diagnose(ctx); return err }, api.CodeForbidden},
-		"audit":     {func(ctx context.Context, c *client.Client) error { _, err := c.Audit(ctx, "milan"); return err }, api.CodeForbidden},
-		"brokers":   {func(ctx context.Context, c *client.Client) error { _, err := c.Brokers(ctx); return err }, api.CodeForbidden},
-		"plan": {func(ctx context.Context, c *client.Client) error {
+		"GET /requests/{namespace}/{name}/impact": {func(ctx context.Context, c *client.Client) error {
+			_, err := c.Impact(ctx, "asks", "own")
+			return err
+		}, ""},
+		"GET /requests/{namespace}/{name}/impact of others": {func(ctx context.Context, c *client.Client) error {
+			_, err := c.Impact(ctx, "other", "others")
+			return err
+		}, api.CodeNotFound},
+		"GET /diagnosis": {func(ctx context.Context, c *client.Client) error { _, err := c.Diagnose(ctx); return err }, api.CodeForbidden},
+		"GET /peers/{cluster}/audit": {func(ctx context.Context, c *client.Client) error {
+			_, err := c.Audit(ctx, "milan")
+			return err
+		}, api.CodeForbidden},
+		"GET /brokers": {func(ctx context.Context, c *client.Client) error { _, err := c.Brokers(ctx); return err }, api.CodeForbidden},
+		"POST /virtual-node-pools/{name}/plan": {func(ctx context.Context, c *client.Client) error {
 			_, err := c.PlanVirtualNodePool(ctx, "p", api.VirtualNodePoolSpec{Namespaces: []string{"asks"}, Max: cpu("1")})
 			return err
 		}, api.CodeForbidden},
-		"preview of a policy": {func(ctx context.Context, c *client.Client) error {
+		"POST /sharing/preview": {func(ctx context.Context, c *client.Client) error {
 			_, err := c.PreviewSharing(ctx, api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}})
 			return err
 		}, api.CodeForbidden},
-	} {
+	}
+	table, err := os.ReadFile("../../docs/reference/questions.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)`").FindAllStringSubmatch(string(table), -1) {
+		if _, asked := questions[row[1]]; !asked {
+			t.Errorf("nobody here asks %s", row[1])
+		}
+	}
+	for name, q := range questions {
 		if err := q.ask(t.Context(), ada); (err == nil) != (q.requester == "") || err != nil && api.CodeOf(err) != q.requester {
 			t.Errorf("%s of a requester: %v, want %q", name, err, q.requester)
 		}
@@ -164,6 +196,9 @@ func TestAThousandSessions(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Logf("of %d sessions beside 1,000 the slowest took %s from its creation to its first answer", asked+1, slowest)
+			if slowest > 5*time.Second {
+				t.Errorf("it may take 5 s")
+			}
 		default:
 			continue
 		}
