@@ -90,6 +90,17 @@ func TestTheDocumentedLoopKeepsTheKey(t *testing.T) {
 	}
 }
 
+// The first screen of README.md leads to the installation.
+func TestREADMELeadsToTheInstallation(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if screen := strings.SplitN(string(text), "\n", 26)[:25]; !strings.Contains(strings.Join(screen, "\n"), "(docs/install.md)") {
+		t.Error("its first 25 lines do not link docs/install.md")
+	}
+}
+
 // The files that tell a reservation's whole life can be read in an afternoon.
 func TestTheLifeOfAReservationIsReadInAnAfternoon(t *testing.T) {
 	const most = 6500 // lines

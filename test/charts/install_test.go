@@ -17,11 +17,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
@@ -301,6 +303,34 @@ func isWhatStays(t *testing.T, objects []string) {
 		if !stays {
 			t.Errorf("docs/uninstall.md says that %s stays, and none does", row)
 		}
+	}
+}
+
+// What an agent makes by its rights, and nobody deletes, is in docs/uninstall.md. Objects of Bourse's kinds are there
+// as such.
+func TestUninstallPageHasWhatTheAgentMakes(t *testing.T) {
+	page, kinds := string(read(t, "../../docs/uninstall.md")), map[string]string{"secrets": "Secret", "leases": "Lease",
+		"events": "Events", "configmaps": "ConfigMap"}
+	checked := 0
+	for _, o := range decoded(t, string(read(t, filepath.Join(chartsDir, "rendered/agent-rights.yaml")))) {
+		var role rbacv1.ClusterRole // a Role has rules, too
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			if o.GetName() != "bourse-agent" || !slices.Contains(rule.Verbs, "create") || slices.Contains(rule.APIGroups, "bourse.dev") {
+				continue
+			}
+			for _, resource := range rule.Resources {
+				checked++
+				if kind := kinds[resource]; kind == "" || !strings.Contains(page, kind+" `") && !strings.Contains(page, kind+";") {
+					t.Errorf("the agent may make %s, and docs/uninstall.md does not say that they stay", resource)
+				}
+			}
+		}
+	}
+	if checked < 4 {
+		t.Errorf("only %d were found", checked)
 	}
 }
 

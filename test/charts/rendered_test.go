@@ -74,8 +74,11 @@ func TestChartsAreSimple(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for chart, args := range map[string][]string{"bourse-base": nil, "bourse-agent": {image}, "bourse-broker": {image, "--set=broker.host=b"}} {
-		for _, o := range decoded(t, rendered(t, chart, args...)) {
+	hub := "-f" + filepath.Join(chartsDir, "bourse-agent/values-hub.yaml")
+	for _, command := range [][]string{{"bourse-base"}, {"bourse-agent", image}, {"bourse-agent", image, hub, "--set=" + everyMore},
+		{"bourse-broker", image, "--set=broker.host=b"}, {"bourse-broker", image, "--set=" + everyMoreOfBroker}} {
+		chart := command[0]
+		for _, o := range decoded(t, rendered(t, chart, command[1:]...)) {
 			text, err := json.Marshal(o)
 			if err != nil || len(text) > 200_000 {
 				t.Errorf("%s %s has %d bytes, %v", o.GetKind(), o.GetName(), len(text), err)
@@ -84,6 +87,9 @@ func TestChartsAreSimple(t *testing.T) {
 				if chart == "bourse-base" || field != `"image":"registry.example/bourse:v1"` {
 					t.Errorf("%s runs %s", o.GetName(), field)
 				}
+			}
+			if o.GetAnnotations()["helm.sh/hook"] != "" {
+				t.Errorf("%s %s is a hook", o.GetKind(), o.GetName())
 			}
 			switch o.GetKind() {
 			case "Job", "CronJob", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":

@@ -313,6 +313,14 @@ func checkPush(t *testing.T, source, digest string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tags, err := remote.List(ref.Repository)
+	if err != nil || len(tags) != 1 {
+		t.Fatalf("it has the tags %q, %v", tags, err)
+	}
+	if tagged, err := remote.Head(ref.Repository.Tag(tags[0])); err != nil || tagged.Digest.String() != digest ||
+		!strings.Contains(printed, "bourse-"+tags[0]+"-oci.tar\n") {
+		t.Errorf("tag %s, which is not the version of %s, is %v, %v", tags[0], printed, tagged, err)
+	}
 	pulled := []string{runtime.GOARCH}
 	if all {
 		pulled = []string{"amd64", "arm64"}
