@@ -49,6 +49,7 @@ func TestWhatAnActMadeCanBeCopied(t *testing.T) {
 // A request whose provider has approved it waits for nobody, and each amount has its name.
 func TestARequestNamesWhatIsInUse(t *testing.T) {
 	a := pages.Asked{Namespace: "team", Name: "web", Request: client.RequestStatus{}}
+	a.Request.Payload.Status.Message = "Active"
 	a.Request.Payload.Status.Conditions = condition(api.ConditionAwaitsApproval, metav1.ConditionFalse, "Active", "")
 	a.Instruction = &api.ReservationInstruction{}
 	a.Instruction.Status.Granted = amounts("cpu", "2", "memory", "1Gi")
