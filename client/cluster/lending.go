@@ -69,3 +69,10 @@ func (c *Client) PutSharing(ctx context.Context, generation int64, spec api.Shar
 	}
 	return c.patch(ctx, o, func() { o.Spec = spec })
 }
+
+// TrySharing returns the error of PutSharing, and writes nothing.
+func (c *Client) TrySharing(ctx context.Context, generation int64, spec api.Sharing) error {
+	try := *c
+	try.objects = kube.NewDryRunClient(c.objects)
+	return try.PutSharing(ctx, generation, spec)
+}

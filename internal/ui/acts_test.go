@@ -209,6 +209,8 @@ func TestActsAreForWhatThePageShowed(t *testing.T) {
 		!strings.Contains(page, "Nothing is written yet") || !strings.Contains(page, "percentage: 10}]</textarea>") {
 		t.Errorf("a preview is answered %d:\n%s", code, page)
 	}
+	more := with(policy, "yaml", "pools: [{name: general, percentage: 150}]")
+	a.refused("/lending/policy", with(more, "preview", "true"), "percentage") // as the API server refuses it
 	if strings.Contains(a.get("/lending"), "percentage: 10") {
 		t.Error("a preview wrote the policy")
 	}

@@ -67,9 +67,12 @@ func (u *UI) putPolicy(ctx context.Context, r *http.Request) ([]string, string, 
 	var spec api.Sharing
 	if err := payload.ReadYAML([]byte(r.PostForm.Get("yaml")), &spec); err != nil {
 		return nil, "", api.Invalid("yaml", "it is no spec of a SharingPolicy: %s", err).
-			Fix("see the fields: kubectl explain sharingpolicy.spec")
+			FixBy("see the fields", "kubectl", "explain", "sharingpolicy.spec")
 	}
 	if r.PostForm.Get("preview") != "" {
+		if err := u.o.Acts.TrySharing(ctx, generation, spec); err != nil {
+			return nil, "", err
+		}
 		p, err := u.o.Acts.PreviewSharing(ctx, spec)
 		if err == nil {
 			err = &previewed{p}

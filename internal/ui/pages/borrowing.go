@@ -85,7 +85,7 @@ type borrowedRow struct {
 	Why             string // one sentence; empty: nothing is wrong
 	Size, Use       string
 	Used, Reserved  float64 // of CPUs
-	Ends            time.Time
+	Began, Ends     time.Time
 	Price           string
 	Fault           string // the condition by which its pods cannot run there
 	Limited         bool   // a VirtualNodePool has less than its pods need
@@ -140,7 +140,8 @@ func poolRow(p api.Envelope[api.KnownVirtualNodePool]) borrowedRow {
 
 func requestRow(r client.RequestStatus) borrowedRow {
 	s := r.Payload.Status
-	row := borrowedRow{About: "reservation " + s.Reservation, Tone: toneOf(s.State), Size: Amounts(sizeOf(r)), Ends: at(s.Until)}
+	row := borrowedRow{About: "reservation " + s.Reservation, Tone: toneOf(s.State), Size: Amounts(sizeOf(r)), Began: at(s.Began),
+		Ends: at(s.Until)}
 	row.Namespace, row.Name, _ = strings.Cut(r.ID, "/")
 	row.Confirm = s.State == api.Held && r.Payload.Request.Confirm
 	if p := r.Payload.Request.Purchase; p != nil && len(s.Resources) == 0 {

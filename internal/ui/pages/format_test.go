@@ -121,7 +121,8 @@ func TestOrderOfWhatIsBorrowed(t *testing.T) {
 	}
 }
 
-// What is bound and ends within a day is named on the first page, also before its pods run.
+// What is bound and ends within a day is named on the first page, also before its pods run. What was reserved for less
+// than four days is named in its last quarter.
 func TestWhatEndsSoonIsNamed(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	for state, want := range map[api.State]bool{api.Active: true, api.Reserved: true, api.Held: false} {
@@ -131,6 +132,14 @@ func TestWhatEndsSoonIsNamed(t *testing.T) {
 		if named := len(needs) == 1 && needs[0].Title == "Request “web” ends soon"; named != want {
 			t.Errorf("%s: the first page names %v", state, needs)
 		}
+	}
+	for began, want := range map[time.Duration]bool{-2 * time.Hour: false, -4 * time.Hour: true, -100 * time.Hour: true} {
+		if got := (borrowedRow{Began: now.Add(began), Ends: now.Add(time.Hour)}).endsSoon(now); got != want {
+			t.Errorf("began %s, ends in 1h: %t", began, got)
+		}
+	}
+	if (borrowedRow{Began: now.Add(-1000 * time.Hour), Ends: now.Add(25 * time.Hour)}).endsSoon(now) {
+		t.Error("what ends in more than a day is named")
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
-// soon is how long before its end a reservation is named on the first page.
+// soon is how long before its end a reservation is named on the first page, and of a shorter one the last quarter.
 const soon = 24 * time.Hour
 
 // Overview is what the first page shows.
@@ -135,7 +135,7 @@ func (r borrowedRow) need(v View) (need, bool) {
 	case r.State == string(api.Pending) && r.Why != "":
 		n.Title, n.Do = "Request "+named(r.Name)+" waits for capacity", "Open"
 		n.Remedy = "change the request, or let it wait; its page says what each cluster lacks"
-	case !r.Pool && (r.Tone == OK || r.State == string(api.Reserved)) && r.Ends.Sub(v.Now) < soon:
+	case !r.Pool && (r.Tone == OK || r.State == string(api.Reserved)) && r.endsSoon(v.Now):
 		n.Title, n.Do, n.By = "Request "+named(r.Name)+" ends soon", "Extend", r.Ends
 		n.Text = "It has capacity of " + strings.Join(r.Provider, ", ") + " until " + Full(r.Ends) + "."
 		n.Remedy = "extend it, if you still need it"
@@ -143,6 +143,15 @@ func (r borrowedRow) need(v View) (need, bool) {
 		return n, false
 	}
 	return n, true
+}
+
+// endsSoon reports whether somebody who needs it longer should extend it now.
+func (r borrowedRow) endsSoon(now time.Time) bool {
+	within := soon
+	if whole := r.Ends.Sub(r.Began); !r.Began.IsZero() {
+		within = min(within, whole/4)
+	}
+	return r.Ends.Sub(now) < within
 }
 
 // fault says in a few words what is wrong with what a line shows.
