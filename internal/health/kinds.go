@@ -295,6 +295,10 @@ var (
 		"The broker does not answer.",
 		"Existing reservations stay and end at their time. No new ones are made through this broker.",
 		"Check that the broker runs and that this cluster reaches its URL."}
+	NotAdmitted = Kind{"NotAdmitted", bad,
+		"The broker answers, and refuses this cluster: its operator has not approved it yet, or has suspended or revoked it.",
+		"Existing reservations stay and end at their time. No new ones are made through this broker.",
+		"Ask the broker's operator, who reads the state with `bourse broker members`."}
 	WithoutBroker = Kind{"WithoutBroker", warn,
 		"No broker can be reached, or all brokers are disabled.",
 		"The message lists what does not work now.",
@@ -350,6 +354,7 @@ var Kinds = []Kind{
 	Overcommitted, NotCovered,
 	HubIDTooLong, SoldBelowCost, FieldIgnored, UnknownBroker,
 	KeyChanged, KeyUnconfirmed, VersionSkew, MixedPeering, PlainConsumerRefused, LegacyAccounting, PeeringStuck,
-	WaitsForToken, JoinRefused, ClonedIdentity, IdentityReplaced, TokenElsewhere, BrokerUnreachable, WithoutBroker, GoesOn,
+	WaitsForToken, JoinRefused, ClonedIdentity, IdentityReplaced, TokenElsewhere, BrokerUnreachable, NotAdmitted,
+	WithoutBroker, GoesOn,
 	CertificateExpiring, CertificateExpired, ClockSkew, LedgerCrowded, CRDsOlder, RightsMissing, NotChecked,
 }

@@ -309,10 +309,11 @@ func (u *UI) view(ctx context.Context, r *http.Request, title string) pages.View
 			Text: "The agent does not answer: " + api.WithoutCode(err.Error()) + ". Objects of the cluster are shown."})
 	case !status.Connected && status.Problem != "":
 		why := status.Problem
+		refuses := strings.HasPrefix(why, string(api.CodeSuspended)+": ") || strings.HasPrefix(why, string(api.CodeNotMember)+": ")
 		if v.May.AskCluster {
 			why = ""
 		}
-		away = []pages.Banner{pages.BrokerAway(why)}
+		away = []pages.Banner{pages.NoBroker(why, refuses)}
 	}
 	v.Cluster = status.Cluster
 	if v.May.AskCluster {
@@ -320,7 +321,7 @@ func (u *UI) view(ctx context.Context, r *http.Request, title string) pages.View
 			v.Problems = append([]api.Problem{}, d.Problems...)
 		}
 	}
-	if r.URL.Path != "/" || !v.Has(health.BrokerUnreachable) { // Home says it once, with its remedy
+	if r.URL.Path != "/" || !v.Has(health.BrokerUnreachable) && !v.Has(health.NotAdmitted) { // Home says it once, with its remedy
 		v.Banners = append(v.Banners, away...)
 	}
 	v.Done = u.message(r)

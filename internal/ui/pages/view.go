@@ -66,13 +66,17 @@ type Banner struct {
 	Fix  string // a command; empty: there is none
 }
 
-// BrokerAway says that no broker answers, and why; an empty why is among the problems.
-func BrokerAway(why string) Banner {
-	if why != "" {
-		why = ": " + why
+// NoBroker says that the broker does not answer, or refuses this cluster. why is the error; without it, the problems name
+// the cause.
+func NoBroker(why string, refuses bool) Banner {
+	text := "The broker is away"
+	if refuses {
+		text = "The broker refuses this cluster"
 	}
-	return Banner{Tone: Warn, Fix: "bourse brokers",
-		Text: "The broker is away" + why + ". What is reserved stays; nothing new is found."}
+	if why != "" {
+		text += ": " + why
+	}
+	return Banner{Tone: Warn, Fix: "bourse brokers", Text: text + ". What is reserved stays; nothing new is found."}
 }
 
 // Tone is how a state is shown: by a colour, and a shape of its own.

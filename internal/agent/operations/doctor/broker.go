@@ -72,11 +72,15 @@ func (c MainBroker) Find(ctx context.Context) (found []api.Problem, _ error) {
 	connection := c.Brokers.MainState()
 	cause, last := connection.Err, connection.Last
 	if cause != nil && !c.Membership.IsDisabled() {
-		remedy := "check that the broker runs at " + c.Membership.URL() + c.adviceOfProxy(c.Membership.URL())
+		kind, remedy := health.BrokerUnreachable, "check that the broker runs at "+c.Membership.URL()+
+			c.adviceOfProxy(c.Membership.URL())
+		if code := api.CodeOf(cause); code == api.CodeNotMember || code == api.CodeSuspended {
+			kind, remedy = health.NotAdmitted, "ask the broker's operator"
+		}
 		if own := remedyOf(cause); own != "" {
 			remedy = own
 		}
-		found = append(found, health.BrokerUnreachable.Of("broker "+c.Membership.URL(),
+		found = append(found, kind.Of("broker "+c.Membership.URL(),
 			remedy, "%s; last heard %s", cause, ago(c.Clock, last)))
 	}
 	if skew := c.Membership.Skew(); skew.Abs() > maxSkew {

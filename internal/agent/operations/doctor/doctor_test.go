@@ -209,8 +209,12 @@ func TestBrokers(t *testing.T) {
 		main   session.State
 		want   []string
 	}{
-		"all is well":            {member{}, session.State{}, nil},
-		"the broker is lost":     {member{}, lost, []string{health.BrokerUnreachable.Code}},
+		"all is well":        {member{}, session.State{}, nil},
+		"the broker is lost": {member{}, lost, []string{health.BrokerUnreachable.Code}},
+		"this cluster is suspended": {member{}, session.State{Err: api.Errorf(api.CodeSuspended, "member rome is Suspended")},
+			[]string{health.NotAdmitted.Code}},
+		"this cluster waits for approval": {member{}, session.State{Err: api.Errorf(api.CodeNotMember, "rome waits")},
+			[]string{health.NotAdmitted.Code}},
 		"the broker is disabled": {member{disabled: true}, lost, nil},
 		"there is no token":      {notJoined(api.ReasonWaitsForToken), lost, []string{health.WaitsForToken.Code}},
 		"the token is refused":   {notJoined(api.ReasonJoinRefused), lost, []string{health.JoinRefused.Code}},
