@@ -204,7 +204,7 @@ func (c *Client) Reclaim(ctx context.Context, seen api.Envelope[api.Deal]) (api.
 	if o.Status.Reclaimed == nil {
 		if seen.Payload.Status.Digest == "" {
 			return api.Reclaimed{}, api.Errorf(api.CodeForbidden, "contract %s cannot be taken back: it has ended, or its plan "+
-				"has no notice", id).Fix("end it early, which is a breach: bourse evict %s", seen.Payload.Status.Terms.Buyer)
+				"has no notice", id).FixBy("end it early, which is a breach", "bourse", "evict", seen.Payload.Status.Terms.Buyer)
 		}
 		err := c.act(ctx, o, "reclaim", seen.Payload.Status.Digest, "", func() (map[string]string, []metav1.Condition) {
 			return o.Status.Answered, o.Status.Conditions

@@ -88,7 +88,7 @@ func (c *Client) AnswerProposal(ctx context.Context, id string,
 		return none, kubeobject.Error(err)
 	case a.Digest != "" && a.Digest != o.Status.Digest:
 		return none, api.Errorf(api.CodeConflict, "proposal %s is another document than the one with digest %.128q", id, a.Digest).
-			At("digest").Fix("read it again, and name its digest: bourse proposals -o wide")
+			At("digest").FixBy("read it again, and name its digest", "bourse", "proposals", "-o", "wide")
 	}
 	reply := &api.ProposalReply{Decision: api.ProposalAccept, ProposalTerms: a.ProposalTerms}
 	if a.Decline {

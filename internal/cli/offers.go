@@ -86,7 +86,7 @@ func (sh *shell) offerCreateCommand() *cobra.Command {
 				return err
 			}
 			if _, err := ownOfferOf(cmd.Context(), c, args[0]); err == nil {
-				return api.Errorf(api.CodeConflict, "offer %s exists", args[0]).Fix("change it: bourse offer edit %s", args[0])
+				return api.Errorf(api.CodeConflict, "offer %s exists", args[0]).FixBy("change it", "bourse", "offer", "edit", args[0])
 			}
 			for _, text := range plans {
 				plan, err := parsePlan(text)

@@ -111,7 +111,7 @@ func (s *State) awaiting(id string, generation int64) (*Reservation, error) {
 	case r.Provider != s.Self || r.State != api.Held || r.ApproveBy == 0 || r.Generation != generation:
 		return nil, api.Errorf(api.CodeConflict,
 			"reservation %s is %s at generation %d: it does not wait for an approval of %d",
-			r.ID, r.State, r.Generation, generation).Fix("see what waits: bourse approvals")
+			r.ID, r.State, r.Generation, generation).FixBy("see what waits", "bourse", "approvals")
 	}
 	return r, nil
 }

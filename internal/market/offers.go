@@ -84,7 +84,7 @@ func (o *Offer) Fulfils(r api.Request, from time.Time, d time.Duration) (*api.Sa
 			At("purchase.offer")
 	case b.Digest != "" && b.Digest != o.Digest:
 		return nil, nil, nil, api.Errorf(api.CodeConflict, "offer %s has changed since you read it", o.Key()).
-			At("purchase.digest").Fix("read it again: bourse catalog %s", o.Key())
+			At("purchase.digest").FixBy("read it again", "bourse", "catalog", o.Key())
 	}
 	p := o.Plan(b.Plan)
 	if p == nil {

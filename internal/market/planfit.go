@@ -70,7 +70,7 @@ func (o *Offer) ForRequest(r api.Request, plan string, from time.Time, d time.Du
 	}
 	if units == 0 || r.MaxPrice == nil {
 		return nil, nil, nil, api.Errorf(api.CodeConflict, "plan %s/%.63s does not sell what is asked for", o.Key(), plan).
-			At("resources").Fix("ask for what it sells: bourse catalog %s", o.Key())
+			At("resources").FixBy("ask for what it sells", "bourse", "catalog", o.Key())
 	}
 	if err := p.checkPrice(r.MaxPrice, units, from, d); err != nil {
 		return nil, nil, nil, err

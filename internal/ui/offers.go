@@ -60,7 +60,7 @@ func (u *UI) ownOffers(ctx context.Context, _ *http.Request) content {
 // offerSpec reads the spec of an Offer of a form. Errors: Invalid.
 func offerSpec(r *http.Request) (spec api.OfferSpec, err error) {
 	if err := payload.ReadYAML([]byte(r.PostForm.Get("yaml")), &spec); err != nil {
-		return spec, api.Invalid("yaml", "it is no spec of an Offer: %s", err).Fix("see the fields: kubectl explain offer.spec")
+		return spec, api.Invalid("yaml", "it is no spec of an Offer: %s", err).FixBy("see the fields", "kubectl", "explain", "offer.spec")
 	}
 	return spec, match.New().CheckAccept(spec.Accept)
 }

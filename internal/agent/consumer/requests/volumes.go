@@ -61,7 +61,7 @@ func unreadVolumes(namespace string, cause error) error {
 	if apierrors.IsForbidden(cause) {
 		return err.Fix("apply config/liqo again: it allows the agent to list claims; or set data: Move")
 	}
-	return err.Fix("they are read again soon; see whether the API server answers: bourse doctor")
+	return err.FixBy("they are read again soon; see whether the API server answers", "bourse", "doctor")
 }
 
 // FindStickTo returns the providers to which a request must stick: those that it names, and those

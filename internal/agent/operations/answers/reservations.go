@@ -70,7 +70,7 @@ func readLedger[T any](ctx context.Context, read func(context.Context) (T, error
 	found, err := read(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = api.Errorf(api.CodeUnavailable, "the Ledger of this cluster does not answer: its API server stands still, "+
-			"or takes no writes").Fix("repeat the command; see: bourse doctor")
+			"or takes no writes").FixBy("repeat the command; see", "bourse", "doctor")
 	}
 	return found, err
 }

@@ -37,7 +37,7 @@ func (p *Proposals) answer(ctx context.Context, id, order string, a api.Proposal
 			Fix("make an offer for one of them: bourse offer create NAME --to CLUSTER")
 	case a.Digest != "" && a.Digest != found.shown.Digest:
 		return proposal{}, api.Errorf(api.CodeConflict, "proposal %s is another document than the one with digest %.128q",
-			id, a.Digest).At("digest").Fix("read it again, and name its digest: bourse proposals -o wide")
+			id, a.Digest).At("digest").FixBy("read it again, and name its digest", "bourse", "proposals", "-o", "wide")
 	case a.Decline:
 		return p.decline(ctx, buyers[0], id, order, a.Message)
 	case base == nil || base.Signed.Offer.Plan(asked.Plan) == nil:
