@@ -112,7 +112,7 @@ quick: ## Build, vet, and run the fast tests beside the code and the policies: s
 	$(GOTEST) ./test/policies
 
 # The last commit whose brokers and agents do not know what Liqos exchange.
-FORMER ?= d6e106f6
+FORMER ?= 3a995bf0
 
 .PHONY: test-more
 test-more: ## Run what make test thins: each process is killed at each step, the detector everywhere, a former release, each platform

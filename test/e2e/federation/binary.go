@@ -44,10 +44,9 @@ func BuildFormer(ctx context.Context, commit, dir string) (path, source string, 
 	if err := os.Mkdir(source, 0o755); err != nil {
 		return "", "", err
 	}
-	archive, files := filepath.Join(dir, "source.tar"), []string{"api", "charts", "client", "cmd", "config", "go.mod", "go.sum",
-		"internal"}
+	archive := filepath.Join(dir, "source.tar")
 	for _, args := range [][]string{
-		append([]string{"git", "-C", repository, "archive", "-o", archive, commit}, files...),
+		{"git", "-C", repository, "archive", "-o", archive, commit},
 		{"tar", "-x", "-f", archive, "-C", source},
 	} {
 		if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
