@@ -144,6 +144,10 @@ func (e *Error) Error() string {
 	return s
 }
 
+// RefusesMember reports whether a broker answers with this code because the cluster is no member that may act: nobody has
+// approved it yet, or it is suspended or revoked.
+func (c Code) RefusesMember() bool { return c == CodeNotMember || c == CodeSuspended }
+
 // WithoutCode returns the text of an error without the code that it begins with, for a place that
 // shows the code.
 func WithoutCode(text string) string {

@@ -309,11 +309,11 @@ func (u *UI) view(ctx context.Context, r *http.Request, title string) pages.View
 			Text: "The agent does not answer: " + api.WithoutCode(err.Error()) + ". Objects of the cluster are shown."})
 	case !status.Connected && status.Problem != "":
 		why := status.Problem
-		refuses := strings.HasPrefix(why, string(api.CodeSuspended)+": ") || strings.HasPrefix(why, string(api.CodeNotMember)+": ")
+		code, _, _ := strings.Cut(why, ": ")
 		if v.May.AskCluster {
 			why = ""
 		}
-		away = []pages.Banner{pages.NoBroker(why, refuses)}
+		away = []pages.Banner{pages.NoBroker(why, api.Code(code).RefusesMember())}
 	}
 	v.Cluster = status.Cluster
 	if v.May.AskCluster {

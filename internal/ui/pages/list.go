@@ -42,7 +42,7 @@ func paged[T any](v View, key string, all []T) ([]T, span) {
 // forbidden returns the kinds that a page could not read because the user may not.
 func forbidden(failed map[string]*api.Error) (kinds []string) {
 	for _, kind := range slices.Sorted(maps.Keys(failed)) {
-		if failed[kind].Code == api.CodeForbidden {
+		if e := failed[kind]; e != nil && e.Code == api.CodeForbidden {
 			kinds = append(kinds, kind)
 		}
 	}

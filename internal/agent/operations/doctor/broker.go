@@ -74,7 +74,7 @@ func (c MainBroker) Find(ctx context.Context) (found []api.Problem, _ error) {
 	if cause != nil && !c.Membership.IsDisabled() {
 		kind, remedy := health.BrokerUnreachable, "check that the broker runs at "+c.Membership.URL()+
 			c.adviceOfProxy(c.Membership.URL())
-		if code := api.CodeOf(cause); code == api.CodeNotMember || code == api.CodeSuspended {
+		if api.CodeOf(cause).RefusesMember() {
 			kind, remedy = health.NotAdmitted, "ask the broker's operator"
 		}
 		if own := remedyOf(cause); own != "" {
@@ -180,10 +180,14 @@ func (c OtherBrokers) Find(ctx context.Context) (found []api.Problem, err error)
 			continue
 		}
 		remedy := "check that it runs; or leave it: bourse brokers remove " + b.ID
-		if connected.Reason == "NotJoined" {
+		kind := health.BrokerUnreachable
+		switch {
+		case connected.Reason == "NotJoined":
 			remedy = "ask its operator for a token: bourse brokers add " + b.ID + " --join TOKEN"
+		case api.Code(connected.Reason).RefusesMember():
+			kind, remedy = health.NotAdmitted, "ask its operator; or leave it: bourse brokers remove "+b.ID
 		}
-		found = append(found, health.BrokerUnreachable.Of("broker "+b.ID+" "+b.Payload.Status.URL,
+		found = append(found, kind.Of("broker "+b.ID+" "+b.Payload.Status.URL,
 			remedy, "%s; last heard %s", connected.Message, ago(c.Clock, b.Payload.LastHeard.Time)))
 	}
 	return found, err

@@ -198,6 +198,7 @@ func (k known) List(context.Context) ([]api.Envelope[api.KnownBroker], error) {
 	return []api.Envelope[api.KnownBroker]{
 		broker(api.MainBroker, "Unavailable", metav1.ConditionFalse), broker("north",
 			"Connected", metav1.ConditionTrue), broker("south", "NotJoined", metav1.ConditionFalse),
+		broker("east", "Suspended", metav1.ConditionFalse),
 	}, nil
 }
 
@@ -250,7 +251,7 @@ func TestBrokers(t *testing.T) {
 		}
 	}
 	others := findIn(t, OtherBrokers{Brokers: known{}, Clock: now}.Find)
-	if len(others) != 1 || others[0].Code != health.BrokerUnreachable.Code ||
+	if len(others) != 2 || others[1].Code != health.NotAdmitted.Code || others[0].Code != health.BrokerUnreachable.Code ||
 		!strings.Contains(others[0].Subject, "south") || !strings.Contains(others[0].Remedy, "--join TOKEN") {
 		t.Errorf("others: %+v", others)
 	}
