@@ -141,7 +141,7 @@ func TestAFormerHolder(t *testing.T) {
 	must(t, l.Close())
 	holder := startStranger(t, former)
 	s := shared.pages(t, "rome", "")
-	b := tab(t, s, 1280)
+	b := newTab(t, 1280)
 	must(t, b.Open(holder.URL+"/"))
 	_, err = browser.Await[string](b, `navigator.serviceWorker.register("/worker.js").then(() => navigator.serviceWorker.ready)
 		.then(() => "registered")`)
@@ -149,8 +149,7 @@ func TestAFormerHolder(t *testing.T) {
 	holder.Close()
 	must(t, b.Open(holder.URL+"/borrowing"))
 	must(t, b.See("taken"))
-	must(t, b.Open(s.URL()))
-	must(t, b.See("Log in"))
+	must(t, b.Login(s.URL(), s.Code()))
 	if u, err := url.Parse(s.URL()); err != nil || strings.HasPrefix(former, u.Hostname()+":") {
 		t.Errorf("two runs had the address %s, %v", s.URL(), err)
 	}

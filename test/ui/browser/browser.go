@@ -102,17 +102,23 @@ func (t *Tab) Login(url, code string) error {
 	return t.Wait(`!!document.querySelector("main h1") && location.pathname.startsWith("/s/")`)
 }
 
-// Wait waits until an expression is true.
+// Wait waits until an expression is true. The error says what the page shows instead.
 func (t *Tab) Wait(expression string) error {
 	ctx, cancel := t.within()
 	defer cancel()
+	var last error
 	for {
-		if is, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression)); err == nil && is {
+		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression))
+		if err == nil && is {
 			return nil
+		}
+		if ctx.Err() == nil {
+			last = err
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("never: %s", expression)
+			shown, err := Eval[string](t, "location.href + `: ` + document.body.innerText.slice(0, 500)")
+			return fmt.Errorf("never: %s (%v)\nthe page is %s (%v)", expression, last, shown, err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
