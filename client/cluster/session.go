@@ -245,10 +245,10 @@ func (c *connection) create(ctx context.Context, namespace string) error {
 				"--user=YOU", namespace)
 	case apierrors.IsForbidden(err):
 		return api.Errorf(api.CodeForbidden, "you may not ask for the whole cluster: %s", err).
-			Fix("ask for a namespace: -n NAMESPACE; or ask an admin of the cluster: kubectl create clusterrolebinding " +
+			Fix("name a namespace (-n NAMESPACE); or ask an admin of the cluster: kubectl create clusterrolebinding " +
 				"bourse-YOU --clusterrole=bourse-viewer --user=YOU")
 	case isMissingNamespace(err):
-		return api.Errorf(api.CodeNotFound, "the cluster has no namespace %.63q", namespace).Fix("name another one: -n NAMESPACE")
+		return api.Errorf(api.CodeNotFound, "the cluster has no namespace %.63q", namespace).Fix("name another namespace (-n NAMESPACE)")
 	case apierrors.IsNotFound(err):
 		return api.Errorf(api.CodeNotFound, "the cluster has no kind %s: %s", kindOf(s), err).
 			Fix("install Bourse there, or the manifests of this version: bourse init")

@@ -227,7 +227,7 @@ func (l *local) previewSharing(ctx context.Context, spec api.Sharing) (api.Shari
 // noNamespace is the error of a namespace that the caller may not see, whether it exists or not.
 func noNamespace(name string) error {
 	return api.Errorf(api.CodeNotFound, "there is no namespace %.63q that you may ask for", name).
-		At("namespace").Fix("ask for your own: -n NAMESPACE")
+		At("namespace").Fix("name a namespace of your own (-n NAMESPACE)")
 }
 
 type RequestPath struct {

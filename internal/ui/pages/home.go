@@ -37,6 +37,7 @@ type need struct {
 	Subject     string // what has a problem
 	Effect      string // what does not work because of it
 	Remedy      string // what to do
+	Argv        api.Command
 }
 
 // needs returns what needs attention, the most urgent first.
@@ -50,7 +51,7 @@ func (o Overview) needs(v View) []need {
 		}
 		known := slices.IndexFunc(problems, func(p api.Problem) bool { return p.Subject == r.About })
 		if n.Tone != Wait && known >= 0 { // the agent knows the remedy
-			n.Remedy = problems[known].Remedy
+			n.Remedy, n.Argv = problems[known].Remedy, problems[known].Argv
 			if k := kindOf(problems[known]); k != nil {
 				n.Effect = k.Effect
 			}
@@ -62,7 +63,7 @@ func (o Overview) needs(v View) []need {
 		out = append(out, n)
 	}
 	for _, p := range problems {
-		n := need{Tone: severityTone(p.Severity), Title: p.Code, Subject: p.Subject, Text: p.Detail, Remedy: p.Remedy}
+		n := need{Tone: severityTone(p.Severity), Title: p.Code, Subject: p.Subject, Text: p.Detail, Remedy: p.Remedy, Argv: p.Argv}
 		if k := kindOf(p); k != nil {
 			first, _, _ := strings.Cut(k.Meaning, ". ")
 			n.Title, n.Effect = strings.TrimSuffix(first, "."), k.Effect
@@ -205,16 +206,6 @@ func kindOf(p api.Problem) *health.Kind {
 		}
 	}
 	return nil
-}
-
-// remedyOf returns a remedy as words and the command at its end, if it has one.
-func remedyOf(text string) (words, command string) {
-	for _, program := range []string{"bourse ", "kubectl ", "helm "} {
-		if i := strings.LastIndex(text, ": "+program); i >= 0 && !strings.ContainsAny(text[i+2:], ";,(") {
-			return text[:i+1], text[i+2:]
-		}
-	}
-	return text, ""
 }
 
 // add adds resources to others.

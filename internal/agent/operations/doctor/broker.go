@@ -179,16 +179,17 @@ func (c OtherBrokers) Find(ctx context.Context) (found []api.Problem, err error)
 		if b.ID == api.MainBroker || connected.Status == metav1.ConditionTrue || b.Payload.Spec.Disabled {
 			continue
 		}
-		remedy := "check that it runs; or leave it: bourse brokers remove " + b.ID
-		kind := health.BrokerUnreachable
+		leave := []string{"bourse", "brokers", "remove", b.ID}
+		subject, detail := "broker "+b.ID+" "+b.Payload.Status.URL, connected.Message+"; last heard "+ago(c.Clock, b.Payload.LastHeard.Time)
 		switch {
 		case connected.Reason == "NotJoined":
-			remedy = "ask its operator for a token: bourse brokers add " + b.ID + " --join TOKEN"
+			found = append(found, health.BrokerUnreachable.Of(subject,
+				"ask its operator for a token: bourse brokers add "+b.ID+" --join TOKEN", "%s", detail))
 		case api.Code(connected.Reason).RefusesMember():
-			kind, remedy = health.NotAdmitted, "ask its operator; or leave it: bourse brokers remove "+b.ID
+			found = append(found, health.NotAdmitted.Of(subject, "", "%s", detail).By("ask its operator; or leave it", leave...))
+		default:
+			found = append(found, health.BrokerUnreachable.Of(subject, "", "%s", detail).By("check that it runs; or leave it", leave...))
 		}
-		found = append(found, kind.Of("broker "+b.ID+" "+b.Payload.Status.URL,
-			remedy, "%s; last heard %s", connected.Message, ago(c.Clock, b.Payload.LastHeard.Time)))
 	}
 	return found, err
 }
