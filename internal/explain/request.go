@@ -27,6 +27,9 @@ func Request(s api.ResourceRequestStatus) (word, why string) {
 	return string(s.State), api.WithoutCode(why)
 }
 
+// Shrinks says what becomes of pods when a reservation gets smaller.
+const Shrinks = "Pods that do not fit a smaller reservation are evicted: those of low priority and the youngest first."
+
 // NotReady says that new pods cannot use a bound reservation, and why; empty if they can. id is NAMESPACE/NAME.
 func NotReady(id string, s api.ResourceRequestStatus) string {
 	bound := s.State == api.Reserved || s.State == api.Active

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/explain"
 	"github.com/bourse-dev/bourse/internal/payload"
 	"github.com/bourse-dev/bourse/internal/ui/pages"
@@ -167,17 +168,23 @@ func (u *UI) release(ctx context.Context, r *http.Request) ([]string, string, er
 }
 
 func (u *UI) extend(ctx context.Context, r *http.Request) ([]string, string, error) {
-	d, err := time.ParseDuration(r.PostForm.Get("for"))
+	last := strings.TrimSpace(r.PostForm.Get("for"))
+	d, err := payload.ParseDuration(last)
 	if err != nil || d <= 0 {
-		return nil, "", api.Invalid("for", "%.40q is not a duration", r.PostForm.Get("for")).Fix("give one such as 4h or 90m")
+		return nil, "", api.Invalid("for", "%.40q is not a duration", last).Fix("give one such as 4h, 90m or 2d")
 	}
 	asked, to, err := u.target(ctx, r)
 	if err != nil {
 		return nil, "", err
 	}
-	_, err = u.o.Acts.ChangeLocally(ctx, asked.Payload.Status.Reservation,
-		api.ReservationChange{For: &metav1.Duration{Duration: d}})
-	return to, "The new end is asked for. The condition UpToDate says what the provider answers.", err
+	now := u.o.Acts.Now()
+	change, err := cluster.MoveEnd(asked, now.Add(d), now, false)
+	if err != nil {
+		return nil, "", asError(err).At("for").FixBy("give a longer time; to end it earlier", "bourse", "-n", to[1], "extend",
+			to[2], "--for", last, "--shorten")
+	}
+	_, err = u.o.Acts.ChangeLocally(ctx, asked.Payload.Status.Reservation, change)
+	return to, "The new end is asked for. This page shows what the provider answers.", err
 }
 
 func (u *UI) resize(ctx context.Context, r *http.Request) ([]string, string, error) {
@@ -196,7 +203,7 @@ func (u *UI) resize(ctx context.Context, r *http.Request) ([]string, string, err
 		return nil, "", err
 	}
 	_, err = u.o.Acts.ChangeLocally(ctx, asked.Payload.Status.Reservation, change)
-	return to, "The new size is asked for. The condition UpToDate says what the provider answers.", err
+	return to, "The new size is asked for. This page shows what the provider answers.", err
 }
 
 func (u *UI) confirm(ctx context.Context, r *http.Request) ([]string, string, error) {

@@ -40,6 +40,19 @@ type Asked struct {
 // row returns the request as the list of what is borrowed shows it.
 func (a Asked) row() borrowedRow { return requestRow(a.Request) }
 
+// longerBy are how much longer the form for another end proposes.
+var longerBy = []time.Duration{time.Hour, 4 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}
+
+// longer returns in how long from now the reservation ends if it lasts as much longer, in whole hours: never earlier than
+// now agreed.
+func (a Asked) longer(by time.Duration, now time.Time) string {
+	left := max(0, a.row().Ends.Sub(now))
+	if whole := left.Truncate(time.Hour); whole < left {
+		left = whole + time.Hour
+	}
+	return explain.Duration(left + by)
+}
+
 // bound reports whether a reservation is in force.
 func (a Asked) bound() bool { return a.Request.Payload.Status.Began != nil }
 

@@ -1,0 +1,38 @@
+package cluster_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
+)
+
+// A reservation ends earlier only for a user who agrees to that.
+func TestAnEndMovesBackOnlyIfAgreed(t *testing.T) {
+	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	var bound client.RequestStatus
+	bound.Payload.Status.Until = &metav1.Time{Time: now.Add(9 * 24 * time.Hour)}
+	for _, c := range []struct {
+		last    time.Duration
+		shorten bool
+		refused string
+	}{
+		{10 * 24 * time.Hour, false, ""},
+		{9*24*time.Hour - 30*time.Second, false, ""}, // within what the user may have rounded
+		{4 * time.Hour, true, ""},
+		{4 * time.Hour, false, "that would end it 8d20h earlier: it lasts until 2026-05-13T12:00:00Z"},
+		{-time.Hour, true, "is not in the future"},
+	} {
+		change, err := cluster.MoveEnd(bound, now.Add(c.last), now, c.shorten)
+		switch {
+		case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)):
+			t.Errorf("%s, agreed %t: %v, want %q", c.last, c.shorten, err, c.refused)
+		case c.refused == "" && (err != nil || change.For.Duration != c.last):
+			t.Errorf("%s, agreed %t: %+v, %v", c.last, c.shorten, change, err)
+		}
+	}
+}
