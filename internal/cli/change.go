@@ -137,7 +137,7 @@ func (sh *shell) change(ctx context.Context, name string, w *wish,
 	case condition.Status == metav1.ConditionFalse:
 		e := api.Errorf(api.CodeConflict, "reservation %s stays as it was: %s", id, api.WithoutCode(condition.Message))
 		if w.keepAsking {
-			return e.Fix("the agent asks again every minute; withdraw the change with another bourse resize or bourse extend")
+			return e.Fix("%s; withdraw the change with another bourse resize or bourse extend", explain.KeepsAsking)
 		}
 		if _, err := c.ChangeLocally(ctx, id, api.ReservationChange{Withdraw: true}); err != nil {
 			return err

@@ -89,10 +89,11 @@ func (u *UI) readBorrowed(ctx context.Context) pages.Borrowed {
 
 // requestActs are the acts of the page of a request.
 var requestActs = map[string]act{
-	"release": (*UI).release,
-	"extend":  (*UI).extend,
-	"resize":  (*UI).resize,
-	"confirm": (*UI).confirm,
+	"release":  (*UI).release,
+	"extend":   (*UI).extend,
+	"resize":   (*UI).resize,
+	"withdraw": (*UI).withdraw,
+	"confirm":  (*UI).confirm,
 }
 
 // request reads one request with all that explains it.
@@ -204,6 +205,15 @@ func (u *UI) resize(ctx context.Context, r *http.Request) ([]string, string, err
 	}
 	_, err = u.o.Acts.ChangeLocally(ctx, asked.Payload.Status.Reservation, change)
 	return to, "The new size is asked for. This page shows what the provider answers.", err
+}
+
+func (u *UI) withdraw(ctx context.Context, r *http.Request) ([]string, string, error) {
+	asked, to, err := u.target(ctx, r)
+	if err != nil {
+		return nil, "", err
+	}
+	_, err = u.o.Acts.ChangeLocally(ctx, asked.Payload.Status.Reservation, api.ReservationChange{Withdraw: true})
+	return to, "The change is withdrawn. What is in force stays.", err
 }
 
 func (u *UI) confirm(ctx context.Context, r *http.Request) ([]string, string, error) {

@@ -74,3 +74,34 @@ func TestExtendNeverShortens(t *testing.T) {
 		t.Errorf("it was asked for %s, and is for %s", before.Spec.Duration.Duration, after.Spec.Duration.Duration)
 	}
 }
+
+// A change that the provider refuses stays asked for. Its page says so, and puts the request back to what is in force.
+func TestARefusedChangeIsWithdrawn(t *testing.T) {
+	a, f := startRome(t)
+	buy(t, f, "web", "web", "small") // 8 units are on sale
+	before := bought(t, f, "web")
+	const page, path = "/requests/default/web", "/requests/default/web/withdraw"
+	resize := form(a.until(page+"?panel=resize", "Ask for the new size"), page+"/resize")
+	a.done(page+"/resize", with(resize, "units", "20"))
+	shown := a.until(page, "the agent asks again every minute")
+	for _, text := range []string{"20 units, until", "1 unit, until", "bourse -n default resize web --units 1"} {
+		if !strings.Contains(shown, text) {
+			t.Errorf("the page of a refused change has no %q:\n%s", text, shown)
+		}
+	}
+	seen := form(shown, path)
+	a.refused(path, with(seen, "revision", "another"), "has changed since you saw it")
+	a.done(path, seen)
+	var after api.ResourceRequest
+	if err := f.Members["rome"].Objects.Get(t.Context(), kube.ObjectKeyFromObject(&before), &after); err != nil {
+		t.Fatal(err)
+	}
+	if after.Spec.Purchase.Units != 1 || after.Spec.Duration.Duration != before.Spec.Duration.Duration {
+		t.Errorf("the request asks for %d units and %s", after.Spec.Purchase.Units, after.Spec.Duration.Duration)
+	}
+	for end := time.Now().Add(10 * time.Second); strings.Contains(a.get(page), `id="change"`); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a change that is withdrawn is shown still")
+		}
+	}
+}

@@ -71,7 +71,7 @@ func (a Asked) faults() []metav1.Condition {
 	}
 	return slices.DeleteFunc(all, func(c metav1.Condition) bool {
 		approved := c.Type == api.ConditionAwaitsApproval && c.Status == metav1.ConditionFalse
-		return approved || c.Status == metav1.ConditionTrue && c.Message == "" || c.Message == a.Request.Payload.Status.Message
+		return approved || c.Type == api.ConditionUpToDate && a.change() != nil || c.Status == metav1.ConditionTrue && c.Message == "" || c.Message == a.Request.Payload.Status.Message
 	})
 }
 

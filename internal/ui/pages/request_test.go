@@ -26,3 +26,23 @@ func TestTheFormForAnotherSizeSaysWhoIsEvicted(t *testing.T) {
 	has(t, render(t, pages.Request(view("/requests/team/web", "panel=resize"), pages.Asked{})),
 		"Pods that do not fit a smaller reservation are evicted")
 }
+
+// A change that is not in force is shown with what is, and with the commands that withdraw it.
+func TestAChangeThatIsRefusedIsShown(t *testing.T) {
+	a := pages.Asked{Namespace: "team", Name: "web"}
+	a.Request.Payload.Request = api.Request{Resources: amounts("cpu", "8", "nvidia.com/gpu", "1"),
+		Duration: &metav1.Duration{Duration: 4 * time.Hour}}
+	a.Request.Payload.Status = api.ResourceRequestStatus{State: api.Active, Reservation: "r-1", Provider: "milan",
+		Resources: amounts("cpu", "4"), Began: &metav1.Time{Time: now}, Until: &metav1.Time{Time: now.Add(time.Hour)},
+		Conditions: condition(api.ConditionUpToDate, metav1.ConditionFalse, "Capacity", "it is not changed: Capacity")}
+	page := func() string { return render(t, pages.Request(view("/requests/team/web", ""), a)) }
+	has(t, page(), "it is not changed: Capacity.", "8 CPU, 1 GPU, until 2026-05-04 16:00:00 UTC", "4 CPU, until 2026-05-04 13:00:00 UTC",
+		"/s/0/requests/team/web/withdraw", "bourse -n team resize web --cpu 4 --resource nvidia.com/gpu=0",
+		"bourse -n team extend web --until 2026-05-04T13:00:00Z",
+		`{&#34;spec&#34;:{&#34;duration&#34;:&#34;1h0m0s&#34;,&#34;resources&#34;:{&#34;cpu&#34;:&#34;4&#34;,&#34;nvidia.com/gpu&#34;:null}}}`)
+	a.Request.Payload.Status.Conditions[0].Reason = api.Changing
+	hasNot(t, page(), "Refused", "asks again")
+	a.Request.Payload.Request.Resources = amounts("cpu", "4000m")
+	a.Request.Payload.Request.Duration.Duration = time.Hour
+	hasNot(t, page(), "withdraw")
+}
