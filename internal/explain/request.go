@@ -33,6 +33,17 @@ const Shrinks = "Pods that do not fit a smaller reservation are evicted: those o
 // KeepsAsking says what becomes of a change that a provider refused and nobody withdraws.
 const KeepsAsking = "the agent asks again every minute"
 
+// Reservations returns the IDs of a request's reservations: of all parts if it is split.
+func Reservations(s api.ResourceRequestStatus) (ids []string) {
+	for _, part := range s.Parts {
+		ids = append(ids, part.Reservation)
+	}
+	if len(ids) == 0 && s.Reservation != "" {
+		ids = append(ids, s.Reservation)
+	}
+	return ids
+}
+
 // NotReady says that new pods cannot use a bound reservation, and why; empty if they can. id is NAMESPACE/NAME.
 func NotReady(id string, s api.ResourceRequestStatus) string {
 	bound := s.State == api.Reserved || s.State == api.Active

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -108,29 +109,39 @@ func (u *UI) request(ctx context.Context, r *http.Request) content {
 	}
 	a := pages.Asked{Request: asked, Namespace: namespace, Name: name}
 	a.Git = u.o.Reads.GitOf(ctx, &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
-	id := asked.Payload.Status.Reservation
-	if id != "" {
+	if id := asked.Payload.Status.Reservation; id != "" {
 		var reservation client.Reservation
 		if reservation, err = u.source.reservation(ctx, id); err == nil {
 			a.Reservation = &reservation
 		}
 		a.Unexplained = asError(err)
-		if i, err := u.o.Reads.Instruction(ctx, namespace, id); err == nil {
-			a.Instruction = &i
-		}
-		if deals, err := u.o.Reads.Contracts(ctx); err == nil {
-			for _, d := range deals {
-				if d.Payload.Spec.Reservation == id {
-					a.Contract = &d
-				}
-			}
-		}
+		u.readParts(ctx, &a)
 		if r.URL.Query().Get("panel") == "release" {
 			impact, err := u.source.impact(ctx, namespace, name)
 			a.Impact, a.ImpactFailed = impact, asError(err)
 		}
 	}
 	return content{title: name, body: func(v pages.View) templ.Component { return pages.Request(v, a) }}
+}
+
+// readParts reads what the cluster carries out for a request, of all parts if it is split, and what they cost. What cannot
+// be read is left out.
+func (u *UI) readParts(ctx context.Context, a *pages.Asked) {
+	ids := explain.Reservations(a.Request.Payload.Status)
+	for _, id := range ids {
+		if i, err := u.o.Reads.Instruction(ctx, a.Namespace, id); err == nil {
+			a.Instructions = append(a.Instructions, i)
+		}
+	}
+	deals, err := u.o.Reads.Contracts(ctx)
+	if err != nil {
+		return
+	}
+	for _, d := range deals {
+		if slices.Contains(ids, d.Payload.Spec.Reservation) {
+			a.Contracts = append(a.Contracts, d)
+		}
+	}
 }
 
 // failed is a page whose subject cannot be read.

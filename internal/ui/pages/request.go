@@ -28,10 +28,10 @@ type Asked struct {
 	// Reservation is as the agent shows it, with its decision; Unexplained is why it does not. Both nil: it has none.
 	Reservation *client.Reservation
 	Unexplained *api.Error
-	// Instruction is what the cluster carries out. Nil: there is none yet.
-	Instruction *api.ReservationInstruction
-	Contract    *api.Envelope[api.Deal] // nil: nothing was bought
-	Git         string                  // what keeps the request as it is in Git; "": nothing does
+	// Instructions are what the cluster carries out, of each part if it is split. Empty: there is none yet.
+	Instructions []api.ReservationInstruction
+	Contracts    []api.Envelope[api.Deal] // empty: nothing was bought
+	Git          string                   // what keeps the request as it is in Git; "": nothing does
 	// Impact is what would end with it, for the panel that releases it.
 	Impact       api.Impact
 	ImpactFailed *api.Error
@@ -61,18 +61,41 @@ func (a Asked) awaitsConfirmation() bool {
 	return a.Request.Payload.Status.State == api.Held && a.Request.Payload.Request.Confirm
 }
 
-// faults returns the conditions that do not hold, with those of the instruction.
-func (a Asked) faults() []metav1.Condition {
-	all := slices.Clone(a.Request.Payload.Status.Conditions)
-	for _, step := range a.Request.Payload.Steps {
-		if step.Type != api.ConditionReady { // the request has its own
-			all = append(all, step)
+// fault is a condition that does not hold.
+type fault struct {
+	metav1.Condition
+	Provider string // of the part that has it; "": the request has it, or it has no parts
+}
+
+// faults returns the conditions that do not hold, with those of the instructions.
+func (a Asked) faults() (all []fault) {
+	collect := func(provider string, conditions []metav1.Condition) {
+		for _, c := range conditions {
+			approved := c.Type == api.ConditionAwaitsApproval && c.Status == metav1.ConditionFalse
+			changes := c.Type == api.ConditionUpToDate && a.change() != nil // it is shown with what is in force
+			holds := c.Status == metav1.ConditionTrue && c.Message == "" || c.Message == a.Request.Payload.Status.Message
+			if !approved && !changes && !holds {
+				all = append(all, fault{c, provider})
+			}
 		}
 	}
-	return slices.DeleteFunc(all, func(c metav1.Condition) bool {
-		approved := c.Type == api.ConditionAwaitsApproval && c.Status == metav1.ConditionFalse
-		return approved || c.Type == api.ConditionUpToDate && a.change() != nil || c.Status == metav1.ConditionTrue && c.Message == "" || c.Message == a.Request.Payload.Status.Message
-	})
+	collect("", a.Request.Payload.Status.Conditions)
+	steps := func(provider string, conditions []metav1.Condition) {
+		collect(provider, slices.DeleteFunc(slices.Clone(conditions), func(c metav1.Condition) bool {
+			return c.Type == api.ConditionReady // the request has its own
+		}))
+	}
+	for _, i := range a.Instructions {
+		if len(a.Request.Payload.Status.Parts) > 0 {
+			steps(i.Spec.Provider, i.Status.Conditions)
+		} else {
+			steps("", i.Status.Conditions)
+		}
+	}
+	if len(a.Instructions) == 0 {
+		steps("", a.Request.Payload.Steps)
+	}
+	return all
 }
 
 // decision returns the decision about the request; nil: the agent has none.
@@ -85,10 +108,7 @@ func (a Asked) decision() *api.Decision {
 
 // stages returns how far the request is.
 func (a Asked) stages(now time.Time) []explain.Stage {
-	known := explain.Asked{Request: a.Request.Payload}
-	if a.Instruction != nil {
-		known.Instructions = []api.ReservationInstruction{*a.Instruction}
-	}
+	known := explain.Asked{Request: a.Request.Payload, Instructions: a.Instructions}
 	if a.Reservation != nil {
 		known.Reservation = &a.Reservation.Payload
 	}
@@ -98,15 +118,26 @@ func (a Asked) stages(now time.Time) []explain.Stage {
 // stageTones are how stages are shown.
 var stageTones = map[explain.Progress]Tone{explain.Done: OK, explain.Current: Wait, explain.Failed: Bad, explain.NotReached: Off}
 
-// used returns what pods use of what the provider granted, by resource.
-func (a Asked) used() []useOf {
-	if a.Instruction == nil {
-		return nil
+// instruction returns that of a reservation; nil: there is none.
+func (a Asked) instruction(id string) *api.ReservationInstruction {
+	for i := range a.Instructions {
+		if a.Instructions[i].Spec.Reservation == id {
+			return &a.Instructions[i]
+		}
 	}
-	s := a.Instruction.Status
+	return nil
+}
+
+// used returns what pods use of what the providers granted, by resource.
+func (a Asked) used() []useOf {
+	inUse, inAll := api.Resources{}, api.Resources{}
+	for _, i := range a.Instructions {
+		add(inUse, i.Status.Used)
+		add(inAll, i.Status.Granted)
+	}
 	var out []useOf
-	for _, name := range names(s.Granted) {
-		used, granted := s.Used[name], s.Granted[name]
+	for _, name := range names(inAll) {
+		used, granted := inUse[name], inAll[name]
 		if granted.IsZero() {
 			continue
 		}

@@ -1,6 +1,7 @@
 package pages_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -45,4 +46,29 @@ func TestAChangeThatIsRefusedIsShown(t *testing.T) {
 	a.Request.Payload.Request.Resources = amounts("cpu", "4000m")
 	a.Request.Payload.Request.Duration.Duration = time.Hour
 	hasNot(t, page(), "withdraw")
+}
+
+// part is the instruction of a part of a split request.
+func part(id, provider string, conditions []metav1.Condition) api.ReservationInstruction {
+	i := api.ReservationInstruction{Spec: api.Instruction{Reservation: id, Provider: provider, Slice: "rome-" + provider},
+		Status: api.InstructionStatus{Conditions: conditions, Granted: amounts("cpu", "4"), Used: amounts("cpu", "1")}}
+	i.Name = id
+	return i
+}
+
+// No part of a split request stands for the others: the stages wait for the last one, and the use is that of all.
+func TestAllPartsOfASplitRequestAreShown(t *testing.T) {
+	a := pages.Asked{Namespace: "team", Name: "web", Instructions: []api.ReservationInstruction{
+		part("r-1", "milan", condition(api.ConditionPeered, metav1.ConditionTrue, "Peered", "")),
+		part("r-2", "paris", condition(api.ConditionPeered, metav1.ConditionFalse, "Network", "waits for the gateway of paris"))}}
+	a.Request.Payload.Status = api.ResourceRequestStatus{State: api.Reserved, Reservation: "r-1", Provider: "milan",
+		Began: &metav1.Time{Time: now}, Until: &metav1.Time{Time: now.Add(time.Hour)},
+		Parts: []api.RequestPart{{Reservation: "r-1", State: api.Active, Provider: "milan", Resources: amounts("cpu", "4")},
+			{Reservation: "r-2", State: api.Reserved, Provider: "paris", Resources: amounts("cpu", "4")}}}
+	a.Contracts = []api.Envelope[api.Deal]{anyDeal("r-1", "milan", "rome", "1 EUR", api.Active), anyDeal("r-2", "paris", "rome", "2 EUR", api.Active)}
+	html := render(t, pages.Request(view("/requests/team/web", ""), a))
+	has(t, html, "waits for the gateway of paris", "2 CPU of 8 CPU", `id="part-r-1"`, `id="part-r-2"`, "rome-paris",
+		"bourse contract verify r-1", "bourse contract verify r-2")
+	peered, _, _ := strings.Cut(html[strings.Index(html, "<strong>Peered"):], "</li>")
+	has(t, peered, "current")
 }
