@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/client"
@@ -33,6 +34,32 @@ func TestAnEndMovesBackOnlyIfAgreed(t *testing.T) {
 			t.Errorf("%s, agreed %t: %v, want %q", c.last, c.shorten, err, c.refused)
 		case c.refused == "" && (err != nil || change.For.Duration != c.last):
 			t.Errorf("%s, agreed %t: %+v, %v", c.last, c.shorten, change, err)
+		}
+	}
+}
+
+// The pods of a node are read by the API server's choice of fields. With no node they are those that wait for one.
+func TestPodsOnANode(t *testing.T) {
+	config, admin := simulated(t)
+	for name, node := range map[string]string{"there": "rome-milan", "waits": "", "elsewhere": "rome-1"} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}, Spec: corev1.PodSpec{NodeName: node,
+			Containers: []corev1.Container{{Name: "app", Image: "app"}}}}
+		if err := admin.Create(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		p.Status.Phase = corev1.PodPending
+		if err := admin.Status().Update(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	user, err := cluster.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for node, want := range map[string]string{"rome-milan": "there", "": "waits"} {
+		pods, more, err := user.PodsOn(t.Context(), "team", node)
+		if err != nil || more || len(pods) != 1 || pods[0].Name != want {
+			t.Errorf("on node %q are %v, %t, %v", node, pods, more, err)
 		}
 	}
 }

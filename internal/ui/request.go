@@ -116,6 +116,7 @@ func (u *UI) request(ctx context.Context, r *http.Request) content {
 		}
 		a.Unexplained = asError(err)
 		u.readParts(ctx, &a)
+		a.Pods = u.pods(ctx, a)
 		if r.URL.Query().Get("panel") == "release" {
 			impact, err := u.source.impact(ctx, namespace, name)
 			a.Impact, a.ImpactFailed = impact, asError(err)

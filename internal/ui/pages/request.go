@@ -32,6 +32,7 @@ type Asked struct {
 	Instructions []api.ReservationInstruction
 	Contracts    []api.Envelope[api.Deal] // empty: nothing was bought
 	Git          string                   // what keeps the request as it is in Git; "": nothing does
+	Pods         *Pods                    // nil: it has no virtual node
 	// Impact is what would end with it, for the panel that releases it.
 	Impact       api.Impact
 	ImpactFailed *api.Error

@@ -1,10 +1,12 @@
 package pages_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
@@ -71,4 +73,26 @@ func TestAllPartsOfASplitRequestAreShown(t *testing.T) {
 		"bourse contract verify r-1", "bourse contract verify r-2")
 	peered, _, _ := strings.Cut(html[strings.Index(html, "<strong>Peered"):], "</li>")
 	has(t, peered, "current")
+}
+
+// A request with many pods shows 50, those first that cannot run.
+func TestManyPodsAreShownByFifty(t *testing.T) {
+	all := make([]corev1.Pod, 70)
+	for i := range all {
+		all[i].Namespace, all[i].Name, all[i].Spec.NodeName = "team", fmt.Sprintf("web-%02d", i), "rome-milan"
+		all[i].Status.Phase = corev1.PodRunning
+	}
+	all[69].Status = corev1.PodStatus{Phase: corev1.PodPending, Reason: hostile}
+	all[68].Status.Phase = corev1.PodSucceeded
+	pods := pages.NewPods(all)
+	a := pages.Asked{Namespace: "team", Name: "web", Pods: &pods}
+	html := render(t, pages.Request(view("/requests/team/web", ""), a))
+	checkHostile(t, html)
+	has(t, html, "team/web-69", "team/web-48", "and 19 more pods")
+	hasNot(t, html, "team/web-49<", "team/web-68")
+	if strings.Index(html, "team/web-69") > strings.Index(html, "team/web-00") {
+		t.Error("a pod that cannot run is not first")
+	}
+	pods.More = true
+	has(t, render(t, pages.Request(view("/requests/team/web", ""), a)), "and at least 19 more pods")
 }
