@@ -109,12 +109,9 @@ func (u *UI) request(ctx context.Context, r *http.Request) content {
 	}
 	a := pages.Asked{Request: asked, Namespace: namespace, Name: name}
 	a.Git = u.o.Reads.GitOf(ctx, &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
+	u.readEvents(ctx, &a)
 	if id := asked.Payload.Status.Reservation; id != "" {
-		var reservation client.Reservation
-		if reservation, err = u.source.reservation(ctx, id); err == nil {
-			a.Reservation = &reservation
-		}
-		a.Unexplained = asError(err)
+		u.readWhy(ctx, &a, id)
 		u.readParts(ctx, &a)
 		a.Pods = u.pods(ctx, a)
 		if r.URL.Query().Get("panel") == "release" {
@@ -123,6 +120,31 @@ func (u *UI) request(ctx context.Context, r *http.Request) content {
 		}
 	}
 	return content{title: name, body: func(v pages.View) templ.Component { return pages.Request(v, a) }}
+}
+
+// readEvents reads the Events of a request, as questions are asked: nothing watches them.
+func (u *UI) readEvents(ctx context.Context, a *pages.Asked) {
+	all, err := ask(ofObjects(ctx), u.source, "events/"+a.Namespace+"/"+a.Name, func(ctx context.Context) ([]explain.Event, error) {
+		all, err := u.o.Acts.Events(ctx, "ResourceRequest", a.Namespace, a.Name)
+		return explain.Events(all), err
+	})
+	if err == nil {
+		a.Events = all
+	}
+}
+
+// readWhy asks the agent about the reservation of a request, and about its provider.
+func (u *UI) readWhy(ctx context.Context, a *pages.Asked, id string) {
+	reservation, err := u.source.reservation(ctx, id)
+	if a.Unexplained = asError(err); err != nil {
+		return
+	}
+	a.Reservation = &reservation
+	if p := reservation.Payload; p.Provider != "" && p.State.Counts() {
+		if known, err := u.source.cluster(ctx, p.Provider); err == nil {
+			a.Provider = &known
+		}
+	}
 }
 
 // readParts reads what the cluster carries out for a request, of all parts if it is split, and what they cost. What cannot

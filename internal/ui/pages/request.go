@@ -28,6 +28,8 @@ type Asked struct {
 	// Reservation is as the agent shows it, with its decision; Unexplained is why it does not. Both nil: it has none.
 	Reservation *client.Reservation
 	Unexplained *api.Error
+	Provider    *api.Envelope[api.Cluster] // as the broker knows it; nil: that is not known
+	Events      []explain.Event            // of the request, the oldest first
 	// Instructions are what the cluster carries out, of each part if it is split. Empty: there is none yet.
 	Instructions []api.ReservationInstruction
 	Contracts    []api.Envelope[api.Deal] // empty: nothing was bought
@@ -107,9 +109,54 @@ func (a Asked) decision() *api.Decision {
 	return a.Reservation.Payload.Decision
 }
 
+// boughtDirectly reports whether the seller's connector sold the reservation, so that no broker decided.
+func (a Asked) boughtDirectly() bool {
+	return a.Reservation != nil && a.Reservation.Payload.Decision == nil && a.Reservation.Payload.Sale != nil
+}
+
+// aboutReservation returns sentences about the reservation: how it waits, and of what it is a part.
+func (a Asked) aboutReservation(now time.Time) []string {
+	if a.Reservation == nil {
+		return nil
+	}
+	p := a.Reservation.Payload
+	lines := []string{explain.Waiting(p, now), explain.Group(p)}
+	if a.boughtDirectly() {
+		lines = append(lines, explain.BoughtDirectly(p))
+	}
+	return slices.DeleteFunc(lines, func(line string) bool { return line == "" })
+}
+
+// aboutProviders returns sentences about the provider, and about each that was asked and does not serve the reservation.
+func (a Asked) aboutProviders() (lines []string) {
+	if a.Provider != nil {
+		lines = explain.Quiet([]api.Envelope[api.Cluster]{*a.Provider})
+	}
+	if a.Reservation != nil {
+		for _, t := range a.Reservation.Payload.Tried {
+			lines = append(lines, explain.Tried(t))
+		}
+	}
+	return lines
+}
+
+// newestEvents returns the Events that the page shows, the newest first.
+func (a Asked) newestEvents() []explain.Event {
+	out := slices.Clone(a.Events[max(0, len(a.Events)-perPage):])
+	slices.Reverse(out)
+	return out
+}
+
+func eventTone(e explain.Event) Tone {
+	if e.Warning {
+		return Warn
+	}
+	return Off
+}
+
 // stages returns how far the request is.
 func (a Asked) stages(now time.Time) []explain.Stage {
-	known := explain.Asked{Request: a.Request.Payload, Instructions: a.Instructions}
+	known := explain.Asked{Request: a.Request.Payload, Instructions: a.Instructions, Events: a.Events}
 	if a.Reservation != nil {
 		known.Reservation = &a.Reservation.Payload
 	}

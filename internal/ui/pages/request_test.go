@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/explain"
 	"github.com/bourse-dev/bourse/internal/ui/pages"
 )
 
@@ -95,4 +97,28 @@ func TestManyPodsAreShownByFifty(t *testing.T) {
 	}
 	pods.More = true
 	has(t, render(t, pages.Request(view("/requests/team/web", ""), a)), "and at least 19 more pods")
+}
+
+// The page says what bourse why says: the place in the queue, who was asked, and who is silent. It has the Events, too.
+func TestARequestExplainsWhatTheCommandLineExplains(t *testing.T) {
+	a := pages.Asked{Namespace: "team", Name: "web", Reservation: &client.Reservation{ID: "r-1", Payload: api.Reservation{State: api.Pending,
+		Waiting: &api.Waiting{Position: 2, Since: metav1.NewTime(now.Add(-5 * time.Minute)), Until: metav1.NewTime(now.Add(time.Hour))},
+		Group:   []string{"r-1", "r-2"}, Decision: &api.Decision{Considered: 3},
+		Tried: []api.Tried{{Provider: "milan", Reason: "Capacity", Message: hostile}}}}}
+	a.Request.Payload.Status.State, a.Request.Payload.Status.Reservation = api.Pending, "r-1"
+	silent := anyCluster("milan", "9")
+	silent.Payload.HeardAgo = &metav1.Duration{Duration: time.Hour}
+	a.Provider = &silent
+	a.Events = []explain.Event{{At: now.Add(-time.Minute), Reason: "Pending", Text: "first"}, {At: now, Reason: "Pending", Text: "second"}}
+	html := render(t, pages.Request(view("/requests/team/web", ""), a))
+	has(t, html, "number 2, waiting for 5m0s", "it is one of 2 parts of a request", "asked milan, which did not accept: Capacity: ",
+		"the broker last heard from milan 1h ago", "Events of the last hour")
+	if strings.Index(html, "second.") > strings.Index(html, "first.") {
+		t.Error("the newest Event is not first")
+	}
+	checkHostile(t, html)
+	a.Reservation.Payload = api.Reservation{State: api.Active, Provider: "milan", Sale: &api.Sale{Units: 2, Plan: "small"}}
+	html = render(t, pages.Request(view("/requests/team/web", ""), a))
+	has(t, html, "it was bought from milan itself: 2 units of plan small.")
+	hasNot(t, html, "No decision is known yet")
 }
