@@ -30,7 +30,7 @@ func startRome(t *testing.T) (*admin, *federation.Federation) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	everything := pages.Rights{Request: true, AskCluster: true}
+	everything := pages.Rights{Request: true, AskCluster: true, ChangeRequests: true, ReleaseRequests: true}
 	a.pages = ui.New(ui.Options{Reads: acts.ReadFrom(watched), Acts: acts, User: "admin", Log: slog.New(slog.DiscardHandler),
 		May: func(context.Context) pages.Rights { return everything }}, "/s/0")
 	t.Cleanup(a.pages.Close)

@@ -64,6 +64,20 @@ func (a Asked) awaitsConfirmation() bool {
 	return a.Request.Payload.Status.State == api.Held && a.Request.Payload.Request.Confirm
 }
 
+// shut names the acts on requests that the user may not do, and the verb of the first for the API server; empty: there are
+// none.
+func (r Rights) shut() (what, verb string) {
+	switch {
+	case !r.ChangeRequests && !r.ReleaseRequests:
+		return "change or release", "patch"
+	case !r.ChangeRequests:
+		return "change", "patch"
+	case !r.ReleaseRequests:
+		return "release", "delete"
+	}
+	return "", ""
+}
+
 // fault is a condition that does not hold.
 type fault struct {
 	metav1.Condition

@@ -122,3 +122,47 @@ func TestARequestExplainsWhatTheCommandLineExplains(t *testing.T) {
 	has(t, html, "it was bought from milan itself: 2 units of plan small.")
 	hasNot(t, html, "No decision is known yet")
 }
+
+// What a user may not do with a request or a pool is shut, with the reason and with who can grant it.
+func TestWhatOneMayNotDoIsShut(t *testing.T) {
+	a := pages.Asked{Namespace: "team", Name: "web"}
+	a.Request.Payload.Request.Confirm = true
+	a.Request.Payload.Status = api.ResourceRequestStatus{State: api.Held, Reservation: "r-1", Provider: "milan"}
+	bound := pages.Asked{Namespace: "team", Name: "web"}
+	bound.Request.Payload.Status = api.ResourceRequestStatus{State: api.Active, Reservation: "r-1", Provider: "milan",
+		Began: &metav1.Time{Time: now}, Until: &metav1.Time{Time: now.Add(time.Hour)}}
+	pool := pages.Pool{}
+	pool.Pool.ID, pool.Pool.Payload.Status.Providers = "burst", []api.PoolProvider{{Name: "milan"}}
+	held := func(v pages.View) string { return render(t, pages.Request(v, a)) }
+	inForce := func(v pages.View) string { return render(t, pages.Request(v, bound)) }
+	burst := func(v pages.View) string { return render(t, pages.VirtualNodePool(v, pool)) }
+	for _, c := range []struct {
+		page       func(pages.View) string
+		may        pages.Rights
+		shut, open []string
+		says       string
+	}{
+		{held, pages.Rights{Request: true}, []string{"panel=confirm", "panel=release"}, nil, "You may not change or release this request"},
+		{inForce, pages.Rights{Request: true, ReleaseRequests: true}, []string{"panel=extend", "panel=resize"}, []string{"panel=release"},
+			"ann cannot patch resourcerequests in team"},
+		{inForce, pages.Rights{ChangeRequests: true}, []string{"panel=release"}, []string{"panel=extend", "panel=resize"},
+			"ann cannot delete resourcerequests in team"},
+		{held, everything, nil, []string{"panel=confirm", "panel=release"}, ""},
+		{burst, pages.Rights{Request: true}, []string{"panel=stop", "panel=admit"}, nil, "You may not change or stop this pool"},
+		{burst, everything, nil, []string{"panel=stop", "panel=admit"}, ""},
+	} {
+		v := view("/", "")
+		v.May = c.may
+		html := c.page(v)
+		hasNot(t, html, c.shut...)
+		has(t, html, c.open...)
+		if plain := strings.NewReplacer("<bdi>", "", "</bdi>", "").Replace(html); c.says != "" {
+			has(t, plain, c.says, "disabled>")
+		} else {
+			hasNot(t, plain, "You may not")
+		}
+	}
+	v := view("/", "")
+	v.May = pages.Rights{}
+	has(t, inForce(v), "bourse-requester", "bourse auth grant ann -n team | kubectl apply -f -")
+}
