@@ -3,6 +3,7 @@ package pages
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -74,18 +75,37 @@ func (a Asked) change() *metav1.Condition {
 // withdrawal returns the commands by which the request asks for what is in force.
 func (a Asked) withdrawal() (lines []string) {
 	asked, has := a.asksFor(), a.inForce()
+	spec := map[string]any{}
 	if !asked.sameSize(has) {
 		lines = append(lines, a.command("resize", has.flags(asked)...))
+		maps.Copy(spec, has.size(asked))
 	}
 	if !asked.sameEnd(has) {
 		lines = append(lines, a.command("extend", "--until", has.Ends.UTC().Format(time.RFC3339)))
+		maps.Copy(spec, a.until(has.Ends))
 	}
-	return append(lines, a.patch(asked, has))
+	return append(lines, a.patch(spec))
 }
 
 // command returns the command of a terminal that does something with the request.
 func (a Asked) command(verb string, args ...string) string {
 	return Quote(append([]string{"bourse", "-n", a.Namespace, verb, a.Name}, args...)...)
+}
+
+// kubectl returns the command of kubectl that does something with the object of the request.
+func (a Asked) kubectl(verb string, args ...string) string {
+	return Quote(append([]string{"kubectl", "-n", a.Namespace, verb, "resourcerequest", a.Name}, args...)...)
+}
+
+// patch returns the command of kubectl that writes some fields of the request's spec; nil removes one.
+func (a Asked) patch(spec map[string]any) string {
+	return a.kubectl("patch", mergePatch(spec)...)
+}
+
+// mergePatch returns the arguments of kubectl patch that write some fields of an object's spec; nil removes one.
+func mergePatch(spec map[string]any) []string {
+	text, _ := json.Marshal(map[string]any{"spec": spec}) // amounts, names and numbers have no text that fails
+	return []string{"--type", "merge", "-p", string(text)}
 }
 
 // flags returns how a command names the size, in place of another one.
@@ -105,25 +125,23 @@ func (e extent) flags(before extent) (args []string) {
 	return args
 }
 
-// patch returns the command of kubectl by which the request asks for an extent in place of another one.
-func (a Asked) patch(before, after extent) string {
-	spec := map[string]any{}
-	if !before.sameEnd(after) {
-		last := after.Ends.Sub(at(a.Request.Payload.Status.Began))
-		spec["duration"] = metav1.Duration{Duration: last.Round(time.Second)}
+// size returns the fields of a spec that ask for the size, in place of another one.
+func (e extent) size(before extent) map[string]any {
+	if e.Units > 0 {
+		return map[string]any{"purchase": map[string]int64{"units": e.Units}}
 	}
-	if !before.sameSize(after) && after.Units > 0 {
-		spec["purchase"] = map[string]int64{"units": after.Units}
-	} else if !before.sameSize(after) {
-		amounts := map[ResourceName]any{}
-		for _, name := range names(before.Resources, after.Resources) {
-			amounts[name] = nil
-			if q, stays := after.Resources[name]; stays {
-				amounts[name] = q
-			}
+	amounts := map[ResourceName]any{}
+	for _, name := range names(before.Resources, e.Resources) {
+		amounts[name] = nil
+		if q, stays := e.Resources[name]; stays {
+			amounts[name] = q
 		}
-		spec["resources"] = amounts
 	}
-	text, _ := json.Marshal(map[string]any{"spec": spec}) // amounts and numbers have no text that fails
-	return Quote("kubectl", "-n", a.Namespace, "patch", "resourcerequest", a.Name, "--type", "merge", "-p", string(text))
+	return map[string]any{"resources": amounts}
+}
+
+// until returns the field of a spec that asks for an end.
+func (a Asked) until(end time.Time) map[string]any {
+	last := end.Sub(at(a.Request.Payload.Status.Began)).Round(time.Second)
+	return map[string]any{"duration": metav1.Duration{Duration: last}}
 }

@@ -3,6 +3,7 @@ package pages
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,6 +46,32 @@ func (p Pool) admitVerb(provider string) string {
 		return "Exclude"
 	}
 	return "Admit"
+}
+
+// admitting returns the commands that admit a provider, or exclude one that is admitted.
+func (p Pool) admitting(provider string) []string {
+	before := p.Pool.Payload.Spec.Providers
+	after := before.Admit(provider, !before.Admits(provider))
+	providers := map[string]any{}
+	for name, lists := range map[string][2][]string{"only": {before.Only, after.Only}, "exclude": {before.Exclude, after.Exclude}} {
+		if slices.Equal(lists[0], lists[1]) {
+			continue
+		}
+		if providers[name] = lists[1]; len(lists[1]) == 0 {
+			providers[name] = nil
+		}
+	}
+	patch := mergePatch(map[string]any{"providers": providers})
+	return []string{Quote("bourse", "vnp", strings.ToLower(p.admitVerb(provider)), p.Pool.ID, provider),
+		Quote(append([]string{"kubectl", "patch", "virtualnodepool", p.Pool.ID}, patch...)...)}
+}
+
+// stopping returns the commands that end the pool. kubectl alone does not give volumes up.
+func (p Pool) stopping() []string {
+	if v := p.Pool.Payload.Status.Volumes(); v != nil {
+		return []string{Quote("bourse", "vnp", "stop", p.Pool.ID, "--volumes-die", v.Digest)}
+	}
+	return []string{Quote("bourse", "vnp", "stop", p.Pool.ID), Quote("kubectl", "delete", "virtualnodepool", p.Pool.ID)}
 }
 
 // faults returns the conditions of the pool that say that something is wrong.

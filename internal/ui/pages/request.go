@@ -48,12 +48,32 @@ var longerBy = []time.Duration{time.Hour, 4 * time.Hour, 24 * time.Hour, 7 * 24 
 
 // longer returns in how long from now the reservation ends if it lasts as much longer, in whole hours: never earlier than
 // now agreed.
-func (a Asked) longer(by time.Duration, now time.Time) string {
+func (a Asked) longer(by time.Duration, now time.Time) time.Duration {
 	left := max(0, a.row().Ends.Sub(now))
 	if whole := left.Truncate(time.Hour); whole < left {
 		left = whole + time.Hour
 	}
-	return explain.Duration(left + by)
+	return left + by
+}
+
+// extending returns the commands by which the reservation lasts for so long from now. The one of kubectl is to the minute.
+func (a Asked) extending(last time.Duration, now time.Time) []string {
+	return []string{a.command("extend", "--for", explain.Duration(last)),
+		a.patch(a.until(now.Truncate(time.Minute).Add(time.Minute + last)))}
+}
+
+// resizing returns the commands that ask for the size in force: the user edits it.
+func (a Asked) resizing() []string {
+	e := a.inForce()
+	return []string{a.command("resize", e.flags(e)...), a.patch(e.size(e))}
+}
+
+// releasing returns the commands that end the request. kubectl alone does not give volumes up.
+func (a Asked) releasing() []string {
+	if v := a.Impact.Volumes; v != nil {
+		return []string{a.command("release", "--volumes-die", v.Digest)}
+	}
+	return []string{a.command("release"), a.kubectl("delete")}
 }
 
 // bound reports whether a reservation is in force.

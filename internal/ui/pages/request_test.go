@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"fmt"
+	"html"
 	"strings"
 	"testing"
 	"time"
@@ -165,4 +166,48 @@ func TestWhatOneMayNotDoIsShut(t *testing.T) {
 	v := view("/", "")
 	v.May = pages.Rights{}
 	has(t, inForce(v), "bourse-requester", "bourse auth grant ann -n team | kubectl apply -f -")
+}
+
+// Each form of a request and of a pool shows the commands that do the same, and the command line knows them.
+func TestFormsShowCommandsThatExist(t *testing.T) {
+	a := pages.Asked{Namespace: "team", Name: "web"}
+	a.Request.Payload.Request = api.Request{Resources: amounts("cpu", "4", "nvidia.com/gpu", "1"), Duration: &metav1.Duration{Duration: 2 * time.Hour}}
+	a.Request.Payload.Status = api.ResourceRequestStatus{State: api.Held, Reservation: "r-1", Provider: "milan",
+		Resources: amounts("cpu", "4"), Began: &metav1.Time{Time: now.Add(-time.Hour)}, Until: &metav1.Time{Time: now.Add(time.Hour)},
+		Conditions: condition(api.ConditionUpToDate, metav1.ConditionFalse, "Capacity", "it is not changed: Capacity")}
+	bought := a
+	bought.Request.Payload.Request.Purchase = &api.Purchase{Seller: "milan", Offer: "web", Plan: "small", Units: 3}
+	bought.Request.Payload.Status.Units = 2
+	volumes := a
+	volumes.Impact.Volumes = &api.Volumes{Digest: "d1", Count: 1, Claims: []string{"team/data"}}
+	pool := pages.Pool{}
+	pool.Pool.ID = "burst"
+	pool.Pool.Payload.Spec.Providers = api.PoolProviders{Only: []string{"milan", "paris"}, Exclude: []string{"oslo"}}
+	shown := ""
+	for _, panel := range []string{"", "panel=release", "panel=extend", "panel=resize", "panel=confirm", "panel=stop", "panel=admit&id=milan",
+		"panel=admit&id=oslo"} {
+		v := view("/", panel)
+		shown += render(t, pages.Request(v, a)) + render(t, pages.Request(v, bought)) + render(t, pages.Request(v, volumes)) +
+			render(t, pages.VirtualNodePool(v, pool))
+	}
+	if n := checkCommands(t, shown); n < 14 {
+		t.Errorf("only %d commands are shown", n)
+	}
+	shown = html.UnescapeString(shown)
+	has(t, shown, `"kubectl -n team delete resourcerequest web"`, `bourse -n team release web --volumes-die d1`,
+		`kubectl -n team patch resourcerequest web --type merge -p '{"spec":{"duration":"3h1m0s"}}'`, // 2h from now, to the minute
+		`kubectl -n team patch resourcerequest web --type merge -p '{"spec":{"resources":{"cpu":"4"}}}'`,
+		`kubectl -n team patch resourcerequest web --type merge -p '{"spec":{"purchase":{"units":2}}}'`,
+		`bourse -n team resize web --units 2`, `kubectl -n team annotate resourcerequest web bourse.dev/confirm=true`,
+		`"bourse vnp stop burst"`, `kubectl patch virtualnodepool burst --type merge -p '{"spec":{"providers":{"only":["paris"]}}}'`,
+		`kubectl patch virtualnodepool burst --type merge -p '{"spec":{"providers":{"exclude":null,"only":["milan","paris","oslo"]}}}'`)
+}
+
+// A contract says how many units it has, and that its price is that of one. A pool says what an hour costs at a provider.
+func TestAContractSaysWhatItsPriceIsOf(t *testing.T) {
+	a := pages.Asked{Namespace: "team", Name: "web", Contracts: []api.Envelope[api.Deal]{anyDeal("r-1", "milan", "rome", "1 EUR", api.Active)}}
+	has(t, render(t, pages.Request(view("/requests/team/web", ""), a)), "2, together 4 CPU", "Price of a unit</dt>", "0.08 EUR/hour")
+	pool := pages.Pool{}
+	pool.Pool.Payload.Status.Providers = []api.PoolProvider{{Name: "milan", Cost: "1.20 EUR/h", Price: "0.10 EUR/hour"}}
+	has(t, render(t, pages.VirtualNodePool(view("/pools/burst", ""), pool)), "Cost of an hour", "1.20 EUR/h", "0.10 EUR/hour a unit")
 }
