@@ -57,11 +57,7 @@ func TestExtendNeverShortens(t *testing.T) {
 	buy(t, f, "web", "web", "small") // for an hour
 	before := bought(t, f, "web")
 	const path = "/requests/default/web/extend"
-	page := a.until("/requests/default/web?panel=extend", "Ask for the new end")
-	if !strings.Contains(page, `name="for" value="2h"`) {
-		t.Errorf("the form proposes something else than 2h:\n%s", page)
-	}
-	seen := form(page, path)
+	seen := form(a.until("/requests/default/web?panel=extend", `name="for" value="2h"`), path)
 	a.refused(path, with(seen, "for", "30m"), "earlier: it lasts until")
 	a.refused(path, with(seen, "for", "30m"), "bourse -n default extend web --for 30m --shorten")
 	a.refused(path, with(seen, "for", "soon"), "is not a duration")
@@ -81,7 +77,7 @@ func TestARefusedChangeIsWithdrawn(t *testing.T) {
 	buy(t, f, "web", "web", "small") // 8 units are on sale
 	before := bought(t, f, "web")
 	const page, path = "/requests/default/web", "/requests/default/web/withdraw"
-	resize := form(a.until(page+"?panel=resize", "Ask for the new size"), page+"/resize")
+	resize := form(a.until(page+"?panel=resize", "<dt>In force</dt>"), page+"/resize")
 	a.done(page+"/resize", with(resize, "units", "20"))
 	shown := a.until(page, "the agent asks again every minute")
 	for _, text := range []string{"20 units, until", "1 unit, until", "bourse -n default resize web --units 1"} {
