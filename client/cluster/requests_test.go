@@ -16,16 +16,16 @@ import (
 func TestAnEndMovesBackOnlyIfAgreed(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	var bound client.RequestStatus
-	bound.Payload.Status.Until = &metav1.Time{Time: now.Add(9 * 24 * time.Hour)}
+	bound.Payload.Status.Until = &metav1.Time{Time: now.Add(3 * 24 * time.Hour)}
 	for _, c := range []struct {
 		last    time.Duration
 		shorten bool
 		refused string
 	}{
 		{10 * 24 * time.Hour, false, ""},
-		{9*24*time.Hour - 30*time.Second, false, ""}, // within what the user may have rounded
+		{3*24*time.Hour - 30*time.Second, false, ""}, // within what the user may have rounded
 		{4 * time.Hour, true, ""},
-		{4 * time.Hour, false, "that would end it 8d20h earlier: it lasts until 2026-05-13T12:00:00Z"},
+		{4 * time.Hour, false, "that would end it 2d20h earlier: it lasts until 2026-05-07T12:00:00Z"},
 		{-time.Hour, true, "is not in the future"},
 	} {
 		change, err := cluster.MoveEnd(bound, now.Add(c.last), now, c.shorten)

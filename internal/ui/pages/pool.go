@@ -3,7 +3,6 @@ package pages
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,8 +60,12 @@ func (p Pool) admitting(provider string) []string {
 			providers[name] = nil
 		}
 	}
+	verb := "enable"
+	if before.Admits(provider) {
+		verb = "disable"
+	}
 	patch := mergePatch(map[string]any{"providers": providers})
-	return []string{Quote("bourse", "vnp", strings.ToLower(p.admitVerb(provider)), p.Pool.ID, provider),
+	return []string{Quote("bourse", "vnp", verb, p.Pool.ID, provider),
 		Quote(append([]string{"kubectl", "patch", "virtualnodepool", p.Pool.ID}, patch...)...)}
 }
 
