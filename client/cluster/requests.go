@@ -285,7 +285,7 @@ func (c *Client) resize(o *api.ResourceRequest, change api.ReservationChange) {
 }
 
 // DeleteRequest deletes a ResourceRequest that has no reservation: it was refused, or nobody answered it yet. Errors:
-// NotFound; Conflict if it has one.
+// NotFound; Conflict if it has one, or if Git would make it again.
 func (c *Client) DeleteRequest(ctx context.Context, namespace, name string) error {
 	object, err := c.request(ctx, namespace, name)
 	if err != nil {
@@ -294,6 +294,9 @@ func (c *Client) DeleteRequest(ctx context.Context, namespace, name string) erro
 	if id := object.Status.Reservation; id != "" {
 		return api.Errorf(api.CodeConflict, "request %s/%s has reservation %s by now", namespace, name, id).
 			Fix("release it: bourse release %s", id)
+	}
+	if err := c.checkGit(object); err != nil {
+		return err
 	}
 	uid, version := object.GetUID(), object.GetResourceVersion()
 	return kubeobject.Error(c.objects.Delete(ctx, object, kube.Preconditions{UID: &uid, ResourceVersion: &version}))

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/client/cluster"
 )
@@ -61,5 +62,19 @@ func TestPodsOnANode(t *testing.T) {
 		if err != nil || more || len(pods) != 1 || pods[0].Name != want {
 			t.Errorf("on node %q are %v, %t, %v", node, pods, more, err)
 		}
+	}
+}
+
+// A request that Git keeps is deleted in Git, also one that was refused.
+func TestWhatGitKeepsIsNotDeleted(t *testing.T) {
+	refused, kept := request("refused", "", nil), request("kept", "", nil)
+	kept.Annotations = map[string]string{"argocd.argoproj.io/tracking-id": "rome:kept"}
+	c, _ := desk(t, nil, refused, kept)
+	if err := c.DeleteRequest(t.Context(), "default", "kept"); api.CodeOf(err) != api.CodeConflict ||
+		!strings.Contains(err.Error(), "Argo CD keeps ResourceRequest kept") {
+		t.Errorf("what Git keeps: %v", err)
+	}
+	if err := c.DeleteRequest(t.Context(), "default", "refused"); err != nil {
+		t.Error(err)
 	}
 }
