@@ -50,13 +50,13 @@ func New(config *rest.Config, namespaces ...string) (*Client, error) {
 	return c, nil
 }
 
-// NewObjects makes a client of the kinds of package api, and of Events. It calls nothing yet.
+// NewObjects makes a client of the kinds of package api, of Events and of pods. It calls nothing yet.
 func NewObjects(config *rest.Config) (kube.Client, error) {
 	known := runtime.NewScheme()
 	if err := api.AddToScheme(known); err != nil {
 		return nil, err
 	}
-	known.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Event{}, &corev1.EventList{})
+	known.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Event{}, &corev1.EventList{}, &corev1.Pod{}, &corev1.PodList{})
 	metav1.AddToGroupVersion(known, corev1.SchemeGroupVersion)
 	return kube.New(unlimited(config), kube.Options{Scheme: known, Mapper: mapper(known)})
 }
@@ -149,6 +149,7 @@ func list[T any, L interface {
 func mapper(known *runtime.Scheme) meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	m.Add(corev1.SchemeGroupVersion.WithKind("Event"), meta.RESTScopeNamespace)
+	m.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
 	for kind := range known.KnownTypes(api.GroupVersion) {
 		scope := meta.RESTScopeNamespace
 		switch kind {

@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -180,6 +181,25 @@ func (c *Client) ReleaseLocally(ctx context.Context, id string, r api.Release) e
 	return kubeobject.Error(kube.IgnoreNotFound(c.objects.Delete(ctx, object, kube.Preconditions{UID: &uid})))
 }
 
+// MoveEnd returns the change that ends the reservation of a request at a time. now is the agent's. Errors: Invalid if the
+// time is past, or if it is earlier than the present end and the user did not agree to that.
+func MoveEnd(r client.RequestStatus, at, now time.Time, shorten bool) (api.ReservationChange, error) {
+	left, until := at.Sub(now), metav1.NewTime(at)
+	if r.Payload.Status.Until != nil {
+		until = *r.Payload.Status.Until
+	}
+	switch earlier := until.Sub(at).Round(time.Second); {
+	case left <= 0:
+		return api.ReservationChange{}, api.Invalid("--until", "%s is not in the future", at.UTC().Format(time.RFC3339)).
+			Fix("say how long from now, or end it: bourse release %s", r.Payload.Status.Reservation)
+	case earlier > time.Minute && !shorten:
+		return api.ReservationChange{}, api.Invalid("--shorten", "that would end it %s earlier: it lasts until %s",
+			duration.HumanDuration(earlier), until.UTC().Format(time.RFC3339)).
+			Fix("for more time: --by 1h; to end it earlier: --shorten")
+	}
+	return api.ReservationChange{For: &metav1.Duration{Duration: left}}, nil
+}
+
 // ChangeLocally edits the request behind a reservation. Its condition UpToDate reports the outcome. Errors: Invalid,
 // NotFound, Conflict.
 func (c *Client) ChangeLocally(ctx context.Context, id string, change api.ReservationChange) (out client.RequestStatus, err error) {
@@ -265,7 +285,7 @@ func (c *Client) resize(o *api.ResourceRequest, change api.ReservationChange) {
 }
 
 // DeleteRequest deletes a ResourceRequest that has no reservation: it was refused, or nobody answered it yet. Errors:
-// NotFound; Conflict if it has one.
+// NotFound; Conflict if it has one, or if Git would make it again.
 func (c *Client) DeleteRequest(ctx context.Context, namespace, name string) error {
 	object, err := c.request(ctx, namespace, name)
 	if err != nil {
@@ -274,6 +294,9 @@ func (c *Client) DeleteRequest(ctx context.Context, namespace, name string) erro
 	if id := object.Status.Reservation; id != "" {
 		return api.Errorf(api.CodeConflict, "request %s/%s has reservation %s by now", namespace, name, id).
 			Fix("release it: bourse release %s", id)
+	}
+	if err := c.checkGit(object); err != nil {
+		return err
 	}
 	uid, version := object.GetUID(), object.GetResourceVersion()
 	return kubeobject.Error(c.objects.Delete(ctx, object, kube.Preconditions{UID: &uid, ResourceVersion: &version}))

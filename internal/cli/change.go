@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/explain"
 )
 
@@ -21,8 +21,7 @@ func (sh *shell) resizeCommand() *cobra.Command {
 		Use: "resize RESERVATION", GroupID: "use", Short: "Make a reservation larger or smaller, if its provider agrees",
 		Long: "Resize edits the ResourceRequest behind a reservation and waits for the provider's answer. It changes\n" +
 			"the amounts that you name and keeps the others; 0 removes one. For a purchase, give the number of units\n" +
-			"instead. Pods that do not fit a smaller reservation are evicted: those of low priority and the youngest\n" +
-			"first.",
+			"instead.\n" + explain.Shrinks,
 		Example: "  bourse resize r-4f2a --cpu 8 --memory 16Gi\n  bourse resize r-7c1d --units 3",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: complete(sh.agentClient, reservationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -78,7 +77,7 @@ func (sh *shell) extendCommand() *cobra.Command {
 							Fix("write it as %s", now.UTC().Format(time.RFC3339))
 					}
 				}
-				return moveEnd(r, at, now, shorten)
+				return cluster.MoveEnd(r, at, now, shorten)
 			})
 		},
 	}
@@ -89,25 +88,6 @@ func (sh *shell) extendCommand() *cobra.Command {
 	f.BoolVar(&shorten, "shorten", false, "agree to an earlier end")
 	w.changeFlags(f)
 	return cmd
-}
-
-// moveEnd returns the change that ends a reservation at a time. now is the agent's. Errors: Invalid if it is past, or
-// if it is earlier than the present end and the user did not agree to that.
-func moveEnd(r client.RequestStatus, at, now time.Time, shorten bool) (api.ReservationChange, error) {
-	left, until := at.Sub(now), metav1.NewTime(at)
-	if r.Payload.Status.Until != nil {
-		until = *r.Payload.Status.Until
-	}
-	switch earlier := until.Sub(at).Round(time.Second); {
-	case left <= 0:
-		return api.ReservationChange{}, api.Invalid("--until", "%s is not in the future", at.UTC().Format(time.RFC3339)).
-			Fix("say how long from now, or end it: bourse release %s", r.Payload.Status.Reservation)
-	case earlier > time.Minute && !shorten:
-		return api.ReservationChange{}, api.Invalid("--shorten", "that would end it %s earlier: it lasts until %s",
-			duration.HumanDuration(earlier), until.UTC().Format(time.RFC3339)).
-			Fix("for more time: --by 1h; to end it earlier: --shorten")
-	}
-	return api.ReservationChange{For: &metav1.Duration{Duration: left}}, nil
 }
 
 // changeFlags adds the flags for how a change is followed.
@@ -157,7 +137,7 @@ func (sh *shell) change(ctx context.Context, name string, w *wish,
 	case condition.Status == metav1.ConditionFalse:
 		e := api.Errorf(api.CodeConflict, "reservation %s stays as it was: %s", id, api.WithoutCode(condition.Message))
 		if w.keepAsking {
-			return e.Fix("the agent asks again every minute; withdraw the change with another bourse resize or bourse extend")
+			return e.Fix("%s; withdraw the change with another bourse resize or bourse extend", explain.KeepsAsking)
 		}
 		if _, err := c.ChangeLocally(ctx, id, api.ReservationChange{Withdraw: true}); err != nil {
 			return err

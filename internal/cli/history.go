@@ -62,18 +62,11 @@ func (sh *shell) historyCommand() *cobra.Command {
 func (sh *shell) readAsked(ctx context.Context, c *cluster.Client, r client.RequestStatus) (explain.Asked, error) {
 	namespace, name, _ := strings.Cut(r.ID, "/")
 	asked := explain.Asked{Request: r.Payload}
-	ids := []string{r.Payload.Status.Reservation}
-	for _, part := range r.Payload.Status.Parts {
-		ids = append(ids, part.Reservation)
-	}
-	if len(ids) > 1 {
-		ids = ids[1:]
-	}
-	for _, id := range ids {
+	for _, id := range explain.Reservations(r.Payload.Status) {
 		i, err := c.Instruction(ctx, namespace, id)
 		if err == nil {
 			asked.Instructions = append(asked.Instructions, i)
-		} else if api.CodeOf(err) != api.CodeNotFound && id != "" {
+		} else if api.CodeOf(err) != api.CodeNotFound {
 			return asked, err
 		}
 	}

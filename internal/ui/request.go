@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/explain"
 	"github.com/bourse-dev/bourse/internal/payload"
 	"github.com/bourse-dev/bourse/internal/ui/pages"
@@ -88,10 +90,11 @@ func (u *UI) readBorrowed(ctx context.Context) pages.Borrowed {
 
 // requestActs are the acts of the page of a request.
 var requestActs = map[string]act{
-	"release": (*UI).release,
-	"extend":  (*UI).extend,
-	"resize":  (*UI).resize,
-	"confirm": (*UI).confirm,
+	"release":  (*UI).release,
+	"extend":   (*UI).extend,
+	"resize":   (*UI).resize,
+	"withdraw": (*UI).withdraw,
+	"confirm":  (*UI).confirm,
 }
 
 // request reads one request with all that explains it.
@@ -106,29 +109,62 @@ func (u *UI) request(ctx context.Context, r *http.Request) content {
 	}
 	a := pages.Asked{Request: asked, Namespace: namespace, Name: name}
 	a.Git = u.o.Reads.GitOf(ctx, &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
-	id := asked.Payload.Status.Reservation
-	if id != "" {
-		var reservation client.Reservation
-		if reservation, err = u.source.reservation(ctx, id); err == nil {
-			a.Reservation = &reservation
-		}
-		a.Unexplained = asError(err)
-		if i, err := u.o.Reads.Instruction(ctx, namespace, id); err == nil {
-			a.Instruction = &i
-		}
-		if deals, err := u.o.Reads.Contracts(ctx); err == nil {
-			for _, d := range deals {
-				if d.Payload.Spec.Reservation == id {
-					a.Contract = &d
-				}
-			}
-		}
+	u.readEvents(ctx, &a)
+	if id := asked.Payload.Status.Reservation; id != "" {
+		u.readWhy(ctx, &a, id)
+		u.readParts(ctx, &a)
+		a.Pods = u.pods(ctx, a)
 		if r.URL.Query().Get("panel") == "release" {
 			impact, err := u.source.impact(ctx, namespace, name)
 			a.Impact, a.ImpactFailed = impact, asError(err)
 		}
 	}
 	return content{title: name, body: func(v pages.View) templ.Component { return pages.Request(v, a) }}
+}
+
+// readEvents reads the Events of a request, as questions are asked: nothing watches them.
+func (u *UI) readEvents(ctx context.Context, a *pages.Asked) {
+	all, err := ask(ofObjects(ctx), u.source, "events/"+a.Namespace+"/"+a.Name, func(ctx context.Context) ([]explain.Event, error) {
+		all, err := u.o.Acts.Events(ctx, "ResourceRequest", a.Namespace, a.Name)
+		return explain.Events(all), err
+	})
+	if err == nil {
+		a.Events = all
+	}
+}
+
+// readWhy asks the agent about the reservation of a request, and about its provider.
+func (u *UI) readWhy(ctx context.Context, a *pages.Asked, id string) {
+	reservation, err := u.source.reservation(ctx, id)
+	if a.Unexplained = asError(err); err != nil {
+		return
+	}
+	a.Reservation = &reservation
+	if p := reservation.Payload; p.Provider != "" && p.State.Counts() {
+		if known, err := u.source.cluster(ctx, p.Provider); err == nil {
+			a.Provider = &known
+		}
+	}
+}
+
+// readParts reads what the cluster carries out for a request, of all parts if it is split, and what they cost. What cannot
+// be read is left out.
+func (u *UI) readParts(ctx context.Context, a *pages.Asked) {
+	ids := explain.Reservations(a.Request.Payload.Status)
+	for _, id := range ids {
+		if i, err := u.o.Reads.Instruction(ctx, a.Namespace, id); err == nil {
+			a.Instructions = append(a.Instructions, i)
+		}
+	}
+	deals, err := u.o.Reads.Contracts(ctx)
+	if err != nil {
+		return
+	}
+	for _, d := range deals {
+		if slices.Contains(ids, d.Payload.Spec.Reservation) {
+			a.Contracts = append(a.Contracts, d)
+		}
+	}
 }
 
 // failed is a page whose subject cannot be read.
@@ -167,17 +203,23 @@ func (u *UI) release(ctx context.Context, r *http.Request) ([]string, string, er
 }
 
 func (u *UI) extend(ctx context.Context, r *http.Request) ([]string, string, error) {
-	d, err := time.ParseDuration(r.PostForm.Get("for"))
+	last := strings.TrimSpace(r.PostForm.Get("for"))
+	d, err := payload.ParseDuration(last)
 	if err != nil || d <= 0 {
-		return nil, "", api.Invalid("for", "%.40q is not a duration", r.PostForm.Get("for")).Fix("give one such as 4h or 90m")
+		return nil, "", api.Invalid("for", "%.40q is not a duration", last).Fix("give one such as 4h, 90m or 2d")
 	}
 	asked, to, err := u.target(ctx, r)
 	if err != nil {
 		return nil, "", err
 	}
-	_, err = u.o.Acts.ChangeLocally(ctx, asked.Payload.Status.Reservation,
-		api.ReservationChange{For: &metav1.Duration{Duration: d}})
-	return to, "The new end is asked for. The condition UpToDate says what the provider answers.", err
+	now := u.o.Acts.Now()
+	change, err := cluster.MoveEnd(asked, now.Add(d), now, false)
+	if err != nil {
+		return nil, "", asError(err).At("for").FixBy("give a longer time; to end it earlier", "bourse", "-n", to[1], "extend",
+			to[2], "--for", last, "--shorten")
+	}
+	_, err = u.o.Acts.ChangeLocally(ctx, asked.Payload.Status.Reservation, change)
+	return to, "The new end is asked for. This page shows what the provider answers.", err
 }
 
 func (u *UI) resize(ctx context.Context, r *http.Request) ([]string, string, error) {
@@ -196,7 +238,16 @@ func (u *UI) resize(ctx context.Context, r *http.Request) ([]string, string, err
 		return nil, "", err
 	}
 	_, err = u.o.Acts.ChangeLocally(ctx, asked.Payload.Status.Reservation, change)
-	return to, "The new size is asked for. The condition UpToDate says what the provider answers.", err
+	return to, "The new size is asked for. This page shows what the provider answers.", err
+}
+
+func (u *UI) withdraw(ctx context.Context, r *http.Request) ([]string, string, error) {
+	asked, to, err := u.target(ctx, r)
+	if err != nil {
+		return nil, "", err
+	}
+	_, err = u.o.Acts.ChangeLocally(ctx, asked.Payload.Status.Reservation, api.ReservationChange{Withdraw: true})
+	return to, "The change is withdrawn. What is in force stays.", err
 }
 
 func (u *UI) confirm(ctx context.Context, r *http.Request) ([]string, string, error) {

@@ -203,5 +203,9 @@ func (m *me) rights(ctx context.Context, namespaces []string, agent string) page
 		Sell:        m.may(ctx, agent, "patch", "offers"),
 		EditPeers:   m.may(ctx, agent, "patch", "peers"),
 		EditBrokers: m.may(ctx, agent, "patch", "brokers"),
+
+		ChangeRequests:  m.may(ctx, in, "patch", "resourcerequests"),
+		ReleaseRequests: m.may(ctx, in, "delete", "resourcerequests"),
+		ChangePools:     m.may(ctx, "", "patch", "virtualnodepools"),
 	}
 }

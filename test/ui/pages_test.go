@@ -186,7 +186,7 @@ func TestWithoutScript(t *testing.T) {
 		must(t, shared.Members["rome"].Objects.Get(context.Background(), key("team", "plain"), &o))
 	}
 	must(t, b.Go("/requests/team/plain?panel=extend"))
-	must(t, b.Do(chromedp.Clear("#for"), chromedp.SendKeys("#for", "3h\r")))
+	must(t, b.Do(chromedp.Clear("#for"), chromedp.SendKeys("#for", "30h\r")))
 	must(t, b.See("The new end is asked for"))
 	must(t, b.Go("/requests/team/plain?panel=extend"))
 	must(t, b.Do(chromedp.Clear("#for"), chromedp.SendKeys("#for", "soon\r")))

@@ -39,6 +39,14 @@ func TestPagesShowCommandsThatExist(t *testing.T) {
 			render(t, pages.Contracts(v, pages.Deals{All: []api.Envelope[api.Deal]{spot}})) + render(t, pages.Offers(v, sales)) +
 			render(t, pages.Offers(v, pages.Sales{})) + render(t, pages.Brokers(v, market)) + render(t, pages.Brokers(v, pages.Market{}))
 	}
+	if n := checkCommands(t, shown); n < 25 {
+		t.Errorf("only %d commands are shown", n)
+	}
+}
+
+// checkCommands checks that the command line knows each of its commands on pages, and returns how many there are.
+func checkCommands(t *testing.T, shown string) int {
+	t.Helper()
 	checked := map[string]bool{}
 	for _, found := range copied.FindAllStringSubmatch(shown, -1) {
 		line := html.UnescapeString(found[1])
@@ -58,7 +66,5 @@ func TestPagesShowCommandsThatExist(t *testing.T) {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
-	if len(checked) < 25 {
-		t.Errorf("only %d commands are shown: %v", len(checked), checked)
-	}
+	return len(checked)
 }

@@ -47,6 +47,36 @@ func (p Pool) admitVerb(provider string) string {
 	return "Admit"
 }
 
+// admitting returns the commands that admit a provider, or exclude one that is admitted.
+func (p Pool) admitting(provider string) []string {
+	before := p.Pool.Payload.Spec.Providers
+	after := before.Admit(provider, !before.Admits(provider))
+	providers := map[string]any{}
+	for name, lists := range map[string][2][]string{"only": {before.Only, after.Only}, "exclude": {before.Exclude, after.Exclude}} {
+		if slices.Equal(lists[0], lists[1]) {
+			continue
+		}
+		if providers[name] = lists[1]; len(lists[1]) == 0 {
+			providers[name] = nil
+		}
+	}
+	verb := "enable"
+	if before.Admits(provider) {
+		verb = "disable"
+	}
+	patch := mergePatch(map[string]any{"providers": providers})
+	return []string{Quote("bourse", "vnp", verb, p.Pool.ID, provider),
+		Quote(append([]string{"kubectl", "patch", "virtualnodepool", p.Pool.ID}, patch...)...)}
+}
+
+// stopping returns the commands that end the pool. kubectl alone does not give volumes up.
+func (p Pool) stopping() []string {
+	if v := p.Pool.Payload.Status.Volumes(); v != nil {
+		return []string{Quote("bourse", "vnp", "stop", p.Pool.ID, "--volumes-die", v.Digest)}
+	}
+	return []string{Quote("bourse", "vnp", "stop", p.Pool.ID), Quote("kubectl", "delete", "virtualnodepool", p.Pool.ID)}
+}
+
 // faults returns the conditions of the pool that say that something is wrong.
 func (p Pool) faults() []metav1.Condition {
 	return slices.DeleteFunc(slices.Clone(p.Pool.Payload.Status.Conditions), func(c metav1.Condition) bool {

@@ -51,8 +51,8 @@ func TestARequestNamesWhatIsInUse(t *testing.T) {
 	a := pages.Asked{Namespace: "team", Name: "web", Request: client.RequestStatus{}}
 	a.Request.Payload.Status.Message = "Active"
 	a.Request.Payload.Status.Conditions = condition(api.ConditionAwaitsApproval, metav1.ConditionFalse, "Active", "")
-	a.Instruction = &api.ReservationInstruction{}
-	a.Instruction.Status.Granted = amounts("cpu", "2", "memory", "1Gi")
+	a.Instructions = make([]api.ReservationInstruction, 1)
+	a.Instructions[0].Status.Granted = amounts("cpu", "2", "memory", "1Gi")
 	html := render(t, pages.Request(view("/requests/team/web", "panel=resize"), a))
 	has(t, html, "CPU in use", "Memory in use", `id="panel" tabindex="-1" autofocus`)
 	hasNot(t, html, api.ConditionAwaitsApproval, "GiB in use")

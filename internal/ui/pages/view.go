@@ -57,6 +57,10 @@ type Rights struct {
 	Sell        bool // change Offers
 	EditPeers   bool
 	EditBrokers bool
+
+	ChangeRequests  bool // change ResourceRequests in the namespace
+	ReleaseRequests bool // delete them
+	ChangePools     bool // change and delete VirtualNodePools
 }
 
 // Banner is one sentence above a page.
