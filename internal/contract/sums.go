@@ -17,8 +17,12 @@ type Sum struct {
 // Margin returns what was sold less what was bought.
 func (s Sum) Margin() *big.Rat { return new(big.Rat).Sub(s.Sold, s.Bought) }
 
-// SumUp adds up what is due so far of the contracts of the cluster self, by currency. What is free is not counted.
+// SumUp adds up what is due so far of the contracts of the cluster self, by currency. What is free is not counted. If
+// self is empty, because the cluster is not known, there are no sums: nobody can say what was bought and what was sold.
 func SumUp(deals []api.Envelope[api.Deal], self string) []Sum {
+	if self == "" {
+		return nil
+	}
 	var out []Sum
 	for _, d := range deals {
 		amount, currency, _ := strings.Cut(d.Payload.Due, " ")

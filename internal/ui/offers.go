@@ -42,19 +42,22 @@ func (u *UI) ownOffers(ctx context.Context, _ *http.Request) content {
 	if s.Proposals, err = u.o.Reads.Proposals(ctx); err != nil {
 		s.Failed["Proposals"] = asError(err)
 	}
-	status, _ := u.source.status(ctx) // while no agent answers, nothing is listed
-	listed, _ := u.source.offers(ctx)
+	listed, _ := u.source.offers(ctx) // while no agent answers, nothing is listed
 	for _, l := range listed {
-		if l.Payload.Seller == status.Cluster {
-			s.Listed[l.Payload.Name] = l.Payload
-		}
 		for _, p := range s.Proposals {
 			if p.Payload.Proposal.Seller == l.Payload.Seller && p.Payload.Answer == l.Payload.Name {
 				s.Answers[p.ID] = l.Payload
 			}
 		}
 	}
-	return content{title: "Offers", body: func(v pages.View) templ.Component { return pages.Offers(v, s) }}
+	return content{title: "Offers", body: func(v pages.View) templ.Component {
+		for _, l := range listed {
+			if l.Payload.Seller == v.Cluster {
+				s.Listed[l.Payload.Name] = l.Payload
+			}
+		}
+		return pages.Offers(v, s)
+	}}
 }
 
 // offerSpec reads the spec of an Offer of a form. Errors: Invalid.

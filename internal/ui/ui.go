@@ -6,6 +6,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -81,6 +82,7 @@ type UI struct {
 	done  []message
 	slept [2]time.Time // when the machine was last seen before its sleep, and after it
 	woke  time.Time    // when that was noticed
+	name  string       // the cluster's ID; empty: it is not known yet
 }
 
 // message is what an act did, for the page that follows it. It may hold a secret, so it ends.
@@ -315,7 +317,7 @@ func (u *UI) view(ctx context.Context, r *http.Request, title string) pages.View
 		}
 		away = []pages.Banner{pages.NoBroker(why, api.Code(code).RefusesMember())}
 	}
-	v.Cluster = status.Cluster
+	v.Cluster = u.self(ctx, status)
 	if v.May.AskCluster {
 		if d, err := u.source.diagnosis(ctx); err == nil {
 			v.Problems = append([]api.Problem{}, d.Problems...)
@@ -326,6 +328,21 @@ func (u *UI) view(ctx context.Context, r *http.Request, title string) pages.View
 	}
 	v.Done = u.message(r)
 	return v
+}
+
+// self returns the ID of the cluster: that of the agent's status, else that which its objects name. Empty: it is not
+// known, and nobody can say what was bought and what was sold.
+func (u *UI) self(ctx context.Context, status api.AgentStatus) string {
+	u.mu.Lock()
+	name := cmp.Or(status.Cluster, u.name)
+	u.mu.Unlock()
+	if name == "" {
+		name = u.o.Reads.ClusterName(ctx)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.name = name
+	return name
 }
 
 // message returns what the act did that led to a page.

@@ -48,6 +48,42 @@ func TestContractsAddNoCurrencies(t *testing.T) {
 	checkHostile(t, render(t, pages.Contracts(view("/contracts", ""), pages.Deals{All: []api.Envelope[api.Deal]{foreign}})))
 }
 
+// Without the name of the cluster no page says what was bought or sold, adds it up, or offers an act on it.
+func TestWithoutTheClusterNoDealHasASide(t *testing.T) {
+	deal := anyDeal("r-1", "rome", "milan", "1.50 EUR", api.Active)
+	deal.Payload.Status.Digest = "d1"
+	deals := []api.Envelope[api.Deal]{deal}
+	at := func(path, query string) pages.View {
+		v := view(path, query)
+		v.Cluster = ""
+		return v
+	}
+	const notKnown = "What is bought and what is sold is not known"
+	for _, query := range []string{"", "side=sold", "side=bought"} {
+		html := render(t, pages.Contracts(at("/contracts", query), pages.Deals{All: deals}))
+		has(t, html, notKnown, "What this cluster bought", "contract-r-1", "rome buys from milan", "1.50 EUR")
+		hasNot(t, html, "<strong>Bought", "<strong>Sold", "Take back", " pays", " earns", "Download CSV", `name="side"`)
+	}
+	html := render(t, pages.Contracts(at("/contracts", "panel=reclaim&id=r-1"), pages.Deals{All: deals}))
+	has(t, html, notKnown)
+	hasNot(t, html, "Take it back")
+	s := pages.Sales{Proposals: []api.Envelope[api.KnownProposal]{anyProposal("p-1", "rome", "milan", "")}}
+	html = render(t, pages.Offers(at("/offers", ""), s))
+	has(t, html, notKnown, "milan/web/small", "2 units, 0.06 EUR/hour each")
+	hasNot(t, html, "Proposals of this cluster", "Proposals of buyers", "Accept")
+	for _, panel := range []string{"accept", "counter", "decline"} {
+		html = render(t, pages.Offers(at("/offers", "id=p-1&panel="+panel), s))
+		has(t, html, notKnown)
+		hasNot(t, html, "<button>", `name="digest"`)
+	}
+	o := pages.Overview{Borrowed: pages.NewBorrowed(pages.Listed{Deals: deals}), Proposals: s.Proposals}
+	html = render(t, pages.Home(at("/", ""), o))
+	has(t, html, notKnown, "Nothing waits for you")
+	hasNot(t, html, "1.50")
+	e := pages.Everything{Borrowed: o.Borrowed}
+	has(t, render(t, pages.Search(at("/search", "q=r-1"), e)), "web/small, rome buys from milan, Active")
+}
+
 func TestNoCellIsAFormula(t *testing.T) {
 	var deals pages.Deals
 	for _, name := range []string{`=HYPERLINK("http://x","y")`, "+1", "-1", "@SUM(A1)", `a "b", c`} {

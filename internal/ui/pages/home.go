@@ -88,7 +88,7 @@ func (o Overview) answers(v View) (out []need) {
 			Then: "the request moves to another provider", Remedy: "approve it, or refuse it with a reason"})
 	}
 	for _, p := range o.Proposals {
-		if p.Payload.Proposal.Seller == v.Cluster && p.Payload.Answer == "" && !p.Payload.Declined {
+		if sideOf(p.Payload.Proposal.Seller, v.Cluster) == seller && p.Payload.Answer == "" && !p.Payload.Declined {
 			out = append(out, need{Tone: Wait, Title: p.Payload.Proposal.Buyer + " proposes other terms for " + p.Payload.Proposal.Offer,
 				Text: "It pays " + PriceText(p.Payload.Proposal.Price) + ".", Link: v.To("offers"), Do: "Answer",
 				By: p.Payload.Proposal.Expires.Time, Then: "it expires", Remedy: "accept it, counter it, or decline it"})

@@ -134,20 +134,11 @@ func Seen(spec any) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// received returns the proposals of buyers, those that wait first.
-func (s Sales) received(self string) []api.Envelope[api.KnownProposal] {
-	return s.proposals(func(p api.SignedProposal) bool { return p.Seller == self })
-}
-
-// made returns the proposals of this cluster.
-func (s Sales) made(self string) []api.Envelope[api.KnownProposal] {
-	return s.proposals(func(p api.SignedProposal) bool { return p.Seller != self })
-}
-
-func (s Sales) proposals(is func(api.SignedProposal) bool) []api.Envelope[api.KnownProposal] {
+// proposals returns those in which the cluster self has a side, those that wait first.
+func (s Sales) proposals(of side, self string) []api.Envelope[api.KnownProposal] {
 	var out []api.Envelope[api.KnownProposal]
 	for _, p := range s.Proposals {
-		if is(p.Payload.Proposal) {
+		if sideOf(p.Payload.Proposal.Seller, self) == of {
 			out = append(out, p)
 		}
 	}

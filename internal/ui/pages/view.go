@@ -5,6 +5,7 @@
 package pages
 
 import (
+	"cmp"
 	"maps"
 	"net/url"
 	"slices"
@@ -24,7 +25,7 @@ type View struct {
 	Query        url.Values
 	Title        string
 	Theme        string // "light" or "dark"; empty: the browser's
-	Cluster      string // its ID; empty: the agent does not answer
+	Cluster      string // its ID; empty: it is not known, because the agent does not answer and no object names it
 	Operator     bool   // the operator of a broker looks: there is no cluster
 	// Context and Server are those of the kubeconfig, User is the name that the API server knows.
 	Context, Server, User string
@@ -163,6 +164,30 @@ func (v View) Worst() (Tone, int) {
 		}
 	}
 	return tone, n
+}
+
+// Name is how a sentence names the cluster.
+func (v View) Name() string { return cmp.Or(v.Cluster, "this cluster") }
+
+// side is what a cluster is in a deal.
+type side string
+
+// The sides. The side is unknown if the name of the cluster is.
+const (
+	unknown side = ""
+	buyer   side = "buyer"
+	seller  side = "seller"
+)
+
+// sideOf returns the side of the cluster self in a deal that names its seller.
+func sideOf(nameOfSeller, self string) side {
+	switch self {
+	case "":
+		return unknown
+	case nameOfSeller:
+		return seller
+	}
+	return buyer
 }
 
 // here returns the address of this page below the prefix, without what an act did.
