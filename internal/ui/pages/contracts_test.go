@@ -53,6 +53,9 @@ func TestWithoutTheClusterNoDealHasASide(t *testing.T) {
 	deal := anyDeal("r-1", "rome", "milan", "1.50 EUR", api.Active)
 	deal.Payload.Status.Digest = "d1"
 	deals := []api.Envelope[api.Deal]{deal}
+	reclaimed := metav1.NewTime(now.Add(time.Hour))
+	taken := anyDeal("r-2", "rome", "milan", "1.50 EUR", api.Active)
+	taken.Payload.Status.Reclaimed = &reclaimed
 	at := func(path, query string) pages.View {
 		v := view(path, query)
 		v.Cluster = ""
@@ -76,12 +79,27 @@ func TestWithoutTheClusterNoDealHasASide(t *testing.T) {
 		has(t, html, notKnown)
 		hasNot(t, html, "<button>", `name="digest"`)
 	}
-	o := pages.Overview{Borrowed: pages.NewBorrowed(pages.Listed{Deals: deals}), Proposals: s.Proposals}
+	o := pages.Overview{Borrowed: pages.NewBorrowed(pages.Listed{Deals: append(deals, taken)}), Proposals: s.Proposals}
 	html = render(t, pages.Home(at("/", ""), o))
 	has(t, html, notKnown, "Nothing waits for you")
-	hasNot(t, html, "1.50")
+	hasNot(t, html, "1.50", "takes web back")
 	e := pages.Everything{Borrowed: o.Borrowed}
 	has(t, render(t, pages.Search(at("/search", "q=r-1"), e)), "web/small, rome buys from milan, Active")
+}
+
+// Home tells the buyer that the seller takes a contract back or broke it, and not the seller who does.
+func TestTheBuyerIsToldOfAReclaim(t *testing.T) {
+	at := metav1.NewTime(now.Add(time.Hour))
+	home := func(buyer, seller string) string {
+		taken, broken := anyDeal("r-1", buyer, seller, "1.50 EUR", api.Active), anyDeal("r-2", buyer, seller, "", api.Released)
+		taken.Payload.Status.Reclaimed, broken.Payload.Status.Reason = &at, api.ReasonRevokedByProvider
+		b := pages.NewBorrowed(pages.Listed{Deals: []api.Envelope[api.Deal]{taken, broken}})
+		return render(t, pages.Home(view("/", ""), pages.Overview{Borrowed: b}))
+	}
+	has(t, home("milan", "paris"), "paris takes web back", "move its pods before then", "paris broke the contract of web")
+	html := home("rome", "milan")
+	has(t, html, "Nothing waits for you")
+	hasNot(t, html, "takes web back", "move its pods", "broke the contract")
 }
 
 func TestNoCellIsAFormula(t *testing.T) {

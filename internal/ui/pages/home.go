@@ -97,13 +97,15 @@ func (o Overview) answers(v View) (out []need) {
 	return out
 }
 
-// breaches returns the contracts that a seller broke, or takes back.
+// breaches returns what this cluster bought where the seller broke the contract, or takes it back.
 func (b Borrowed) breaches(v View) (out []need) {
 	for _, d := range b.Deals {
 		s := d.Payload.Status
 		n := need{Link: v.To("contracts"), Do: "Open"}
 		switch {
-		case s.Reason == api.ReasonRevokedByProvider && s.Terms.Buyer == v.Cluster:
+		case sideOf(s.Terms.Seller, v.Cluster) != buyer: // who sold it knows
+			continue
+		case s.Reason == api.ReasonRevokedByProvider:
 			n.Tone, n.Title, n.Text = Bad, s.Terms.Seller+" broke the contract of "+s.Terms.Offer, "It ended early, against its terms."
 			n.Remedy = "find capacity elsewhere; its contract says what is due"
 		case s.Reclaimed != nil && !s.State.Over():
