@@ -59,18 +59,23 @@ func (u *UI) find(ctx context.Context, r *http.Request) content {
 func withoutPanel(typed url.Values) string {
 	of := url.Values{}
 	for name, values := range typed {
-		if !slices.Contains([]string{"panel", "done", "page", "plans"}, name) {
+		if !slices.Contains([]string{"panel", "done", "page", "plans", "seen"}, name) {
 			of[name] = values
 		}
 	}
 	return of.Encode()
 }
 
-// create makes the request that was reviewed.
+// create makes the request that was reviewed. Errors: Conflict if the form asks for something else: its page is then the
+// review of that.
 func (u *UI) create(ctx context.Context, r *http.Request) ([]string, string, error) {
 	w := pages.ReadWish(r.PostForm, u.namespace())
 	if w.Wrong != nil {
 		return nil, "", w.Wrong
+	}
+	if r.PostForm.Get("seen") != pages.Seen(w.Spec()) {
+		return nil, "", api.Errorf(api.CodeConflict, "the form asks for something else than what you reviewed; nothing was made").
+			Fix("read the review below: it is of the form as it is now; then create the request")
 	}
 	made, err := u.o.Acts.MakeRequest(ctx, w.Create)
 	if err != nil {

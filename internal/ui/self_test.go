@@ -23,7 +23,7 @@ import (
 )
 
 // withoutAgent opens the pages of a cluster that has some objects, and whose agent never answers.
-func withoutAgent(t *testing.T, objects ...kube.Object) *admin {
+func withoutAgent(t *testing.T, objects ...kube.Object) (*admin, kube.Client) {
 	t.Helper()
 	config := kubeapi.New(kubeapi.Options{Types: federation.Kinds()}).Config()
 	direct, err := kube.New(config, kube.Options{Scheme: scheme.New()})
@@ -46,7 +46,7 @@ func withoutAgent(t *testing.T, objects ...kube.Object) *admin {
 	a := &admin{t: t, pages: ui.New(ui.Options{Reads: acts, Acts: acts, User: "ann", May: may,
 		Log: slog.New(slog.DiscardHandler)}, "/s/0")}
 	t.Cleanup(a.pages.Close)
-	return a
+	return a, direct
 }
 
 // sold is a contract by which milan sold something to rome.
@@ -72,7 +72,7 @@ func TestObjectsNameTheClusterOfAnAgentThatIsAway(t *testing.T) {
 		"a ReservationInstruction": &api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "r-2"},
 			Spec: api.Instruction{Reservation: "r-2", Consumer: "milan", Provider: "oslo", Until: between.Until, Resources: between.Resources}},
 	} {
-		a := withoutAgent(t, o, sold())
+		a, _ := withoutAgent(t, o, sold())
 		if page := a.get("/contracts"); !strings.Contains(page, "milan earns") || !strings.Contains(page, "Take back") {
 			t.Errorf("%s does not name the cluster:\n%s", name, page)
 		}
@@ -80,7 +80,7 @@ func TestObjectsNameTheClusterOfAnAgentThatIsAway(t *testing.T) {
 			t.Errorf("with %s the file is\n%s", name, file)
 		}
 	}
-	a := withoutAgent(t, sold())
+	a, _ := withoutAgent(t, sold())
 	page := a.get("/contracts")
 	for _, text := range []string{"rome buys from milan", "What is bought and what is sold is not known"} {
 		if !strings.Contains(page, text) {

@@ -235,6 +235,11 @@ func serves(p api.Plan, asked api.Resources) bool {
 	return len(asked) > 0
 }
 
+// Spec returns the spec of the request. With its digest a form names what was reviewed: [Seen].
+func (w Wish) Spec() api.ResourceRequestSpec {
+	return api.ResourceRequestSpec{Request: w.Create.Request, Offload: w.Create.Offload}
+}
+
 // YAML returns the request as an object to apply.
 func (w Wish) YAML() string {
 	meta := map[string]string{"namespace": w.Create.Namespace}
@@ -244,7 +249,7 @@ func (w Wish) YAML() string {
 		meta["generateName"] = "request-"
 	}
 	object := map[string]any{"apiVersion": api.GroupVersion.String(), "kind": "ResourceRequest", "metadata": meta,
-		"spec": api.ResourceRequestSpec{Request: w.Create.Request, Offload: w.Create.Offload}}
+		"spec": w.Spec()}
 	text, err := yaml.Marshal(object)
 	if err != nil {
 		return err.Error()

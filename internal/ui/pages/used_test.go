@@ -17,7 +17,12 @@ func TestAPurchaseIsReviewedWithItsPrice(t *testing.T) {
 		Seller: "milan", Name: "web", Offer: api.OfferSpec{Plans: []api.Plan{{Name: "small", Resources: amounts("cpu", "2"),
 			Price: &api.Price{Amount: "0.08", Currency: "EUR", Period: "hour"}}}},
 		Plans: map[string]api.PlanListing{"small": {Remaining: 4}}}}}}
-	has(t, render(t, pages.Find(v, f)), "2 units, each 2 CPU for 0.08 EUR/hour: 0.48 EUR in all")
+	has(t, render(t, pages.Find(v, f)), "2 units, each 2 CPU for 0.08 EUR/hour: 0.48 EUR in all",
+		`name="seen" value="`+pages.Seen(f.Wish.Spec()), "Review again")
+	v = view("/find", "panel=create&buy=milan/web/small&digest=d&units=4&for=30h") // the form asks for more than was reviewed
+	v.Failed = api.Errorf(api.CodeConflict, "the form asks for something else")
+	f.Wish = pages.ReadWish(v.Query, "team")
+	has(t, render(t, pages.Find(v, f)), "4 units, each 2 CPU for 0.08 EUR/hour: 9.60 EUR in all")
 }
 
 func TestARefusalIsShownOnce(t *testing.T) {
