@@ -42,7 +42,9 @@ func withoutAgent(t *testing.T, objects ...kube.Object) (*admin, kube.Client) {
 		}
 	}
 	acts := cluster.At(client.New("unix://"+t.TempDir()+"/nobody", nil), direct)
-	may := func(context.Context) pages.Rights { return pages.Rights{Request: true, Approve: true, Sell: true} }
+	may := func(context.Context, string) pages.Rights {
+		return pages.Rights{Request: true, Approve: true, Sell: true}
+	}
 	a := &admin{t: t, pages: ui.New(ui.Options{Reads: acts, Acts: acts, User: "ann", May: may,
 		Log: slog.New(slog.DiscardHandler)}, "/s/0")}
 	t.Cleanup(a.pages.Close)

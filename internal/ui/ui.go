@@ -55,8 +55,8 @@ type Options struct {
 	Context, Server, User string
 	// Namespaces are those that the pages show. Empty: all.
 	Namespaces []string
-	// May says what the user may do. It is asked at most every 30 s.
-	May func(context.Context) pages.Rights
+	// May says what the user may do, of the rights in a namespace in that which the page is about. Each page asks it.
+	May func(ctx context.Context, namespace string) pages.Rights
 	// ThemeFile keeps the theme that the user chose. Empty: it ends with the process.
 	ThemeFile string
 	Log       *slog.Logger
@@ -77,8 +77,6 @@ type UI struct {
 
 	mu    sync.Mutex
 	last  lastBorrowed
-	may   pages.Rights
-	asked time.Time
 	done  []message
 	slept [2]time.Time // when the machine was last seen before its sleep, and after it
 	woke  time.Time    // when that was noticed
@@ -109,7 +107,7 @@ func (u *UI) Change() {
 // wake has everything asked again after the machine slept, and says that it did.
 func (u *UI) wake(from, to time.Time) {
 	u.mu.Lock()
-	u.slept, u.woke, u.asked = [2]time.Time{from, to}, time.Now(), time.Time{}
+	u.slept, u.woke = [2]time.Time{from, to}, time.Now()
 	u.mu.Unlock()
 	u.source.forget()
 	u.Change()
@@ -294,7 +292,7 @@ func (u *UI) view(ctx context.Context, r *http.Request, title string) pages.View
 		return v
 	}
 	v := pages.View{Prefix: u.prefix, Path: r.URL.Path, Query: r.URL.Query(), Title: title, Context: u.o.Context,
-		Server: u.o.Server, User: u.o.User, Namespaces: u.o.Namespaces, May: u.rights(ctx), Now: u.o.Acts.Now(),
+		Server: u.o.Server, User: u.o.User, Namespaces: u.o.Namespaces, May: u.o.May(ctx, u.namespaceOf(r)), Now: u.o.Acts.Now(),
 		AgentNamespace: u.o.Reads.AgentNamespace(ctx)}
 	if u.o.Away != nil {
 		if since, err := u.o.Away(); err != nil {
@@ -355,26 +353,6 @@ func (u *UI) message(r *http.Request) string {
 		}
 	}
 	return ""
-}
-
-// rights returns what the user may do.
-func (u *UI) rights(ctx context.Context) pages.Rights {
-	u.mu.Lock()
-	old, asked := u.may, u.asked
-	u.mu.Unlock()
-	if time.Since(asked) < 30*time.Second {
-		return old
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin)
-	defer cancel()
-	may := u.o.May(ctx)
-	if ctx.Err() != nil {
-		return old
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.may, u.asked = may, time.Now()
-	return may
 }
 
 // notFound is shown for a page that does not exist.

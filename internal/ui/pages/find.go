@@ -312,12 +312,21 @@ func (v View) buy(p onSale) templ.SafeURL {
 	if least := p.Plan.MinDuration; least != nil {
 		query.Set("for", hours(least.Duration))
 	}
-	for _, name := range []string{"for", "offload"} {
+	for _, name := range []string{"for", "offload", "namespace"} {
 		if value := v.Query.Get(name); value != "" {
 			query.Set(name, value)
 		}
 	}
 	return templ.SafeURL(string(v.To("find")) + "?" + query.Encode())
+}
+
+// FirstNamespace returns where requests and Proposals are made that name no namespace: the first that the pages show, else
+// default.
+func FirstNamespace(shown []string) string {
+	if len(shown) > 0 {
+		return shown[0]
+	}
+	return metav1.NamespaceDefault
 }
 
 func fit(n int) string {

@@ -1,6 +1,7 @@
 package pages_test
 
 import (
+	"html"
 	"strings"
 	"testing"
 
@@ -25,6 +26,29 @@ func TestAPurchaseIsReviewedWithItsPrice(t *testing.T) {
 	has(t, render(t, pages.Find(v, f)), "4 units, each 2 CPU for 0.08 EUR/hour: 9.60 EUR in all")
 }
 
+// Who may not create requests in the namespace of the form finds no open act, why, and the command that lets them.
+func TestWhoMayNotBuyIsToldWhoCanLetThem(t *testing.T) {
+	for panel, acts := range map[string]string{"": `disabled>Buy<`, "review": `disabled>Create the request<`,
+		"propose&id=milan/web/small": `disabled>Send the proposal<`} {
+		v := view("/find", "cpu=1&namespace=team&buy=milan/web/small&panel="+panel)
+		v.May, v.User = pages.Rights{}, "ann o'neil"
+		f := pages.Found{Wish: pages.ReadWish(v.Query, "default"), Evaluation: &api.Evaluation{}, Offers: []api.Envelope[api.Listing]{
+			{Payload: api.Listing{Seller: "milan", Name: "web", Offer: api.OfferSpec{Plans: []api.Plan{{Name: "small",
+				Resources: amounts("cpu", "2")}}}, Plans: map[string]api.PlanListing{"small": {Remaining: 4}}}}}}
+		page := render(t, pages.Find(v, f))
+		has(t, page, acts, "disabled>Buy<", "disabled>Negotiate<", "disabled>Review and create<", "cannot create proposals there",
+			html.EscapeString(`bourse auth grant `+pages.Quote(v.User)+` -n default | kubectl apply -f -`))
+		hasNot(t, page, "panel=review", "all namespaces")
+		if !strings.HasPrefix(panel, "propose") {
+			has(t, page, "cannot create resourcerequests there", "Name another namespace", "-n team | kubectl apply -f -")
+		}
+		v.May = everything
+		page = render(t, pages.Find(v, f))
+		hasNot(t, page, "bourse auth grant", "disabled>")
+		has(t, page, "namespace=team&amp;panel=review")
+	}
+}
+
 func TestARefusalIsShownOnce(t *testing.T) {
 	v := view("/find", "panel=create&cpu=1&namespace=demo")
 	v.Failed = api.Errorf(api.CodeForbidden, "namespace demo is not yours")
@@ -41,8 +65,8 @@ func TestARefusalIsShownOnce(t *testing.T) {
 func TestARefusedFormHasAnAddress(t *testing.T) {
 	v := view("/lending", "panel=refuse&id=r-1&done=x")
 	v.Failed = api.Invalid("reason", "it is too long")
-	html := render(t, pages.Layout(v, pages.Refusal(v.Failed)))
-	has(t, html, `data-still="/s/0/lending?id=r-1&amp;panel=refuse"`)
+	page := render(t, pages.Layout(v, pages.Refusal(v.Failed)))
+	has(t, page, `data-still="/s/0/lending?id=r-1&amp;panel=refuse"`)
 }
 
 func TestWhatAnActMadeCanBeCopied(t *testing.T) {
@@ -58,9 +82,9 @@ func TestARequestNamesWhatIsInUse(t *testing.T) {
 	a.Request.Payload.Status.Conditions = condition(api.ConditionAwaitsApproval, metav1.ConditionFalse, "Active", "")
 	a.Instruction = &api.ReservationInstruction{}
 	a.Instruction.Status.Granted = amounts("cpu", "2", "memory", "1Gi")
-	html := render(t, pages.Request(view("/requests/team/web", "panel=resize"), a))
-	has(t, html, "CPU in use", "Memory in use", `id="panel" tabindex="-1" autofocus`)
-	hasNot(t, html, api.ConditionAwaitsApproval, "GiB in use")
+	page := render(t, pages.Request(view("/requests/team/web", "panel=resize"), a))
+	has(t, page, "CPU in use", "Memory in use", `id="panel" tabindex="-1" autofocus`)
+	hasNot(t, page, api.ConditionAwaitsApproval, "GiB in use")
 }
 
 // A pool at its limit does not say that it grows.

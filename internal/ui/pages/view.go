@@ -51,13 +51,17 @@ type View struct {
 
 // Rights are what the user may do in the cluster, as the API server says.
 type Rights struct {
-	Request     bool // create ResourceRequests in the namespace
-	AskCluster  bool // ask the agent for the whole cluster
-	Lend        bool // change SharingPolicies
-	Approve     bool // answer requests of other clusters
-	Sell        bool // change Offers
-	EditPeers   bool
-	EditBrokers bool
+	Request         bool // create ResourceRequests in the namespace that the page is about
+	ChangeRequests  bool // change ResourceRequests there
+	ReleaseRequests bool // delete ResourceRequests there
+	Propose         bool // create Proposals where the pages make them
+	ChangePools     bool // change VirtualNodePools
+	AskCluster      bool // ask the agent for the whole cluster
+	Lend            bool // change SharingPolicies
+	Approve         bool // answer requests of other clusters
+	Sell            bool // change Offers
+	EditPeers       bool
+	EditBrokers     bool
 }
 
 // Banner is one sentence above a page.
