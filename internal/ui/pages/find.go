@@ -16,6 +16,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/explain"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/money"
 	"github.com/bourse-dev/bourse/internal/payload"
 )
@@ -160,12 +161,17 @@ type onSale struct {
 	Path, Digest, Seller, Offer string
 	Plan                        api.Plan
 	Left                        int64
-	Cost                        string
-	Serves                      bool // one unit or more has what is asked for
+	Units                       int64 // as many as have what is asked for, else as few as one contract may have
+	Serves                      bool  // so many are left, for as long as is asked for
+	cost                        int64 // of Units for as long as is asked for, in billionths of the currency
 }
 
-// plans returns the plans on sale, those that serve what is asked for first, then the cheapest first within a currency.
-func (f Found) plans() []onSale {
+// onSale returns all plans on sale.
+func (f Found) onSale() []onSale {
+	asked, err := amounts.ParseRequest("resources", f.Wish.Create.Request.Resources)
+	if err != nil {
+		asked = nil
+	}
 	var out []onSale
 	for _, o := range f.Offers {
 		for _, p := range o.Payload.Offer.Plans {
@@ -173,15 +179,44 @@ func (f Found) plans() []onSale {
 			if !ok {
 				continue
 			}
-			out = append(out, onSale{o.Payload.Seller + "/" + o.Payload.Name + "/" + p.Name, o.Payload.Digest, o.Payload.Seller,
-				o.Payload.Name, p, listed.Remaining, listed.Cost, serves(p, f.Wish.Create.Request.Resources)})
+			next := onSale{Path: o.Payload.Seller + "/" + o.Payload.Name + "/" + p.Name, Digest: o.Payload.Digest,
+				Seller: o.Payload.Seller, Offer: o.Payload.Name, Plan: p, Left: listed.Remaining, Units: leastUnits(p)}
+			if plan, err := market.ReadPlan(&p); err == nil && len(asked) > 0 {
+				next.serve(plan, asked, f.Wish.Create.Request.Duration)
+			}
+			out = append(out, next)
+		}
+	}
+	return out
+}
+
+// serve notes how many units have what is asked for, and whether these can be bought.
+func (o *onSale) serve(plan market.Plan, asked amounts.List, lasts *metav1.Duration) {
+	units := plan.UnitsFor(asked)
+	if units == 0 || plan.Pool != api.GeneralPool {
+		return
+	}
+	o.Units = units
+	o.Serves = units <= o.Left && (lasts == nil || plan.Lasts(lasts.Duration) == nil)
+}
+
+// plans returns the plans on sale, those that serve what is asked for first, then the cheapest first within a currency:
+// what is free, then one currency after the other.
+func (f Found) plans(now time.Time) []onSale {
+	out := f.onSale()
+	rates := money.RatesFor(now, api.DurationOf(f.Wish.Create.Request.Duration))
+	currencies := map[string]string{} // by path
+	for i, o := range out {
+		if price, err := money.Parse("price", o.Plan.Price); err == nil {
+			out[i].cost, currencies[o.Path] = price.Nanos(o.Units, rates), price.Currency
 		}
 	}
 	slices.SortStableFunc(out, func(a, b onSale) int {
 		if a.Serves != b.Serves {
 			return map[bool]int{true: -1, false: 1}[a.Serves]
 		}
-		return strings.Compare(a.Path, b.Path)
+		return cmp.Or(strings.Compare(currencies[a.Path], currencies[b.Path]), cmp.Compare(a.cost, b.cost),
+			strings.Compare(a.Path, b.Path))
 	})
 	return out
 }
@@ -197,7 +232,7 @@ func (f Found) bought() *onSale {
 
 // plan returns a plan that is on sale, by its path; nil if it is not.
 func (f Found) plan(path string) *onSale {
-	all := f.plans()
+	all := f.onSale()
 	i := slices.IndexFunc(all, func(o onSale) bool { return o.Path == path })
 	if i < 0 {
 		return nil
@@ -205,12 +240,12 @@ func (f Found) plan(path string) *onSale {
 	return &all[i]
 }
 
-// least returns the smallest number of units that a plan sells.
-func (o onSale) least() int64 {
-	if o.Plan.Units == nil {
+// leastUnits returns the smallest number of units that one contract of a plan may have.
+func leastUnits(p api.Plan) int64 {
+	if p.Units == nil {
 		return 1
 	}
-	return max(o.Plan.Units.Min, 1)
+	return max(p.Units.Min, 1)
 }
 
 // costs says what a purchase costs: "2 units, each 2 CPU, 4 GiB for 0.08 EUR/hour: 3.84 EUR in all".
@@ -223,16 +258,6 @@ func (f Found) costs(o onSale, now time.Time) string {
 	}
 	cost := price.Cost(request.Purchase.Units, now, api.DurationOf(request.Duration))
 	return text + ": " + money.Text(cost, price.Currency) + " " + price.Currency + " in all"
-}
-
-// serves reports whether a plan has every resource that is asked for.
-func serves(p api.Plan, asked api.Resources) bool {
-	for name := range asked {
-		if _, ok := p.Resources[name]; !ok {
-			return false
-		}
-	}
-	return len(asked) > 0
 }
 
 // Spec returns the spec of the request. With its digest a form names what was reviewed: [Seen].
@@ -303,11 +328,11 @@ func (f Found) wrong(field string) bool {
 	return false
 }
 
-// buy returns the address where a plan is reviewed: as few units as it allows, for as long as is asked for.
+// buy returns the address where a plan is reviewed: as many units as have what is asked for, for as long as is asked for.
 func (v View) buy(p onSale) templ.SafeURL {
 	query := url.Values{"buy": {p.Path}, "digest": {p.Digest}, "panel": {"review"}}
-	if least := p.least(); least > 1 {
-		query.Set("units", strconv.FormatInt(least, 10))
+	if p.Units > 1 {
+		query.Set("units", strconv.FormatInt(p.Units, 10))
 	}
 	if least := p.Plan.MinDuration; least != nil {
 		query.Set("for", hours(least.Duration))

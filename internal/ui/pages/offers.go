@@ -171,7 +171,8 @@ func (s Sales) answer(p api.Envelope[api.KnownProposal]) *onSale {
 	if i < 0 {
 		return nil
 	}
-	return &onSale{Path: l.Seller + "/" + l.Name + "/" + l.Offer.Plans[i].Name, Digest: l.Digest, Plan: l.Offer.Plans[i]}
+	plan := l.Offer.Plans[i]
+	return &onSale{Path: l.Seller + "/" + l.Name + "/" + plan.Name, Digest: l.Digest, Plan: plan, Units: leastUnits(plan)}
 }
 
 // proposalState returns the seller's answer in a word.

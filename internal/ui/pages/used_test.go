@@ -4,6 +4,7 @@ import (
 	"html"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -24,6 +25,47 @@ func TestAPurchaseIsReviewedWithItsPrice(t *testing.T) {
 	v.Failed = api.Errorf(api.CodeConflict, "the form asks for something else")
 	f.Wish = pages.ReadWish(v.Query, "team")
 	has(t, render(t, pages.Find(v, f)), "4 units, each 2 CPU for 0.08 EUR/hour: 9.60 EUR in all")
+}
+
+// A plan has what is asked for if so many units of it are left as have the amounts. Buy reviews so many. The cheapest of
+// a currency is first.
+func TestPlansServeAmounts(t *testing.T) {
+	plan := func(name, cpu, price, currency string, most int64) api.Plan {
+		return api.Plan{Name: name, Resources: amounts("cpu", cpu), Units: &api.Units{Min: 1, Max: most},
+			Price: &api.Price{Amount: price, Currency: currency, Period: "hour"}}
+	}
+	l := api.Listing{Seller: "milan", Name: "web", Plans: map[string]api.PlanListing{}}
+	for name, p := range map[string]struct {
+		plan api.Plan
+		left int64
+	}{
+		"a-dear":    {plan("a-dear", "64", "9", "EUR", 1), 1},
+		"b-cheap":   {plan("b-cheap", "16", "0.5", "EUR", 8), 8}, // 4 units: 2 EUR
+		"c-dollars": {plan("c-dollars", "64", "1", "USD", 1), 1},
+		"d-one":     {plan("d-one", "16", "0.1", "EUR", 1), 8}, // a contract has one unit
+		"e-left":    {plan("e-left", "16", "0.1", "EUR", 8), 3},
+		"f-small":   {plan("f-small", "2", "0.1", "EUR", 8), 8},
+	} {
+		l.Offer.Plans, l.Plans[name] = append(l.Offer.Plans, p.plan), api.PlanListing{Remaining: p.left}
+	}
+	long := plan("g-long", "64", "0.1", "EUR", 1)
+	long.MinDuration = &metav1.Duration{Duration: 720 * time.Hour}
+	l.Offer.Plans, l.Plans["g-long"] = append(l.Offer.Plans, long), api.PlanListing{Remaining: 1}
+	v := view("/find", "cpu=64&for=24h")
+	f := pages.Found{Wish: pages.ReadWish(v.Query, "team"), Offers: []api.Envelope[api.Listing]{{Payload: l}}}
+	page := render(t, pages.Find(v, f))
+	if n := strings.Count(page, "what you need<"); n != 3 {
+		t.Errorf("%d plans have 64 CPU for a day", n)
+	}
+	has(t, page, "4 units have what you need", "has what you need", "buy=milan%2Fweb%2Fb-cheap&amp;digest=&amp;for=24h&amp;panel=review&amp;units=4")
+	at := -1
+	for _, name := range []string{"b-cheap", "a-dear", "c-dollars", "d-one", "f-small", "g-long", "e-left"} {
+		next := strings.Index(page, "milan / web / "+name)
+		if next < at {
+			t.Errorf("%s is before a cheaper plan:\n%s", name, page)
+		}
+		at = next
+	}
 }
 
 // Who may not create requests in the namespace of the form finds no open act, why, and the command that lets them.
