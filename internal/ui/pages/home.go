@@ -10,6 +10,7 @@ import (
 	"github.com/a-h/templ"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/contract"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/money"
 )
@@ -240,6 +241,35 @@ func (o Overview) balances() []balance {
 		whole, part := shared[name], lent[name]
 		out = append(out, balance{resourceLabel(string(name)), text(borrowed), text(lent), text(free),
 			part.AsApproximateFloat64(), whole.AsApproximateFloat64()})
+	}
+	return out
+}
+
+// moneyRow is what a cluster pays, or earns, in one currency. Both amounts have their currency.
+type moneyRow struct{ What, Hour, SoFar string }
+
+// money returns what the contracts that still exist cost in the hour from now on and so far, by currency and side.
+func (o Overview) money(v View) (out []moneyRow) {
+	hour, so := contract.SumUpHour(o.Borrowed.Deals, v.Cluster, v.Now), contract.SumUp(o.Borrowed.Deals, v.Cluster)
+	var currencies []string
+	for _, s := range slices.Concat(hour, so) {
+		currencies = append(currencies, s.Currency)
+	}
+	slices.Sort(currencies)
+	for _, currency := range slices.Compact(currencies) {
+		in := func(all []contract.Sum) contract.Sum {
+			if i := slices.IndexFunc(all, func(s contract.Sum) bool { return s.Currency == currency }); i >= 0 {
+				return all[i]
+			}
+			return contract.Sum{Bought: new(big.Rat), Sold: new(big.Rat)}
+		}
+		row := func(what string, hour, soFar *big.Rat) {
+			if hour.Sign() != 0 || soFar.Sign() != 0 {
+				out = append(out, moneyRow{what, moneyText(hour, currency) + " " + currency, moneyText(soFar, currency) + " " + currency})
+			}
+		}
+		row("Pays", in(hour).Bought, in(so).Bought)
+		row("Earns", in(hour).Sold, in(so).Sold)
 	}
 	return out
 }
