@@ -25,6 +25,8 @@ func (u *UI) home(ctx context.Context, _ *http.Request) content {
 	failed("Requests that wait for approval", err)
 	o.Proposals, err = u.o.Reads.Proposals(ctx)
 	failed("Proposals", err)
+	o.Peers, err = u.o.Reads.Peers(ctx)
+	failed("Peers", err)
 	ad, err := u.o.Reads.Advertisement(ctx)
 	failed("The Advertisement", err)
 	o.Shared = ad.Status.Pools

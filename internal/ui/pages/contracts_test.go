@@ -2,7 +2,6 @@ package pages_test
 
 import (
 	"encoding/csv"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/ui/pages"
 )
 
@@ -87,65 +85,6 @@ func TestWithoutTheClusterNoDealHasASide(t *testing.T) {
 	hasNot(t, html, "1.50", "takes web back")
 	e := pages.Everything{Borrowed: o.Borrowed}
 	has(t, render(t, pages.Search(at("/search", "q=r-1"), e)), "web/small, rome buys from milan, Active")
-}
-
-// Home tells the buyer that the seller takes a contract back or broke it, and not the seller who does.
-func TestTheBuyerIsToldOfAReclaim(t *testing.T) {
-	at := metav1.NewTime(now.Add(time.Hour))
-	home := func(buyer, seller string) string {
-		taken, broken := anyDeal("r-1", buyer, seller, "1.50 EUR", api.Active), anyDeal("r-2", buyer, seller, "", api.Released)
-		taken.Payload.Status.Reclaimed, broken.Payload.Status.Reason = &at, api.ReasonRevokedByProvider
-		b := pages.NewBorrowed(pages.Listed{Deals: []api.Envelope[api.Deal]{taken, broken}})
-		return render(t, pages.Home(view("/", ""), pages.Overview{Borrowed: b}))
-	}
-	has(t, home("milan", "paris"), "paris takes web back", "move its pods before then", "paris broke the contract of web")
-	html := home("rome", "milan")
-	has(t, html, "Nothing waits for you")
-	hasNot(t, html, "takes web back", "move its pods", "broke the contract")
-}
-
-// Home shows what runs up in an hour beside what is due so far. No currencies are added, and what is over costs no more.
-func TestHomeShowsWhatAnHourCosts(t *testing.T) {
-	over, dollars := anyDeal("r-3", "milan", "paris", "5.00 EUR", api.Released), anyDeal("r-4", "milan", "oslo", "7.00 USD", api.Active)
-	dollars.Payload.Status.Terms.Price = &api.Price{Amount: "24", Currency: "USD", Period: "day"}
-	b := pages.NewBorrowed(pages.Listed{Deals: []api.Envelope[api.Deal]{anyDeal("r-1", "milan", "paris", "1.50 EUR", api.Active),
-		anyDeal("r-2", "rome", "milan", "2.50 EUR", api.Active), over, dollars}})
-	html := render(t, pages.Home(view("/", ""), pages.Overview{Borrowed: b}))
-	has(t, html, `<td>Pays</td><td class="number">0.16 EUR</td><td class="number">6.50 EUR</td>`,
-		`<td>Earns</td><td class="number">0.16 EUR</td><td class="number">2.50 EUR</td>`,
-		`<td>Pays</td><td class="number">2.00 USD</td><td class="number">7.00 USD</td>`)
-}
-
-// The cost of a request is that of all its units in an hour, as the cost of a pool is. What its pods use is that of its
-// instructions.
-func TestBorrowingCostsAnHour(t *testing.T) {
-	request := func(name, reservation string, parts ...api.RequestPart) client.RequestStatus {
-		r := client.RequestStatus{ID: "team/" + name}
-		r.Payload.Status = api.ResourceRequestStatus{State: api.Active, Reservation: reservation, Parts: parts,
-			Resources: amounts("cpu", "4"), Until: &metav1.Time{Time: now.Add(100 * time.Hour)}}
-		return r
-	}
-	pool := api.Envelope[api.KnownVirtualNodePool]{ID: "burst"}
-	pool.Payload.Status.Cost = "1.20 EUR/h"
-	dollars, free := anyDeal("r-3", "milan", "oslo", "", api.Active), anyDeal("r-5", "milan", "oslo", "", api.Active)
-	dollars.Payload.Status.Terms.Price, free.Payload.Status.Terms.Price = &api.Price{Amount: "1", Currency: "USD", Period: "hour"}, nil
-	b := pages.NewBorrowed(pages.Listed{Now: now, Pools: []api.Envelope[api.KnownVirtualNodePool]{pool},
-		Requests: slices.Values([]client.RequestStatus{request("bought", "r-1"), request("over", "r-4"), request("free", "r-5"),
-			request("split", "r-2", api.RequestPart{Reservation: "r-2"}, api.RequestPart{Reservation: "r-3"})}),
-		Deals: []api.Envelope[api.Deal]{anyDeal("r-1", "milan", "paris", "", api.Active), anyDeal("r-2", "milan", "paris", "", api.Active),
-			dollars, anyDeal("r-4", "milan", "paris", "", api.Released), free},
-		Uses: map[string]pages.Use{"team/r-1": {Granted: amounts("cpu", "4"), Used: amounts("cpu", "3")},
-			"team/r-2": {Used: amounts("cpu", "1", "memory", "1Gi")}, "team/r-3": {Used: amounts("cpu", "1")}}})
-	html := render(t, pages.Borrowing(view("/borrowing", ""), b))
-	for name, want := range map[string][]string{"team/bought": {"0.16 EUR/h", "3 CPU", "CPU in use"},
-		"team/split": {"0.16 EUR/h, 2.00 USD/h", "2 CPU, 1 GiB"}, "/burst": {"1.20 EUR/h"}, "team/free": {"free"}} {
-		_, row, _ := strings.Cut(html, `id="row-`+name)
-		row, _, _ = strings.Cut(row, "</tr>")
-		has(t, row, want...)
-	}
-	_, row, _ := strings.Cut(html, `id="row-team/over`)
-	row, _, _ = strings.Cut(row, "</tr>")
-	hasNot(t, row, "EUR", "in use")
 }
 
 func TestNoCellIsAFormula(t *testing.T) {
