@@ -24,8 +24,16 @@ type Borrowed struct {
 	sum  api.Resources // of the reservations that count
 	// Deals are all contracts that the user may list, also those of what the cluster sold.
 	Deals []api.Envelope[api.Deal]
+	// buyers has what bought each of them, by the ID of its reservation.
+	buyers map[string]purchaser
 	// Failed says what could not be read: a kind of object and why.
 	Failed map[string]*api.Error
+}
+
+// purchaser is a request that bought something, or the VirtualNodePool that made the request.
+type purchaser struct {
+	Pool            bool
+	Namespace, Name string
 }
 
 // Listed is all that the user may list of what a cluster borrows.
@@ -47,12 +55,12 @@ type Use struct{ Granted, Used api.Resources }
 
 // NewBorrowed makes the lines of the requests and of the VirtualNodePools that have some of them.
 func NewBorrowed(l Listed) Borrowed {
-	b := Borrowed{sum: api.Resources{}, Deals: l.Deals, Failed: map[string]*api.Error{}}
-	ofPools, bought := map[string]bool{}, map[string]api.ContractStatus{}
+	b := Borrowed{sum: api.Resources{}, Deals: l.Deals, Failed: map[string]*api.Error{}, buyers: map[string]purchaser{}}
+	ofPools, bought := map[string]string{}, map[string]api.ContractStatus{}
 	for _, p := range l.Pools {
 		b.rows = append(b.rows, poolRow(p))
 		for _, provider := range p.Payload.Status.Providers {
-			ofPools[l.AgentNamespace+"/"+provider.Request] = true
+			ofPools[l.AgentNamespace+"/"+provider.Request] = p.ID
 		}
 	}
 	for _, d := range l.Deals {
@@ -63,10 +71,16 @@ func NewBorrowed(l Listed) Borrowed {
 		if s.State.Counts() {
 			add(b.sum, s.Resources)
 		}
-		if ofPools[r.ID] {
+		row, pool := requestRow(r), ofPools[r.ID]
+		by := purchaser{pool != "", row.Namespace, cmp.Or(pool, row.Name)}
+		for _, id := range reservations(s) {
+			if _, is := bought[id]; is {
+				b.buyers[id] = by
+			}
+		}
+		if by.Pool {
 			continue
 		}
-		row := requestRow(r)
 		if fault, has := l.Faults[row.Namespace+"/"+s.Reservation]; has && row.Tone == OK {
 			row.Tone, row.Why, row.Fault = Warn, api.WithoutCode(fault.Message), fault.Type
 		}

@@ -18,11 +18,13 @@ import (
 type Deals struct {
 	All    []api.Envelope[api.Deal]
 	Failed *api.Error
+	// Borrowed says which request bought what.
+	Borrowed Borrowed
 }
 
 // dealRow is one contract.
 type dealRow struct {
-	ID, Object  string
+	ID          string
 	Side        side   // that of this cluster
 	Other       string // the other side; empty if the side is unknown
 	Parties     string // both, in words
@@ -43,7 +45,7 @@ type dealRow struct {
 func dealRowOf(d api.Envelope[api.Deal], self string) dealRow {
 	s := d.Payload.Status
 	t := s.Terms
-	row := dealRow{ID: d.Payload.Spec.Reservation, Object: d.ID, Side: sideOf(t.Seller, self), Plan: t.Offer + "/" + t.Plan, Units: t.Units, State: string(s.State),
+	row := dealRow{ID: d.Payload.Spec.Reservation, Side: sideOf(t.Seller, self), Plan: t.Offer + "/" + t.Plan, Units: t.Units, State: string(s.State),
 		Tone: toneOf(s.State), Begins: t.Begins.Time, Ends: explain.EndOfContract(s).Time, Over: s.State.Over(), Price: PriceText(t.Price), Due: cmp.Or(d.Payload.Due, "free"),
 		Cost: cmp.Or(s.Cost, "free"), Size: Amounts(t.Resources)}
 	switch row.Side {

@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"encoding/csv"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/ui/pages"
 )
 
@@ -85,6 +87,32 @@ func TestWithoutTheClusterNoDealHasASide(t *testing.T) {
 	hasNot(t, html, "1.50", "takes web back")
 	e := pages.Everything{Borrowed: o.Borrowed}
 	has(t, render(t, pages.Search(at("/search", "q=r-1"), e)), "web/small, rome buys from milan, Active")
+}
+
+// What was bought leads to the request that bought it, and to its release. A pool decides about its own.
+func TestAContractLeadsToItsRequest(t *testing.T) {
+	request := func(id, reservation string) client.RequestStatus {
+		r := client.RequestStatus{ID: id}
+		r.Payload.Status = api.ResourceRequestStatus{State: api.Active, Reservation: reservation}
+		return r
+	}
+	pool := api.Envelope[api.KnownVirtualNodePool]{ID: "burst"}
+	pool.Payload.Status.Providers = []api.PoolProvider{{Name: "paris", Request: "burst-1"}}
+	d := pages.Deals{All: []api.Envelope[api.Deal]{anyDeal("r-1", "milan", "paris", "", api.Active),
+		anyDeal("r-2", "milan", "paris", "", api.Active), anyDeal("r-3", "rome", "milan", "", api.Active),
+		anyDeal("r-4", "milan", "paris", "", api.Released)}}
+	d.Borrowed = pages.NewBorrowed(pages.Listed{Deals: d.All, AgentNamespace: "bourse", Pools: []api.Envelope[api.KnownVirtualNodePool]{pool},
+		Requests: slices.Values([]client.RequestStatus{request("team/web", "r-1"), request("bourse/burst-1", "r-2"), request("team/old", "r-4")})})
+	html := render(t, pages.Contracts(view("/contracts", "state=all"), d))
+	for id, want := range map[string][2]string{"r-1": {`href="/s/0/requests/team/web"`, `href="/s/0/requests/team/web?panel=release"`},
+		"r-2": {`href="/s/0/pools/burst"`, ""}, "r-3": {"Sold", ""}, "r-4": {`href="/s/0/requests/team/old"`, ""}} {
+		_, row, _ := strings.Cut(html, `id="contract-`+id)
+		row, _, _ = strings.Cut(row, "</tr>")
+		has(t, row, want[0], want[1], "60m ago", "in 60m")
+		if want[1] == "" {
+			hasNot(t, row, "panel=release")
+		}
+	}
 }
 
 func TestNoCellIsAFormula(t *testing.T) {
