@@ -49,7 +49,7 @@ func (u *UI) find(ctx context.Context, r *http.Request) content {
 	all, _ := u.source.clusters(ctx)
 	f.Keep(all)
 	offers, err := u.source.offers(ctx)
-	f.Offers, f.OffersErr = offers, asError(err)
+	f.Offers, f.OffersErr, f.Where = offers, asError(err), pages.Suggest(all, offers)
 	return content{title: "Find capacity", body: func(v pages.View) templ.Component { return pages.Find(v, f) }}
 }
 

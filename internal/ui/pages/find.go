@@ -3,6 +3,7 @@ package pages
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -110,6 +111,62 @@ type Found struct {
 	Clusters   map[string]Neighbour // those that the page shows
 	Offers     []api.Envelope[api.Listing]
 	OffersErr  *api.Error
+	// Where are expressions that the form suggests: see [Suggest].
+	Where []string
+}
+
+// mostSuggested is how many expressions over the properties of clusters the form suggests, with values of at most
+// longestSuggested bytes.
+const mostSuggested, longestSuggested = 60, 100
+
+// Suggest returns expressions for the field where: over the properties that the catalog shows, and over what the broker
+// knows of each cluster.
+func Suggest(clusters []Neighbour, offers []api.Envelope[api.Listing]) []string {
+	shown := map[string]bool{}
+	ordinary := func(text string) bool { return text != "" && len(text) <= longestSuggested && visible(text) == text }
+	add := func(before, after string, values ...string) {
+		for _, value := range values {
+			if ordinary(value) {
+				shown[before+strconv.Quote(value)+after] = true
+			}
+		}
+	}
+	for _, c := range clusters {
+		add("region == ", "", c.Region)
+		add("", " in gpus", c.GPUs...)
+	}
+	for _, o := range offers {
+		p := o.Payload.Properties
+		add("region == ", "", p.Region)
+		add("", " in zones", p.Zones...)
+		add("", " in architectures", p.Architectures...)
+		add("", " in gpus", p.GPUs...)
+		add("", " in storageClasses", p.StorageClasses...)
+		for name, value := range p.Labels {
+			if ordinary(name) {
+				add("labels["+strconv.Quote(name)+"] == ", "", value)
+			}
+		}
+	}
+	if len(shown) == 0 { // nobody answers: what mostly exists
+		add("region == ", "", "eu")
+		add("", " in architectures", "amd64")
+	}
+	out := slices.Sorted(maps.Keys(shown))
+	return append(out[:min(len(out), mostSuggested)], "uptime >= 0.99", "honoured >= 0.95")
+}
+
+// copied returns how many offers are the agent's copy, because neither a broker nor their seller answers, and of when the
+// oldest is.
+func (f Found) copied() (n int, oldest time.Time) {
+	for _, o := range f.Offers {
+		if as := o.Payload.AsOf; as != nil {
+			if n++; oldest.IsZero() || as.Time.Before(oldest) {
+				oldest = as.Time
+			}
+		}
+	}
+	return n, oldest
 }
 
 // fits returns how many of the clusters that may be seen fit.
