@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -147,7 +146,7 @@ func durationVar(f *pflag.FlagSet, p *time.Duration, name string, value time.Dur
 // optionalDurationVar adds a flag for a duration of a payload. It is nil for 0.
 func optionalDurationVar(f *pflag.FlagSet, to **metav1.Duration, name, usage string) {
 	f.Var(parsed{"duration", func(text string) error {
-		d, err := parseTime(text)
+		d, err := payload.ParseDuration(text)
 		if *to = nil; d != 0 {
 			*to = &metav1.Duration{Duration: d}
 		}
@@ -158,7 +157,7 @@ func optionalDurationVar(f *pflag.FlagSet, to **metav1.Duration, name, usage str
 type durationValue time.Duration
 
 func (d *durationValue) Set(text string) (err error) {
-	*(*time.Duration)(d), err = parseTime(text)
+	*(*time.Duration)(d), err = payload.ParseDuration(text)
 	return err
 }
 
@@ -169,22 +168,4 @@ func (d *durationValue) String() string {
 		return "" // pflag prints no default
 	}
 	return time.Duration(*d).String()
-}
-
-var days = regexp.MustCompile(`^(-?\d{1,5})d`)
-
-// parseTime reads a duration such as 1h30m, 7d or 1d12h.
-func parseTime(text string) (time.Duration, error) {
-	found := days.FindStringSubmatch(text)
-	if found == nil {
-		return time.ParseDuration(text)
-	}
-	n, err := strconv.ParseInt(found[1], 10, 64)
-	whole := time.Duration(n) * 24 * time.Hour
-	if rest := text[len(found[0]):]; err == nil && rest != "" {
-		var more time.Duration
-		more, err = time.ParseDuration(rest)
-		whole += more
-	}
-	return whole, err
 }

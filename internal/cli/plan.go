@@ -11,6 +11,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/money"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // planKeys are the keys of a plan that are no resources.
@@ -78,7 +79,7 @@ var planValues = map[string]string{"quantity": "a number",
 	"min": "a duration such as 8h or 30d", "max": "a duration such as 8h or 30d", "notice": "a duration such as 10m"}
 
 func parseDuration(text string) (*metav1.Duration, error) {
-	d, err := parseTime(text)
+	d, err := payload.ParseDuration(text)
 	return &metav1.Duration{Duration: d}, err
 }
 

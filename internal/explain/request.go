@@ -27,6 +27,23 @@ func Request(s api.ResourceRequestStatus) (word, why string) {
 	return string(s.State), api.WithoutCode(why)
 }
 
+// Shrinks says what becomes of pods when a reservation gets smaller.
+const Shrinks = "Pods that do not fit a smaller reservation are evicted: those of low priority and the youngest first."
+
+// KeepsAsking says what becomes of a change that a provider refused and nobody withdraws.
+const KeepsAsking = "the agent asks again every minute"
+
+// Reservations returns the IDs of a request's reservations: of all parts if it is split.
+func Reservations(s api.ResourceRequestStatus) (ids []string) {
+	for _, part := range s.Parts {
+		ids = append(ids, part.Reservation)
+	}
+	if len(ids) == 0 && s.Reservation != "" {
+		ids = append(ids, s.Reservation)
+	}
+	return ids
+}
+
 // NotReady says that new pods cannot use a bound reservation, and why; empty if they can. id is NAMESPACE/NAME.
 func NotReady(id string, s api.ResourceRequestStatus) string {
 	bound := s.State == api.Reserved || s.State == api.Active

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/a-h/templ"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -155,9 +154,9 @@ func readTerms(r *http.Request) (t api.ProposalTerms, err error) {
 		}
 	}
 	if text("for") != "" {
-		d, err := time.ParseDuration(text("for"))
+		d, err := payload.ParseDuration(text("for"))
 		if err != nil || d <= 0 {
-			return t, api.Invalid("for", "%.40q is not a duration", text("for")).Fix("give one such as 720h")
+			return t, api.Invalid("for", "%.40q is not a duration", text("for")).Fix("give one such as 720h or 30d")
 		}
 		t.Duration = &metav1.Duration{Duration: d}
 	}

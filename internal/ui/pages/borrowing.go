@@ -73,7 +73,7 @@ func NewBorrowed(l Listed) Borrowed {
 		}
 		row, pool := requestRow(r), ofPools[r.ID]
 		by := purchaser{pool != "", row.Namespace, cmp.Or(pool, row.Name)}
-		for _, id := range reservations(s) {
+		for _, id := range explain.Reservations(s) {
 			if _, is := bought[id]; is {
 				b.buyers[id] = by
 			}
@@ -191,20 +191,10 @@ func requestRow(r client.RequestStatus) borrowedRow {
 	return row
 }
 
-// reservations returns those of a request: several if it is split.
-func reservations(s api.ResourceRequestStatus) []string {
-	all := []string{s.Reservation}
-	for _, part := range s.Parts {
-		all = append(all, part.Reservation)
-	}
-	slices.Sort(all)
-	return slices.DeleteFunc(slices.Compact(all), func(id string) bool { return id == "" })
-}
-
 // use adds what the pods of all reservations of a request use.
 func (r *borrowedRow) use(of map[string]Use, s api.ResourceRequestStatus) {
 	granted, used, known := api.Resources{}, api.Resources{}, false
-	for _, id := range reservations(s) {
+	for _, id := range explain.Reservations(s) {
 		if u, has := of[r.Namespace+"/"+id]; has {
 			known = true
 			add(granted, u.Granted)
@@ -220,7 +210,7 @@ func (r *borrowedRow) use(of map[string]Use, s api.ResourceRequestStatus) {
 // nothing. Amounts of two currencies are not added. It is empty if none was bought, or all are over.
 func hourly(bought map[string]api.ContractStatus, s api.ResourceRequestStatus, now time.Time) string {
 	sums, free := map[string]*big.Rat{}, false
-	for _, id := range reservations(s) {
+	for _, id := range explain.Reservations(s) {
 		c, is := bought[id]
 		cost, currency := contract.Hour(c, now)
 		switch {

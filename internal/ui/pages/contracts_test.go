@@ -81,7 +81,7 @@ func TestWithoutTheClusterNoDealHasASide(t *testing.T) {
 		has(t, html, notKnown)
 		hasNot(t, html, "<button>", `name="digest"`)
 	}
-	o := pages.Overview{Borrowed: pages.NewBorrowed(pages.Listed{Deals: append(deals, taken)}), Proposals: s.Proposals}
+	o := pages.Overview{Borrowed: ofDeals(append(deals, taken)...), Proposals: s.Proposals}
 	html = render(t, pages.Home(at("/", ""), o))
 	has(t, html, notKnown, "Nothing waits for you")
 	hasNot(t, html, "1.50", "takes web back")

@@ -65,10 +65,10 @@ func ReadWish(q url.Values, namespace string) Wish {
 		}
 		r.Resources[ResourceName(f.Resource)] = amount
 	}
-	if text := q.Get("for"); text != "" {
-		d, err := time.ParseDuration(text)
+	if text := strings.TrimSpace(q.Get("for")); text != "" {
+		d, err := payload.ParseDuration(text)
 		if err != nil || d <= 0 {
-			wrong(api.Invalid("for", "%.40q is not a duration", text).Fix("give one such as 4h or 90m"))
+			wrong(api.Invalid("for", "%.40q is not a duration", text).Fix("give one such as 4h, 90m or 2d"))
 		}
 		r.Duration = &metav1.Duration{Duration: d}
 	}

@@ -211,7 +211,7 @@ func Find(v View, f Found) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "> <datalist id=\"durations\"><option value=\"1h\"></option><option value=\"8h\"></option><option value=\"24h\"></option><option value=\"168h\"></option></datalist> <label for=\"where\">Where")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "> <datalist id=\"durations\"><option value=\"1h\"></option><option value=\"8h\"></option><option value=\"24h\"></option><option value=\"7d\"></option><option value=\"30d\"></option></datalist> <label for=\"where\">Where")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

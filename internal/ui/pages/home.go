@@ -29,8 +29,9 @@ type Overview struct {
 	Approvals []api.Envelope[api.Approval]
 	Proposals []api.Envelope[api.KnownProposal]
 	Peers     []api.Envelope[api.KnownPeer] // empty: there are none, or the user may not see them
-	// Shared has the amounts of the cluster's own pools. Empty: it lends nothing, or the user may not see it.
-	Shared map[string]api.Amounts
+	// Shared has the amounts of the cluster's own pools. Empty: it lends nothing, or NotShared says why it is not known.
+	Shared    map[string]api.Amounts
+	NotShared *api.Error
 }
 
 // need is one thing that somebody should look at.
@@ -266,6 +267,19 @@ func add(to, more api.Resources) {
 		sum.Add(q)
 		to[name] = sum
 	}
+}
+
+// nothing says what of borrowed and lent is known to be nothing, where no resource is shown.
+func (o Overview) nothing() string {
+	switch borrows := o.Borrowed.Failed["ResourceRequests"] == nil; {
+	case borrows && o.NotShared == nil:
+		return "Nothing is borrowed, and nothing is lent."
+	case borrows:
+		return "Nothing is borrowed."
+	case o.NotShared == nil:
+		return "Nothing is lent."
+	}
+	return ""
 }
 
 // balance is one resource that is lent or borrowed.

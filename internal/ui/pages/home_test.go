@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -14,13 +15,18 @@ import (
 	"github.com/bourse-dev/bourse/internal/ui/pages"
 )
 
+// ofDeals is a cluster that has contracts, and no requests.
+func ofDeals(deals ...api.Envelope[api.Deal]) pages.Borrowed {
+	return pages.NewBorrowed(pages.Listed{Now: now, Deals: deals, Requests: slices.Values([]client.RequestStatus(nil))})
+}
+
 // Home tells the buyer that the seller takes a contract back or broke it, and not the seller who does.
 func TestTheBuyerIsToldOfAReclaim(t *testing.T) {
 	at := metav1.NewTime(now.Add(time.Hour))
 	home := func(buyer, seller string) string {
 		taken, broken := anyDeal("r-1", buyer, seller, "1.50 EUR", api.Active), anyDeal("r-2", buyer, seller, "", api.Released)
 		taken.Payload.Status.Reclaimed, broken.Payload.Status.Reason = &at, api.ReasonRevokedByProvider
-		b := pages.NewBorrowed(pages.Listed{Deals: []api.Envelope[api.Deal]{taken, broken}})
+		b := ofDeals(taken, broken)
 		return render(t, pages.Home(view("/", ""), pages.Overview{Borrowed: b}))
 	}
 	has(t, home("milan", "paris"), "paris takes web back", "move its pods before then", "paris broke the contract of web")
@@ -33,8 +39,8 @@ func TestTheBuyerIsToldOfAReclaim(t *testing.T) {
 func TestHomeShowsWhatAnHourCosts(t *testing.T) {
 	over, dollars := anyDeal("r-3", "milan", "paris", "5.00 EUR", api.Released), anyDeal("r-4", "milan", "oslo", "7.00 USD", api.Active)
 	dollars.Payload.Status.Terms.Price = &api.Price{Amount: "24", Currency: "USD", Period: "day"}
-	b := pages.NewBorrowed(pages.Listed{Deals: []api.Envelope[api.Deal]{anyDeal("r-1", "milan", "paris", "1.50 EUR", api.Active),
-		anyDeal("r-2", "rome", "milan", "2.50 EUR", api.Active), over, dollars}})
+	b := ofDeals(anyDeal("r-1", "milan", "paris", "1.50 EUR", api.Active),
+		anyDeal("r-2", "rome", "milan", "2.50 EUR", api.Active), over, dollars)
 	html := render(t, pages.Home(view("/", ""), pages.Overview{Borrowed: b}))
 	has(t, html, `<td>Pays</td><td class="number">0.16 EUR</td><td class="number">6.50 EUR</td>`,
 		`<td>Earns</td><td class="number">0.16 EUR</td><td class="number">2.50 EUR</td>`,
@@ -111,5 +117,32 @@ func TestHomeListsKeysThatNobodyConfirmed(t *testing.T) {
 	has(t, html, "Nobody confirmed the keys of 8 clusters", "c0, c1, c2, c3, c4 and 3 more")
 	if n := strings.Count(html, "Nobody confirmed"); n != 1 {
 		t.Errorf("%d lines name keys", n)
+	}
+}
+
+// Who may not read what is lent is not told that nothing is.
+func TestHomeKnowsWhatItMayNotRead(t *testing.T) {
+	home := func(o pages.Overview) string { return render(t, pages.Home(view("/", ""), o)) }
+	has(t, home(pages.Overview{}), "Nothing is borrowed, and nothing is lent.")
+	html := home(pages.Overview{NotShared: forbidden})
+	has(t, html, "Nothing is borrowed.", "may not read Advertisements here")
+	hasNot(t, html, "nothing is lent")
+	unknown := ofDeals()
+	unknown.Failed["ResourceRequests"] = forbidden
+	html = home(pages.Overview{Borrowed: unknown})
+	has(t, html, "Nothing is lent.")
+	hasNot(t, html, "othing is borrowed")
+}
+
+// Forms take durations as the command line does.
+func TestFormsTakeDays(t *testing.T) {
+	for text, want := range map[string]time.Duration{"2d": 48 * time.Hour, " 1d12h ": 36 * time.Hour, "90m": 90 * time.Minute} {
+		w := pages.ReadWish(url.Values{"cpu": {"1"}, "for": {text}}, "team")
+		if w.Wrong != nil || w.Create.Request.Duration.Duration != want {
+			t.Errorf("%q is %v, %v", text, w.Create.Request.Duration, w.Wrong)
+		}
+	}
+	if w := pages.ReadWish(url.Values{"cpu": {"1"}, "for": {"-2d"}}, "team"); w.Wrong == nil || w.Wrong.Field != "for" {
+		t.Errorf("-2d is answered %v", w.Wrong)
 	}
 }
