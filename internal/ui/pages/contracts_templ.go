@@ -11,9 +11,9 @@ import templruntime "github.com/a-h/templ/runtime"
 
 import (
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/contract"
 	"github.com/bourse-dev/bourse/internal/explain"
 	"strconv"
-	"strings"
 )
 
 // Contracts shows what was bought and sold, and what is due.
@@ -179,7 +179,7 @@ func Contracts(v View, d Deals) templ.Component {
 				}
 			}
 		}
-		templ_7745c5c3_Err = Commands("bourse contracts -o wide", "bourse usage", "bourse usage --csv").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Commands("bourse contracts -o wide", "bourse usage", "bourse usage --csv", v.lists("kubectl", "get", "contracts")).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1069,7 +1069,7 @@ func reclaimPanel(v View, d *api.Envelope[api.Deal]) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = Commands(strings.Join([]string{"bourse reclaim", Quote(row.ID), "--digest", Quote(d.Payload.Status.Digest)}, " ")).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = Commands(Quote("bourse", "reclaim", row.ID, "--digest", d.Payload.Status.Digest), contract.Reclaim.Command(v.object(row.ID), d.Payload.Status.Digest)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -1715,7 +1715,7 @@ func reviewPanel(v View, f Found) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = Commands(f.Wish.Command(), strings.TrimSpace(f.Wish.Command()+" --dry-run")).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = Commands(f.Wish.Command(), strings.TrimSpace(f.Wish.Command()+" --dry-run"), "kubectl create -f request.yaml").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -241,7 +241,7 @@ func approvals(v View, l Lends) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = Commands("bourse approve "+Quote(a.ID)+" --digest "+Quote(a.Payload.Digest), "bourse refuse "+Quote(a.ID)+" --digest "+Quote(a.Payload.Digest)+" --reason 'the rack is full'").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = Commands(append(approveCommands(v, a), refuseCommands(v, a)...)...).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -478,7 +478,7 @@ func approvePanel(v View, l Lends) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = Commands("bourse approve "+Quote(a.ID)+" --digest "+Quote(a.Payload.Digest)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = Commands(approveCommands(v, *a)...).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -615,7 +615,7 @@ func refusePanel(v View, l Lends) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = Commands("bourse refuse "+Quote(a.ID)+" --digest "+Quote(a.Payload.Digest)+" --reason 'the rack is full'").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = Commands(refuseCommands(v, *a)...).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

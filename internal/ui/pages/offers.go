@@ -205,3 +205,33 @@ func terms(t api.ProposalTerms) string {
 	}
 	return strings.Join(out, ", ")
 }
+
+// saleCommands put an offer on sale, or take it off.
+func saleCommands(v View, o api.Envelope[api.OwnOffer]) []string {
+	verb := "unpublish"
+	if o.Payload.Spec.Draft {
+		verb = "publish"
+	}
+	return []string{Quote("bourse", "offer", verb, o.ID),
+		v.patches("offer", o.ID, `{"draft":`+strconv.FormatBool(!o.Payload.Spec.Draft)+`}`)}
+}
+
+// editCommands open an offer in an editor.
+func editCommands(v View, o api.Envelope[api.OwnOffer]) []string {
+	return []string{Quote("bourse", "offer", "edit", o.ID), Quote("kubectl", "-n", v.AgentNamespace, "edit", "offer", o.ID)}
+}
+
+// answerCommands accept, counter or decline a proposal of a buyer, with example terms and an example reason.
+func answerCommands(v View, p api.Envelope[api.KnownProposal], verb string) []string {
+	line := []string{"bourse", verb, p.ID, "--digest", p.Payload.Digest}
+	reply := map[string]string{"accept": `{"decision":"Accept"}`,
+		"counter": `{"decision":"Counter","price":{"amount":"0.09","currency":"EUR","period":"hour"}}`,
+		"decline": `{"decision":"Decline","message":"no GPU is free"}`}[verb]
+	switch verb {
+	case "counter":
+		line = append(line, "--price", "0.09EUR/hour")
+	case "decline":
+		line = append(line, "--reason", "no GPU is free")
+	}
+	return []string{Quote(line...), v.patches("proposal", p.ID, `{"answer":`+reply+`}`)}
+}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/a-h/templ"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/health"
@@ -182,6 +183,24 @@ const (
 	buyer   side = "buyer"
 	seller  side = "seller"
 )
+
+// object is one in the agent's namespace, as a command names it.
+func (v View) object(name string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: v.AgentNamespace, Name: name}}
+}
+
+// lists returns the command of a program that lists what the page shows: in all namespaces, or in the first of several.
+func (v View) lists(program string, words ...string) string {
+	if len(v.Namespaces) == 0 {
+		return Quote(slices.Concat([]string{program}, words, []string{"-A"})...)
+	}
+	return Quote(slices.Concat([]string{program, "-n", v.Namespaces[0]}, words)...)
+}
+
+// patches returns the command of kubectl that changes the spec of an object in the agent's namespace.
+func (v View) patches(kind, name, spec string) string {
+	return Quote("kubectl", "-n", v.AgentNamespace, "patch", kind, name, "--type", "merge", "-p", `{"spec":`+spec+`}`)
+}
 
 // sideOf returns the side of the cluster self in a deal that names its seller.
 func sideOf(nameOfSeller, self string) side {
