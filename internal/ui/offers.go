@@ -59,8 +59,11 @@ func (u *UI) ownOffers(ctx context.Context, _ *http.Request) content {
 	}}
 }
 
-// offerSpec reads the spec of an Offer of a form. Errors: Invalid.
+// offerSpec reads the spec of an Offer of a form: its YAML, or the fields of a new one. Errors: Invalid.
 func offerSpec(r *http.Request) (spec api.OfferSpec, err error) {
+	if !r.PostForm.Has("yaml") {
+		return pages.ReadOffer(r.PostForm)
+	}
 	if err := payload.ReadYAML([]byte(r.PostForm.Get("yaml")), &spec); err != nil {
 		return spec, api.Invalid("yaml", "it is no spec of an Offer: %s", err).FixBy("see the fields", "kubectl", "explain", "offer.spec")
 	}

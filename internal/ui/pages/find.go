@@ -41,6 +41,26 @@ var amountFields = []struct{ Field, Resource, Label, Example string }{
 	{"gpu", "nvidia.com/gpu", "NVIDIA GPUs", "1"},
 }
 
+// readAmounts reads the fields of a form that name amounts; nil if none does. Errors: Invalid at the field.
+func readAmounts(q url.Values) (out api.Resources, wrong *api.Error) {
+	for _, f := range amountFields {
+		text := strings.TrimSpace(q.Get(f.Field))
+		if text == "" {
+			continue
+		}
+		amount, err := payload.ParseQuantity(text)
+		if err != nil {
+			wrong = cmp.Or(wrong, api.Invalid(f.Field, "%.40q is not an amount", text).Fix("write it as Kubernetes does, such as %s", f.Example))
+			continue
+		}
+		if out == nil {
+			out = api.Resources{}
+		}
+		out[ResourceName(f.Resource)] = amount
+	}
+	return out, wrong
+}
+
 // ReadWish reads the form of Find capacity. namespace is where a request goes that names none.
 func ReadWish(q url.Values, namespace string) Wish {
 	w := Wish{Create: api.RequestCreate{Namespace: cmp.Or(q.Get("namespace"), namespace), Name: strings.TrimSpace(q.Get("name"))}}
@@ -50,20 +70,9 @@ func ReadWish(q url.Values, namespace string) Wish {
 			w.Wrong = e
 		}
 	}
-	for _, f := range amountFields {
-		text := strings.TrimSpace(q.Get(f.Field))
-		if text == "" {
-			continue
-		}
-		amount, err := payload.ParseQuantity(text)
-		if err != nil {
-			wrong(api.Invalid(f.Field, "%.40q is not an amount", text).Fix("write it as Kubernetes does, such as %s", f.Example))
-			continue
-		}
-		if r.Resources == nil {
-			r.Resources = api.Resources{}
-		}
-		r.Resources[ResourceName(f.Resource)] = amount
+	var err *api.Error
+	if r.Resources, err = readAmounts(q); err != nil {
+		wrong(err)
 	}
 	if text := strings.TrimSpace(q.Get("for")); text != "" {
 		d, err := payload.ParseDuration(text)
