@@ -105,7 +105,7 @@ func TestHomeListsKeysThatNobodyConfirmed(t *testing.T) {
 	}
 	hasNot(t, home(peer("rome", "Confirmed"), peer("oslo", "Legacy")), "Nobody confirmed")
 	html := home(peer("rome", "FirstUse"), peer("oslo", "Confirmed"))
-	has(t, html, "Nobody confirmed the key of rome", `/s/0/clusters/rome?panel=trust"`)
+	has(t, html, "Nobody confirmed the key of rome", `/s/0/clusters/rome?panel=trust"`, "<b>Next:</b> ")
 	if strings.Index(html, "Nobody confirmed") < strings.Index(html, "waits for your approval") {
 		t.Error("a key is before what has a deadline")
 	}

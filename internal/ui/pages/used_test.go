@@ -57,7 +57,7 @@ func TestPlansServeAmounts(t *testing.T) {
 	if n := strings.Count(page, "what you need<"); n != 3 {
 		t.Errorf("%d plans have 64 CPU for a day", n)
 	}
-	has(t, page, "4 units have what you need", "has what you need", "buy=milan%2Fweb%2Fb-cheap&amp;digest=&amp;for=24h&amp;panel=review&amp;units=4")
+	has(t, page, "has what you need", "with 4 units", "buy=milan%2Fweb%2Fb-cheap&amp;digest=&amp;for=24h&amp;panel=review&amp;units=4")
 	at := -1
 	for _, name := range []string{"b-cheap", "a-dear", "c-dollars", "d-one", "f-small", "g-long", "e-left"} {
 		next := strings.Index(page, "milan / web / "+name)
