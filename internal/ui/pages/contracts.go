@@ -45,8 +45,9 @@ type dealRow struct {
 func dealRowOf(d api.Envelope[api.Deal], self string) dealRow {
 	s := d.Payload.Status
 	t := s.Terms
-	row := dealRow{ID: d.Payload.Spec.Reservation, Side: sideOf(t.Seller, self), Plan: t.Offer + "/" + t.Plan, Units: t.Units, State: string(s.State),
-		Tone: toneOf(s.State), Begins: t.Begins.Time, Ends: explain.EndOfContract(s).Time, Over: s.State.Over(), Price: PriceText(t.Price), Due: cmp.Or(d.Payload.Due, "free"),
+	row := dealRow{ID: d.Payload.Spec.Reservation, Side: sideOf(t.Seller, self), Plan: t.Offer + "/" + t.Plan, Units: t.Units,
+		State: string(s.State), Tone: toneOf(s.State), Begins: t.Begins.Time, Ends: explain.EndOfContract(s).Time,
+		Over: s.State.Over(), Price: PriceText(t.Price), Due: cmp.Or(d.Payload.Due, "free"),
 		Cost: cmp.Or(s.Cost, "free"), Size: Amounts(t.Resources)}
 	switch row.Side {
 	case seller:

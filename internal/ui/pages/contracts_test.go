@@ -102,7 +102,8 @@ func TestAContractLeadsToItsRequest(t *testing.T) {
 		anyDeal("r-2", "milan", "paris", "", api.Active), anyDeal("r-3", "rome", "milan", "", api.Active),
 		anyDeal("r-4", "milan", "paris", "", api.Released)}}
 	d.Borrowed = pages.NewBorrowed(pages.Listed{Deals: d.All, AgentNamespace: "bourse", Pools: []api.Envelope[api.KnownVirtualNodePool]{pool},
-		Requests: slices.Values([]client.RequestStatus{request("team/web", "r-1"), request("bourse/burst-1", "r-2"), request("team/old", "r-4")})})
+		Requests: slices.Values([]client.RequestStatus{request("team/web", "r-1"), request("bourse/burst-1", "r-2"),
+			request("team/old", "r-4")})})
 	html := render(t, pages.Contracts(view("/contracts", "state=all"), d))
 	for id, want := range map[string][2]string{"r-1": {`href="/s/0/requests/team/web"`, `href="/s/0/requests/team/web?panel=release"`},
 		"r-2": {`href="/s/0/pools/burst"`, ""}, "r-3": {"Sold", ""}, "r-4": {`href="/s/0/requests/team/old"`, ""}} {

@@ -69,7 +69,8 @@ func TestANewOfferIsAForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	has(t, pages.YAML(spec), "draft: true", "type: compute", "cpu: \"2\"", "memory: 4Gi", "amount: \"0.10\"", "quantity: 5", "min: 1", "max: 4",
+	has(t, pages.YAML(spec), "draft: true", "type: compute", "cpu: \"2\"", "memory: 4Gi", "amount: \"0.10\"",
+		"quantity: 5", "min: 1", "max: 4",
 		"maxDuration: 720h0m0s")
 	for field, value := range map[string]string{"cpu": "two", "price": "cheap", "quantity": "-1", "most": "x", "for": "soon"} {
 		wrong := maps.Clone(form)

@@ -76,8 +76,10 @@ func TestOffersOfTheCopySayOfWhen(t *testing.T) {
 		Zones: []string{"north"}, Labels: map[string]string{"100%d": "gold", hostile: "x"}}}}, {}}
 	f := pages.Found{Offers: offers, Where: pages.Suggest([]pages.Neighbour{{Region: "eu-south", GPUs: []string{"A100"}}}, offers)}
 	page := render(t, pages.Find(view("/find", ""), f))
-	has(t, page, "The agent&#39;s own copy has 1 of 2 offers", "2026-05-04 09:00:00 UTC (3h ago)", `<option value="region == &#34;eu-south&#34;">`,
-		`value="&#34;A100&#34; in gpus"`, `value="&#34;north&#34; in zones"`, `value="labels[&#34;100%d&#34;] == &#34;gold&#34;"`, `value="uptime &gt;= 0.99"`)
+	has(t, page, "The agent&#39;s own copy has 1 of 2 offers", "2026-05-04 09:00:00 UTC (3h ago)",
+		`<option value="region == &#34;eu-south&#34;">`,
+		`value="&#34;A100&#34; in gpus"`, `value="&#34;north&#34; in zones"`,
+		`value="labels[&#34;100%d&#34;] == &#34;gold&#34;"`, `value="uptime &gt;= 0.99"`)
 	hasNot(t, page, "onerror")
 	f.Offers[0].Payload.AsOf = nil
 	hasNot(t, render(t, pages.Find(view("/find", ""), f)), "own copy")
