@@ -149,12 +149,14 @@ func ReadOffer(q url.Values) (api.OfferSpec, error) {
 		}
 	}
 	var units api.Units
-	for field, to := range map[string]*int64{"quantity": &plan.Quantity, "least": &units.Min, "most": &units.Max} {
+	numbers := []*int64{&plan.Quantity, &units.Min, &units.Max}
+	for i, field := range []string{"quantity", "least", "most"} {
 		number, err := strconv.ParseInt(cmp.Or(text(field), "0"), 10, 64)
 		if err != nil || number < 0 {
-			return api.OfferSpec{}, api.Invalid(field, "%.40q is not a number of units", text(field)).Fix("give a number of 1 or more, or nothing")
+			return api.OfferSpec{}, api.Invalid(field, "%.40q is not a number of units", text(field)).
+				Fix("give a number of 1 or more, or nothing")
 		}
-		*to = number
+		*numbers[i] = number
 	}
 	if units != (api.Units{}) {
 		units.Min = max(units.Min, 1)
