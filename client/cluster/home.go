@@ -72,3 +72,21 @@ func (c *Client) WithAgentIn(namespace string) *Client {
 func (c *Client) own(ctx context.Context, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: c.AgentNamespace(ctx), Name: name}
 }
+
+// ClusterName returns the ID of the cluster, as objects that only its agent writes name it: its Advertisement, or an
+// instruction, which names both sides. It is empty if the user may list none, or there is none. The agent's status has
+// it, too.
+func (c *Client) ClusterName(ctx context.Context) (name string) {
+	if ad, err := c.Advertisement(ctx); err == nil && ad.Status.Cluster != "" {
+		return ad.Status.Cluster
+	}
+	_ = c.EachInstruction(ctx, func(i *api.ReservationInstruction) { name = cmp.Or(name, i.Spec.Consumer) })
+	if name != "" {
+		return name
+	}
+	lent, _ := c.Lent(ctx)
+	for _, i := range lent {
+		name = cmp.Or(name, i.Spec.Provider)
+	}
+	return name
+}

@@ -4,11 +4,13 @@ import (
 	"math/big"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/money"
 )
 
-// Sum is what a cluster bought and sold so far in one currency. Amounts of several currencies are never added.
+// Sum is what a cluster bought and sold in one currency. Amounts of several currencies are never added.
 type Sum struct {
 	Currency     string
 	Bought, Sold *big.Rat
@@ -17,13 +19,45 @@ type Sum struct {
 // Margin returns what was sold less what was bought.
 func (s Sum) Margin() *big.Rat { return new(big.Rat).Sub(s.Sold, s.Bought) }
 
-// SumUp adds up what is due so far of the contracts of the cluster self, by currency. What is free is not counted.
+// SumUp adds up what is due so far of the contracts of the cluster self, by currency. What is free is not counted. If
+// self is empty, because the cluster is not known, there are no sums: nobody can say what was bought and what was sold.
 func SumUp(deals []api.Envelope[api.Deal], self string) []Sum {
-	var out []Sum
-	for _, d := range deals {
-		amount, currency, _ := strings.Cut(d.Payload.Due, " ")
+	return sumUp(deals, self, func(d api.Deal) (*big.Rat, string) {
+		amount, currency, _ := strings.Cut(d.Due, " ")
 		due, ok := new(big.Rat).SetString(amount)
 		if !ok { // it is free
+			return nil, ""
+		}
+		return due, currency
+	})
+}
+
+// SumUpHour adds up what the contracts of the cluster self cost in the hour from a time on, as SumUp does.
+func SumUpHour(deals []api.Envelope[api.Deal], self string, from time.Time) []Sum {
+	return sumUp(deals, self, func(d api.Deal) (*big.Rat, string) { return Hour(d.Status, from) })
+}
+
+// Hour returns what a contract costs in the hour from a time on, and in which currency; nil if it is free, or over by then.
+func Hour(s api.ContractStatus, from time.Time) (*big.Rat, string) {
+	price, err := money.Parse("price", s.Terms.Price)
+	until := s.Terms.Until
+	if s.Until != nil {
+		until = *s.Until
+	}
+	if err != nil || price.Free() || s.State.Over() || s.Ended != nil || !from.Before(until.Time) {
+		return nil, ""
+	}
+	return price.Between(s.Terms.Units, s.Terms.Begins.Time, from, from.Add(time.Hour)), price.Currency
+}
+
+func sumUp(deals []api.Envelope[api.Deal], self string, of func(api.Deal) (*big.Rat, string)) []Sum {
+	if self == "" {
+		return nil
+	}
+	var out []Sum
+	for _, d := range deals {
+		amount, currency := of(d.Payload)
+		if amount == nil {
 			continue
 		}
 		i, found := slices.BinarySearchFunc(out, currency, func(s Sum, c string) int { return strings.Compare(s.Currency, c) })
@@ -34,7 +68,7 @@ func SumUp(deals []api.Envelope[api.Deal], self string) []Sum {
 		if d.Payload.Status.Terms.Seller == self {
 			to = out[i].Sold
 		}
-		to.Add(to, due)
+		to.Add(to, amount)
 	}
 	return out
 }

@@ -206,7 +206,7 @@ func (o *Offer) read() error {
 	}
 	o.Plans = make([]Plan, 0, len(s.Offer.Plans))
 	for i := range s.Offer.Plans {
-		p, err := readPlan(&s.Offer.Plans[i])
+		p, err := ReadPlan(&s.Offer.Plans[i])
 		if err != nil {
 			return err
 		}
@@ -229,7 +229,8 @@ func SearchText(s *api.SignedOffer) string {
 	return strings.ToLower(strings.Join(text, "\n"))
 }
 
-func readPlan(p *api.Plan) (Plan, error) {
+// ReadPlan reads a plan of an offer. Errors: Invalid with the field.
+func ReadPlan(p *api.Plan) (Plan, error) {
 	field := "plans." + p.Name
 	if err := validName("plans.name", p.Name); err != nil {
 		return Plan{}, err

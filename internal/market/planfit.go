@@ -15,6 +15,11 @@ func (p *Plan) Serves(pool string, size amounts.List, d time.Duration) int64 {
 	if p.Pool != pool || p.Notice != nil || p.Dedicated || p.Lasts(d) != nil {
 		return 0
 	}
+	return p.UnitsFor(size)
+}
+
+// UnitsFor returns the smallest number of units that have a size; 0: the plan does not sell that.
+func (p *Plan) UnitsFor(size amounts.List) int64 {
 	units := p.Min
 	for _, need := range size {
 		unit := p.Size.Of(need.Resource)

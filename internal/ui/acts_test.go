@@ -150,10 +150,10 @@ func startMilan(t *testing.T) (*admin, *federation.Federation) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	everything := pages.Rights{Request: true, AskCluster: true, Lend: true, Approve: true, Sell: true, EditPeers: true, EditBrokers: true,
-		ChangeRequests: true, ReleaseRequests: true, ChangePools: true}
+	everything := pages.Rights{Request: true, ChangeRequests: true, ReleaseRequests: true, Propose: true, ChangePools: true,
+		AskCluster: true, Lend: true, Approve: true, Sell: true, EditPeers: true, EditBrokers: true}
 	a.pages = ui.New(ui.Options{Reads: acts.ReadFrom(watched), Acts: acts, User: "admin", Log: slog.New(slog.DiscardHandler),
-		May: func(context.Context) pages.Rights { return everything }}, "/s/0")
+		May: func(context.Context, string) pages.Rights { return everything }}, "/s/0")
 	t.Cleanup(a.pages.Close)
 	return a, f
 }

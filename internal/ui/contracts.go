@@ -18,7 +18,7 @@ var contractActs = map[string]act{"reclaim": (*UI).reclaim}
 // contracts reads what was bought and sold.
 func (u *UI) contracts(ctx context.Context, _ *http.Request) content {
 	all, err := u.o.Reads.Contracts(ctx)
-	d := pages.Deals{All: all, Failed: asError(err)}
+	d := pages.Deals{All: all, Failed: asError(err), Borrowed: u.borrowed(ctx)}
 	return content{title: "Contracts", body: func(v pages.View) templ.Component { return pages.Contracts(v, d) }}
 }
 
@@ -27,8 +27,9 @@ func (u *UI) contractsFile(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readWithin)
 	defer cancel()
 	status, err := u.source.status(ctx)
+	self := u.self(ctx, status)
 	var all []api.Envelope[api.Deal]
-	if err == nil {
+	if self != "" {
 		all, err = u.o.Reads.Contracts(ctx)
 	}
 	if err != nil {
@@ -39,7 +40,7 @@ func (u *UI) contractsFile(w http.ResponseWriter, r *http.Request) {
 	slices.SortFunc(all, func(a, b api.Envelope[api.Deal]) int { return strings.Compare(a.ID, b.ID) })
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="contracts.csv"`)
-	if err := csv.NewWriter(w).WriteAll(pages.Deals{All: all}.CSV(status.Cluster)); err != nil && r.Context().Err() == nil {
+	if err := csv.NewWriter(w).WriteAll(pages.Deals{All: all}.CSV(self)); err != nil && r.Context().Err() == nil {
 		u.o.Log.Warn("a file is not whole", "page", r.URL.Path, "error", err)
 	}
 }

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -8,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/a-h/templ"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/ui/pages"
@@ -16,12 +16,10 @@ import (
 
 var findActs = map[string]act{"create": (*UI).create, "propose": (*UI).propose}
 
-// namespace is where a request goes that names none.
-func (u *UI) namespace() string {
-	if len(u.o.Namespaces) > 0 {
-		return u.o.Namespaces[0]
-	}
-	return metav1.NamespaceDefault
+// namespaceOf returns the namespace that a page is about: that of its path, else that which its form names, else that
+// where a request goes that names none.
+func (u *UI) namespaceOf(r *http.Request) string {
+	return cmp.Or(r.PathValue("namespace"), r.URL.Query().Get("namespace"), pages.FirstNamespace(u.o.Namespaces))
 }
 
 // find weighs every cluster for what the form says. It reads the form of an act that failed, too.
@@ -31,7 +29,7 @@ func (u *UI) find(ctx context.Context, r *http.Request) content {
 		typed[name] = values
 	}
 	r.URL.RawQuery = typed.Encode()
-	f := pages.Found{Wish: pages.ReadWish(typed, u.namespace())}
+	f := pages.Found{Wish: pages.ReadWish(typed, pages.FirstNamespace(u.o.Namespaces))}
 	if f.Wish.Asked && f.Wish.Wrong == nil {
 		create := f.Wish.Create
 		e, err := ask(ctx, u.source, "evaluation/"+withoutPanel(typed), func(ctx context.Context) (api.Evaluation, error) {
@@ -51,7 +49,7 @@ func (u *UI) find(ctx context.Context, r *http.Request) content {
 	all, _ := u.source.clusters(ctx)
 	f.Keep(all)
 	offers, err := u.source.offers(ctx)
-	f.Offers, f.OffersErr = offers, asError(err)
+	f.Offers, f.OffersErr, f.Where = offers, asError(err), pages.Suggest(all, offers)
 	return content{title: "Find capacity", body: func(v pages.View) templ.Component { return pages.Find(v, f) }}
 }
 
@@ -59,18 +57,23 @@ func (u *UI) find(ctx context.Context, r *http.Request) content {
 func withoutPanel(typed url.Values) string {
 	of := url.Values{}
 	for name, values := range typed {
-		if !slices.Contains([]string{"panel", "done", "page", "plans"}, name) {
+		if !slices.Contains([]string{"panel", "done", "page", "plans", "seen"}, name) {
 			of[name] = values
 		}
 	}
 	return of.Encode()
 }
 
-// create makes the request that was reviewed.
+// create makes the request that was reviewed. Errors: Conflict if the form asks for something else: its page is then the
+// review of that.
 func (u *UI) create(ctx context.Context, r *http.Request) ([]string, string, error) {
-	w := pages.ReadWish(r.PostForm, u.namespace())
+	w := pages.ReadWish(r.PostForm, pages.FirstNamespace(u.o.Namespaces))
 	if w.Wrong != nil {
 		return nil, "", w.Wrong
+	}
+	if r.PostForm.Get("seen") != pages.Seen(w.Spec()) {
+		return nil, "", api.Errorf(api.CodeConflict, "the form asks for something else than what you reviewed; nothing was made").
+			Fix("read the review below: it is of the form as it is now; then create the request")
 	}
 	made, err := u.o.Acts.MakeRequest(ctx, w.Create)
 	if err != nil {

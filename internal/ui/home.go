@@ -25,8 +25,11 @@ func (u *UI) home(ctx context.Context, _ *http.Request) content {
 	failed("Requests that wait for approval", err)
 	o.Proposals, err = u.o.Reads.Proposals(ctx)
 	failed("Proposals", err)
+	o.Peers, err = u.o.Reads.Peers(ctx)
+	failed("Peers", err)
 	ad, err := u.o.Reads.Advertisement(ctx)
-	failed("The Advertisement", err)
-	o.Shared = ad.Status.Pools
+	if o.Shared = ad.Status.Pools; err != nil && api.CodeOf(err) != api.CodeNotFound {
+		o.NotShared = asError(err)
+	}
 	return content{title: "Home", body: func(v pages.View) templ.Component { return pages.Home(v, o) }}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/a-h/templ"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,23 +41,29 @@ func (u *UI) ownOffers(ctx context.Context, _ *http.Request) content {
 	if s.Proposals, err = u.o.Reads.Proposals(ctx); err != nil {
 		s.Failed["Proposals"] = asError(err)
 	}
-	status, _ := u.source.status(ctx) // while no agent answers, nothing is listed
-	listed, _ := u.source.offers(ctx)
+	listed, _ := u.source.offers(ctx) // while no agent answers, nothing is listed
 	for _, l := range listed {
-		if l.Payload.Seller == status.Cluster {
-			s.Listed[l.Payload.Name] = l.Payload
-		}
 		for _, p := range s.Proposals {
 			if p.Payload.Proposal.Seller == l.Payload.Seller && p.Payload.Answer == l.Payload.Name {
 				s.Answers[p.ID] = l.Payload
 			}
 		}
 	}
-	return content{title: "Offers", body: func(v pages.View) templ.Component { return pages.Offers(v, s) }}
+	return content{title: "Offers", body: func(v pages.View) templ.Component {
+		for _, l := range listed {
+			if l.Payload.Seller == v.Cluster {
+				s.Listed[l.Payload.Name] = l.Payload
+			}
+		}
+		return pages.Offers(v, s)
+	}}
 }
 
-// offerSpec reads the spec of an Offer of a form. Errors: Invalid.
+// offerSpec reads the spec of an Offer of a form: its YAML, or the fields of a new one. Errors: Invalid.
 func offerSpec(r *http.Request) (spec api.OfferSpec, err error) {
+	if !r.PostForm.Has("yaml") {
+		return pages.ReadOffer(r.PostForm)
+	}
 	if err := payload.ReadYAML([]byte(r.PostForm.Get("yaml")), &spec); err != nil {
 		return spec, api.Invalid("yaml", "it is no spec of an Offer: %s", err).FixBy("see the fields", "kubectl", "explain", "offer.spec")
 	}
@@ -152,9 +157,9 @@ func readTerms(r *http.Request) (t api.ProposalTerms, err error) {
 		}
 	}
 	if text("for") != "" {
-		d, err := time.ParseDuration(text("for"))
+		d, err := payload.ParseDuration(text("for"))
 		if err != nil || d <= 0 {
-			return t, api.Invalid("for", "%.40q is not a duration", text("for")).Fix("give one such as 720h")
+			return t, api.Invalid("for", "%.40q is not a duration", text("for")).Fix("give one such as 720h or 30d")
 		}
 		t.Duration = &metav1.Duration{Duration: d}
 	}

@@ -71,14 +71,15 @@ func (u *UI) readBorrowed(ctx context.Context) pages.Borrowed {
 		noPools = nil
 	}
 	deals, noDeals := u.o.Reads.Contracts(ctx)
-	faults := map[string]metav1.Condition{}
+	faults, uses := map[string]metav1.Condition{}, map[string]pages.Use{}
 	noInstructions := u.o.Reads.EachInstruction(ctx, func(i *api.ReservationInstruction) {
 		if c := explain.PodFault(i.Status.Conditions); c != nil {
 			faults[i.Namespace+"/"+i.Name] = *c
 		}
+		uses[i.Namespace+"/"+i.Name] = pages.Use{Granted: i.Status.Granted, Used: i.Status.Used}
 	})
-	b := pages.NewBorrowed(pages.Listed{Requests: requests, Pools: pools, Deals: deals, Faults: faults,
-		AgentNamespace: u.o.Reads.AgentNamespace(ctx)})
+	b := pages.NewBorrowed(pages.Listed{Requests: requests, Pools: pools, Deals: deals, Faults: faults, Uses: uses,
+		AgentNamespace: u.o.Reads.AgentNamespace(ctx), Now: u.o.Acts.Now()})
 	for kind, err := range map[string]error{"ResourceRequests": noRequests, "VirtualNodePools": noPools, "Contracts": noDeals,
 		"ReservationInstructions": noInstructions} {
 		if err != nil {

@@ -32,7 +32,7 @@ func startRome(t *testing.T) (*admin, *federation.Federation) {
 	}
 	everything := pages.Rights{Request: true, AskCluster: true, ChangeRequests: true, ReleaseRequests: true}
 	a.pages = ui.New(ui.Options{Reads: acts.ReadFrom(watched), Acts: acts, User: "admin", Log: slog.New(slog.DiscardHandler),
-		May: func(context.Context) pages.Rights { return everything }}, "/s/0")
+		May: func(context.Context, string) pages.Rights { return everything }}, "/s/0")
 	t.Cleanup(a.pages.Close)
 	return a, f
 }

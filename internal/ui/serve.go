@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"sync"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -71,7 +72,7 @@ func Start(ctx context.Context, config *rest.Config, listener net.Listener, cont
 		return nil, err
 	}
 	user := cluster.UserName(ctx, config)
-	if len(namespaces) == 0 && fallback != "" && !me.may(ctx, "", "create", "clustersessions") {
+	if len(namespaces) == 0 && fallback != "" && !me.may(ctx, right{"", "create", "clustersessions"}) {
 		namespaces = []string{fallback}
 	}
 	acts, err := cluster.New(config, namespaces...)
@@ -89,7 +90,9 @@ func Start(ctx context.Context, config *rest.Config, listener net.Listener, cont
 	}
 	o := Options{Reads: acts.ReadFrom(watched), Acts: acts, Away: watched.Away, Context: contextName, Server: config.Host,
 		User: user, Namespaces: namespaces, ThemeFile: themeFile(), Log: log}
-	o.May = func(ctx context.Context) pages.Rights { return me.rights(ctx, namespaces, acts.AgentNamespace(ctx)) }
+	o.May = func(ctx context.Context, namespace string) pages.Rights {
+		return me.rights(ctx, namespace, pages.FirstNamespace(namespaces), acts.AgentNamespace(ctx))
+	}
 	s.door = NewDoor(address, func(prefix string) http.Handler {
 		s.ui = New(o, prefix)
 		return s.ui
@@ -173,39 +176,84 @@ func (u *UI) watchTime(ctx context.Context, ticks <-chan time.Time, wall func() 
 	}
 }
 
-// me is the user of a kubeconfig, as the API server knows them.
-type me struct{ objects kubernetes.Interface }
+const (
+	// rightKnown is how long the API server's answer about a right holds, and rightWithin how long a page waits for it.
+	rightKnown, rightWithin = 30 * time.Second, 5 * time.Second
+	// mostRights bounds the answers that are kept: an address may name any namespace.
+	mostRights = 512
+)
+
+// me is the user of a kubeconfig, as the API server knows them. It keeps each answer for rightKnown.
+type me struct {
+	objects kubernetes.Interface
+
+	mu    sync.Mutex
+	known map[right]judged
+}
+
+// right is to do something with a kind of ours, in a namespace or, without one, in all.
+type right struct{ namespace, verb, resource string }
+
+// judged is what the API server says about a right, by the wall clock: a machine may sleep.
+type judged struct {
+	allowed bool
+	at      time.Time
+}
 
 func newMe(config *rest.Config) (*me, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1 // a page asks for all its rights at once
 	c, err := kubernetes.NewForConfig(config)
-	return &me{c}, err
+	return &me{objects: c, known: map[right]judged{}}, err
 }
 
-// may reports whether the user may do something with a kind of ours. If the API server does not say it, an act tries.
-func (m *me) may(ctx context.Context, namespace, verb, resource string) bool {
+// may reports whether the user has a right. If the API server does not say it, the last answer holds; without one, an act
+// tries.
+func (m *me) may(ctx context.Context, r right) bool {
+	m.mu.Lock()
+	old, known := m.known[r]
+	m.mu.Unlock()
+	if now := time.Now().Round(0); known && now.Sub(old.at).Abs() < rightKnown {
+		return old.allowed
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rightWithin)
+	defer cancel()
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: api.Group,
-			Resource: resource}}}
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: r.namespace, Verb: r.verb, Group: api.Group,
+			Resource: r.resource}}}
 	review, err := m.objects.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-	return err != nil || review.Status.Allowed
+	next := judged{allowed: !known || old.allowed, at: time.Now().Round(0)}
+	if err == nil {
+		next.allowed = review.Status.Allowed
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.known) >= mostRights {
+		clear(m.known)
+	}
+	m.known[r] = next
+	return next.allowed
 }
 
-func (m *me) rights(ctx context.Context, namespaces []string, agent string) pages.Rights {
-	in := ""
-	if len(namespaces) > 0 {
-		in = namespaces[0]
+// rights returns what the user may do in a namespace, and in the cluster whose agent is in another one. proposals is the
+// namespace where a page makes Proposals.
+func (m *me) rights(ctx context.Context, namespace, proposals, agent string) (out pages.Rights) {
+	var all sync.WaitGroup
+	for may, of := range map[*bool]right{
+		&out.Request:         {namespace, "create", "resourcerequests"},
+		&out.ChangeRequests:  {namespace, "patch", "resourcerequests"},
+		&out.ReleaseRequests: {namespace, "delete", "resourcerequests"},
+		&out.Propose:         {proposals, "create", "proposals"},
+		&out.ChangePools:     {"", "patch", "virtualnodepools"},
+		&out.AskCluster:      {"", "create", "clustersessions"},
+		&out.Lend:            {"", "patch", "sharingpolicies"},
+		&out.Approve:         {agent, "patch", "providerinstructions"},
+		&out.Sell:            {agent, "patch", "offers"},
+		&out.EditPeers:       {agent, "patch", "peers"},
+		&out.EditBrokers:     {agent, "patch", "brokers"},
+	} {
+		all.Go(func() { *may = m.may(ctx, of) })
 	}
-	return pages.Rights{
-		Request:     m.may(ctx, in, "create", "resourcerequests"),
-		AskCluster:  m.may(ctx, "", "create", "clustersessions"),
-		Lend:        m.may(ctx, "", "patch", "sharingpolicies"),
-		Approve:     m.may(ctx, agent, "patch", "providerinstructions"),
-		Sell:        m.may(ctx, agent, "patch", "offers"),
-		EditPeers:   m.may(ctx, agent, "patch", "peers"),
-		EditBrokers: m.may(ctx, agent, "patch", "brokers"),
-
-		ChangeRequests:  m.may(ctx, in, "patch", "resourcerequests"),
-		ReleaseRequests: m.may(ctx, in, "delete", "resourcerequests"),
-		ChangePools:     m.may(ctx, "", "patch", "virtualnodepools"),
-	}
+	all.Wait()
+	return out
 }

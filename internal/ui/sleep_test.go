@@ -16,7 +16,7 @@ import (
 // long it slept. Pages that nobody opens end after 12 hours of the wall clock.
 func TestAfterSleepEverythingIsAskedAgain(t *testing.T) {
 	u := New(Options{Reads: cluster.At(nil, nil), Acts: cluster.At(nil, nil), Log: slog.New(slog.DiscardHandler),
-		May: func(context.Context) pages.Rights { return pages.Rights{} }}, "/s/0")
+		May: func(context.Context, string) pages.Rights { return pages.Rights{} }}, "/s/0")
 	asked := 0
 	question := func() {
 		_, _ = ask(t.Context(), u.source, "q", func(context.Context) (int, error) { asked++; return asked, errors.New("no") })

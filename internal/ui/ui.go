@@ -6,6 +6,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -54,8 +55,8 @@ type Options struct {
 	Context, Server, User string
 	// Namespaces are those that the pages show. Empty: all.
 	Namespaces []string
-	// May says what the user may do. It is asked at most every 30 s.
-	May func(context.Context) pages.Rights
+	// May says what the user may do, of the rights in a namespace in that which the page is about. Each page asks it.
+	May func(ctx context.Context, namespace string) pages.Rights
 	// ThemeFile keeps the theme that the user chose. Empty: it ends with the process.
 	ThemeFile string
 	Log       *slog.Logger
@@ -76,11 +77,10 @@ type UI struct {
 
 	mu    sync.Mutex
 	last  lastBorrowed
-	may   pages.Rights
-	asked time.Time
 	done  []message
 	slept [2]time.Time // when the machine was last seen before its sleep, and after it
 	woke  time.Time    // when that was noticed
+	name  string       // the cluster's ID; empty: it is not known yet
 }
 
 // message is what an act did, for the page that follows it. It may hold a secret, so it ends.
@@ -107,7 +107,7 @@ func (u *UI) Change() {
 // wake has everything asked again after the machine slept, and says that it did.
 func (u *UI) wake(from, to time.Time) {
 	u.mu.Lock()
-	u.slept, u.woke, u.asked = [2]time.Time{from, to}, time.Now(), time.Time{}
+	u.slept, u.woke = [2]time.Time{from, to}, time.Now()
 	u.mu.Unlock()
 	u.source.forget()
 	u.Change()
@@ -292,7 +292,7 @@ func (u *UI) view(ctx context.Context, r *http.Request, title string) pages.View
 		return v
 	}
 	v := pages.View{Prefix: u.prefix, Path: r.URL.Path, Query: r.URL.Query(), Title: title, Context: u.o.Context,
-		Server: u.o.Server, User: u.o.User, Namespaces: u.o.Namespaces, May: u.rights(ctx), Now: u.o.Acts.Now(),
+		Server: u.o.Server, User: u.o.User, Namespaces: u.o.Namespaces, May: u.o.May(ctx, u.namespaceOf(r)), Now: u.o.Acts.Now(),
 		AgentNamespace: u.o.Reads.AgentNamespace(ctx)}
 	if u.o.Away != nil {
 		if since, err := u.o.Away(); err != nil {
@@ -315,7 +315,7 @@ func (u *UI) view(ctx context.Context, r *http.Request, title string) pages.View
 		}
 		away = []pages.Banner{pages.NoBroker(why, api.Code(code).RefusesMember())}
 	}
-	v.Cluster = status.Cluster
+	v.Cluster = u.self(ctx, status)
 	if v.May.AskCluster {
 		if d, err := u.source.diagnosis(ctx); err == nil {
 			v.Problems = append([]api.Problem{}, d.Problems...)
@@ -328,6 +328,21 @@ func (u *UI) view(ctx context.Context, r *http.Request, title string) pages.View
 	return v
 }
 
+// self returns the ID of the cluster: that of the agent's status, else that which its objects name. Empty: it is not
+// known, and nobody can say what was bought and what was sold.
+func (u *UI) self(ctx context.Context, status api.AgentStatus) string {
+	u.mu.Lock()
+	name := cmp.Or(status.Cluster, u.name)
+	u.mu.Unlock()
+	if name == "" {
+		name = u.o.Reads.ClusterName(ctx)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.name = name
+	return name
+}
+
 // message returns what the act did that led to a page.
 func (u *UI) message(r *http.Request) string {
 	u.mu.Lock()
@@ -338,26 +353,6 @@ func (u *UI) message(r *http.Request) string {
 		}
 	}
 	return ""
-}
-
-// rights returns what the user may do.
-func (u *UI) rights(ctx context.Context) pages.Rights {
-	u.mu.Lock()
-	old, asked := u.may, u.asked
-	u.mu.Unlock()
-	if time.Since(asked) < 30*time.Second {
-		return old
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin)
-	defer cancel()
-	may := u.o.May(ctx)
-	if ctx.Err() != nil {
-		return old
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.may, u.asked = may, time.Now()
-	return may
 }
 
 // notFound is shown for a page that does not exist.

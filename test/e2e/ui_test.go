@@ -143,6 +143,10 @@ func TestUIByKubeconfig(t *testing.T) {
 	v := visit(t, kubeconfigOf(t, w.rome, "gaia"), "hers")
 	find := url.Values{"cpu": {"1"}, "namespace": {"hers"}, "name": {"never"}, "for": {"1h"}}
 	v.sees("/find?cpu=1", "milan")
+	review := v.sees("/find?panel=review&cpu=1&for=1h&namespace=hers", "would get")
+	_, review, _ = strings.Cut(review, `name="seen" value="`)
+	seenSpec, _, _ := strings.Cut(review, `"`)
+	find.Set("seen", seenSpec)
 	v.act("/find/create", "gaia may not ask for never", find)
 	find.Set("name", "mine")
 	v.act("/find/create", "ResourceRequest hers/mine made", find)

@@ -32,8 +32,8 @@ type home struct {
 
 func wellHome(now time.Time) *home {
 	h := &home{view: pages.View{Prefix: "/s/0", Path: "/", Title: "Home", Cluster: "rome", User: "ada", Now: now, AsOf: now,
-		May: pages.Rights{Request: true, AskCluster: true, Lend: true, Approve: true, Sell: true, EditPeers: true, EditBrokers: true,
-			ChangeRequests: true, ReleaseRequests: true, ChangePools: true}}}
+		May: pages.Rights{Request: true, ChangeRequests: true, ReleaseRequests: true, Propose: true, ChangePools: true,
+			AskCluster: true, Lend: true, Approve: true, Sell: true, EditPeers: true, EditBrokers: true}}}
 	h.web.ID = "shop/web"
 	h.web.Payload.Status = api.ResourceRequestStatus{State: api.Active, Reservation: "r-1", Provider: "milan",
 		Resources: amounts("cpu", "8", "memory", "16Gi"), Until: &metav1.Time{Time: now.Add(9 * 24 * time.Hour)}}

@@ -17,7 +17,7 @@ import (
 
 // everyPage are the paths that are looked at, with their panels.
 var everyPage = []string{"/", "/borrowing", "/find", "/find?cpu=2&memory=4Gi", "/find?cpu=2&panel=review", "/find?cpu=x",
-	"/find?panel=propose&id=milan%2Fweb%2Fsmall", "/find?panel=propose&id=nobody",
+	"/find?panel=propose&id=milan%2Fweb%2Fsmall", "/find?panel=propose&id=nobody", "/find?panel=review&buy=milan%2Fweb%2Fsmall&units=2&for=3h",
 	"/pools/burst", "/pools/burst?panel=stop", "/pools/burst?panel=admit&id=paris",
 	"/requests/team/page", "/requests/team/page?panel=release",
 	"/requests/team/page?panel=extend", "/requests/team/page?panel=resize", "/requests/team/absent", "/nowhere",

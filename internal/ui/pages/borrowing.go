@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"maps"
+	"math/big"
 	"slices"
 	"strings"
 	"time"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/contract"
 	"github.com/bourse-dev/bourse/internal/explain"
+	"github.com/bourse-dev/bourse/internal/money"
 )
 
 // Borrowed is what a cluster borrows, or asks for, as lines of a list.
@@ -21,8 +24,16 @@ type Borrowed struct {
 	sum  api.Resources // of the reservations that count
 	// Deals are all contracts that the user may list, also those of what the cluster sold.
 	Deals []api.Envelope[api.Deal]
+	// buyers has what bought each of them, by the ID of its reservation.
+	buyers map[string]purchaser
 	// Failed says what could not be read: a kind of object and why.
 	Failed map[string]*api.Error
+}
+
+// purchaser is a request that bought something, or the VirtualNodePool that made the request.
+type purchaser struct {
+	Pool            bool
+	Namespace, Name string
 }
 
 // Listed is all that the user may list of what a cluster borrows.
@@ -30,40 +41,51 @@ type Listed struct {
 	Requests iter.Seq[client.RequestStatus]
 	Pools    []api.Envelope[api.KnownVirtualNodePool]
 	Deals    []api.Envelope[api.Deal]
-	// Faults has what keeps pods of a reservation from running at its provider, by NAMESPACE/RESERVATION.
+	// Faults has what keeps pods of a reservation from running at its provider, and Uses what its pods use, by
+	// NAMESPACE/RESERVATION.
 	Faults map[string]metav1.Condition
+	Uses   map[string]Use
+	Now    time.Time // the agent's
 	// AgentNamespace has the requests of VirtualNodePools.
 	AgentNamespace string
 }
 
+// Use is what pods use of what a provider grants.
+type Use struct{ Granted, Used api.Resources }
+
 // NewBorrowed makes the lines of the requests and of the VirtualNodePools that have some of them.
 func NewBorrowed(l Listed) Borrowed {
-	b := Borrowed{sum: api.Resources{}, Deals: l.Deals, Failed: map[string]*api.Error{}}
-	ofPools, bought := map[string]bool{}, map[string]*api.Price{}
+	b := Borrowed{sum: api.Resources{}, Deals: l.Deals, Failed: map[string]*api.Error{}, buyers: map[string]purchaser{}}
+	ofPools, bought := map[string]string{}, map[string]api.ContractStatus{}
 	for _, p := range l.Pools {
 		b.rows = append(b.rows, poolRow(p))
 		for _, provider := range p.Payload.Status.Providers {
-			ofPools[l.AgentNamespace+"/"+provider.Request] = true
+			ofPools[l.AgentNamespace+"/"+provider.Request] = p.ID
 		}
 	}
 	for _, d := range l.Deals {
-		bought[d.Payload.Spec.Reservation] = d.Payload.Status.Terms.Price
+		bought[d.Payload.Spec.Reservation] = d.Payload.Status
 	}
 	for r := range l.Requests {
 		s := r.Payload.Status
 		if s.State.Counts() {
 			add(b.sum, s.Resources)
 		}
-		if ofPools[r.ID] {
+		row, pool := requestRow(r), ofPools[r.ID]
+		by := purchaser{pool != "", row.Namespace, cmp.Or(pool, row.Name)}
+		for _, id := range explain.Reservations(s) {
+			if _, is := bought[id]; is {
+				b.buyers[id] = by
+			}
+		}
+		if by.Pool {
 			continue
 		}
-		row := requestRow(r)
 		if fault, has := l.Faults[row.Namespace+"/"+s.Reservation]; has && row.Tone == OK {
 			row.Tone, row.Why, row.Fault = Warn, api.WithoutCode(fault.Message), fault.Type
 		}
-		if price, is := bought[s.Reservation]; is && s.Reservation != "" {
-			row.Price = PriceText(price)
-		}
+		row.use(l.Uses, s)
+		row.Cost = hourly(bought, s, l.Now)
 		b.rows = append(b.rows, row)
 	}
 	b.rows = slices.Clip(b.rows)
@@ -84,9 +106,9 @@ type borrowedRow struct {
 	Tone            Tone
 	Why             string // one sentence; empty: nothing is wrong
 	Size, Use       string
-	Used, Reserved  float64 // of CPUs
+	Used, Reserved  float64 // of CPUs; Use says all, and is empty if it is not known
 	Began, Ends     time.Time
-	Price           string
+	Cost            string // in an hour; empty: it was not bought, or is over
 	Fault           string // the condition by which its pods cannot run there
 	Limited         bool   // a VirtualNodePool has less than its pods need
 	Confirm         bool   // it is held until the user confirms it
@@ -117,7 +139,7 @@ func (b Borrowed) states() []string {
 
 func poolRow(p api.Envelope[api.KnownVirtualNodePool]) borrowedRow {
 	s := p.Payload.Status
-	row := borrowedRow{Pool: true, Name: p.ID, About: "VirtualNodePool " + p.ID, State: "Serves", Tone: OK, Size: Amounts(s.Reserved), Price: s.Cost}
+	row := borrowedRow{Pool: true, Name: p.ID, About: "VirtualNodePool " + p.ID, State: "Serves", Tone: OK, Size: Amounts(s.Reserved), Cost: s.Cost}
 	for _, provider := range s.Providers {
 		row.Provider = append(row.Provider, provider.Name)
 		if row.Ends.IsZero() || provider.Until.Time.Before(row.Ends) {
@@ -167,6 +189,49 @@ func requestRow(r client.RequestStatus) borrowedRow {
 		}
 	}
 	return row
+}
+
+// use adds what the pods of all reservations of a request use.
+func (r *borrowedRow) use(of map[string]Use, s api.ResourceRequestStatus) {
+	granted, used, known := api.Resources{}, api.Resources{}, false
+	for _, id := range explain.Reservations(s) {
+		if u, has := of[r.Namespace+"/"+id]; has {
+			known = true
+			add(granted, u.Granted)
+			add(used, u.Used)
+		}
+	}
+	if known {
+		r.Use, r.Used, r.Reserved = Amounts(used), used.Cpu().AsApproximateFloat64(), granted.Cpu().AsApproximateFloat64()
+	}
+}
+
+// hourly returns what all reservations of a request cost in the hour from now on, such as "0.64 EUR/h"; "free" for
+// nothing. Amounts of two currencies are not added. It is empty if none was bought, or all are over.
+func hourly(bought map[string]api.ContractStatus, s api.ResourceRequestStatus, now time.Time) string {
+	sums, free := map[string]*big.Rat{}, false
+	for _, id := range explain.Reservations(s) {
+		c, is := bought[id]
+		cost, currency := contract.Hour(c, now)
+		switch {
+		case !is || c.State.Over():
+		case cost == nil: // it is free, or has begun to end
+			price, err := money.Parse("price", c.Terms.Price)
+			free = free || err == nil && price.Free()
+		case sums[currency] == nil:
+			sums[currency] = cost
+		default:
+			sums[currency].Add(sums[currency], cost)
+		}
+	}
+	var out []string
+	for _, currency := range slices.Sorted(maps.Keys(sums)) {
+		out = append(out, moneyText(sums[currency], currency)+" "+currency+"/h")
+	}
+	if free && len(out) == 0 {
+		return "free"
+	}
+	return strings.Join(out, ", ")
 }
 
 // sizeOf returns what is in force, else what is asked for.

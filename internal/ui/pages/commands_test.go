@@ -4,10 +4,14 @@ import (
 	"html"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/a-h/templ"
+
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/cli"
 	"github.com/bourse-dev/bourse/internal/ui/pages"
 )
@@ -67,4 +71,45 @@ func checkCommands(t *testing.T, shown string) int {
 		}
 	}
 	return len(checked)
+}
+
+// What one command of kubectl does, too, is shown with it.
+func TestPagesShowKubectlBesideBourse(t *testing.T) {
+	lends := pages.Lends{Approvals: []api.Envelope[api.Approval]{{ID: "r-9", Payload: api.Approval{Consumer: "oslo", Digest: "d9"}}}}
+	spot := anyDeal("r-1", "rome", "milan", "1.50 EUR", api.Active)
+	spot.Payload.Status.Digest = "d1"
+	deals := pages.Deals{All: []api.Envelope[api.Deal]{spot}}
+	sales := pages.Sales{Offers: []api.Envelope[api.OwnOffer]{anyOffer("web", "OnSale", "True", false)},
+		Proposals: []api.Envelope[api.KnownProposal]{anyProposal("p-1", "rome", "milan", "")}}
+	row := pages.NewBorrowed(pages.Listed{Requests: slices.Values([]client.RequestStatus{{ID: "team/web"}})})
+	answer := func(reply string) string {
+		return "kubectl -n bourse patch proposal p-1 --type merge -p '{\"spec\":{\"answer\":" + reply
+	}
+	for query, of := range map[string]struct {
+		page func(pages.View) templ.Component
+		want string
+	}{
+		"panel=approve&id=r-9": {func(v pages.View) templ.Component { return pages.Lending(v, lends) },
+			"kubectl -n bourse annotate --overwrite providerinstruction r-9 'bourse.dev/approve=d9'"},
+		"panel=refuse&id=r-9": {func(v pages.View) templ.Component { return pages.Lending(v, lends) },
+			"kubectl -n bourse annotate --overwrite providerinstruction r-9 'bourse.dev/refuse=d9 the rack is full'"},
+		"panel=reclaim&id=r-1": {func(v pages.View) templ.Component { return pages.Contracts(v, deals) },
+			"kubectl -n bourse annotate --overwrite contract r-1 'bourse.dev/reclaim=d1'"},
+		"panel=sale&id=web": {func(v pages.View) templ.Component { return pages.Offers(v, sales) },
+			`kubectl -n bourse patch offer web --type merge -p '{"spec":{"draft":true}}'`},
+		"panel=edit&id=web":   {func(v pages.View) templ.Component { return pages.Offers(v, sales) }, "kubectl -n bourse edit offer web"},
+		"panel=accept&id=p-1": {func(v pages.View) templ.Component { return pages.Offers(v, sales) }, answer(`{"decision":"Accept"}}}'`)},
+		"panel=decline&id=p-1": {func(v pages.View) templ.Component { return pages.Offers(v, sales) },
+			answer(`{"decision":"Decline","message":"no GPU is free"}}}'`)},
+		"panel=counter&id=p-1": {func(v pages.View) templ.Component { return pages.Offers(v, sales) }, answer(`{"decision":"Counter","price"`)},
+		"panel=review&cpu=1": {func(v pages.View) templ.Component {
+			return pages.Find(v, pages.Found{Wish: pages.ReadWish(v.Query, "team")})
+		}, "kubectl create -f request.yaml"},
+		"":          {func(v pages.View) templ.Component { return pages.Borrowing(v, row) }, "kubectl get resourcerequests -A"},
+		"state=all": {func(v pages.View) templ.Component { return pages.Contracts(v, deals) }, "kubectl get contracts -A"},
+	} {
+		v := view("/", query)
+		v.AgentNamespace = "bourse"
+		has(t, render(t, of.page(v)), html.EscapeString(of.want))
+	}
 }

@@ -11,19 +11,23 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/contract"
+	"github.com/bourse-dev/bourse/internal/explain"
 )
 
 // Deals are the contracts of a cluster.
 type Deals struct {
 	All    []api.Envelope[api.Deal]
 	Failed *api.Error
+	// Borrowed says which request bought what.
+	Borrowed Borrowed
 }
 
 // dealRow is one contract.
 type dealRow struct {
-	ID, Object  string
-	Sold        bool
-	Other       string // the other side
+	ID          string
+	Side        side   // that of this cluster
+	Other       string // the other side; empty if the side is unknown
+	Parties     string // both, in words
 	Plan        string
 	Units       int64
 	State       string
@@ -41,13 +45,18 @@ type dealRow struct {
 func dealRowOf(d api.Envelope[api.Deal], self string) dealRow {
 	s := d.Payload.Status
 	t := s.Terms
-	row := dealRow{ID: d.Payload.Spec.Reservation, Object: d.ID, Sold: t.Seller == self, Other: t.Seller,
-		Plan: t.Offer + "/" + t.Plan, Units: t.Units, State: string(s.State), Tone: toneOf(s.State), Begins: t.Begins.Time,
-		Ends: EndOfContract(s), Over: s.State.Over(), Price: PriceText(t.Price), Due: cmp.Or(d.Payload.Due, "free"),
+	row := dealRow{ID: d.Payload.Spec.Reservation, Side: sideOf(t.Seller, self), Plan: t.Offer + "/" + t.Plan, Units: t.Units,
+		State: string(s.State), Tone: toneOf(s.State), Begins: t.Begins.Time, Ends: explain.EndOfContract(s).Time,
+		Over: s.State.Over(), Price: PriceText(t.Price), Due: cmp.Or(d.Payload.Due, "free"),
 		Cost: cmp.Or(s.Cost, "free"), Size: Amounts(t.Resources)}
-	if row.Sold {
-		row.Other = t.Buyer
+	switch row.Side {
+	case seller:
+		row.Other, row.Parties = t.Buyer, "sold to "+t.Buyer
 		row.Reclaimable = s.Digest != "" && s.Reclaimed == nil && !row.Over
+	case buyer:
+		row.Other, row.Parties = t.Seller, "bought from "+t.Seller
+	case unknown:
+		row.Parties = t.Buyer + " buys from " + t.Seller
 	}
 	switch {
 	case meta.IsStatusConditionTrue(s.Conditions, api.ConditionBreached):
@@ -60,22 +69,15 @@ func dealRowOf(d api.Envelope[api.Deal], self string) dealRow {
 	return row
 }
 
-// EndOfContract returns when a contract ends, or has ended.
-func EndOfContract(s api.ContractStatus) time.Time {
-	if s.Until != nil {
-		return s.Until.Time
-	}
-	return s.Terms.Until.Time // an older version wrote it
-}
-
 // rows returns the contracts that match the query, those that end first at the top, and below them those that are over.
 func (d Deals) rows(v View) []dealRow {
-	text, side, state := strings.ToLower(strings.TrimSpace(v.Query.Get("q"))), v.Query.Get("side"), v.Query.Get("state")
+	text, state := strings.ToLower(strings.TrimSpace(v.Query.Get("q"))), v.Query.Get("state")
+	wanted := map[string]side{"sold": seller, "bought": buyer}[v.Query.Get("side")]
 	var out []dealRow
 	for _, deal := range d.All {
 		row := dealRowOf(deal, v.Cluster)
-		if side == "sold" && !row.Sold || side == "bought" && row.Sold || state == "over" && !row.Over ||
-			state == "" && row.Over || !strings.Contains(strings.ToLower(row.ID+" "+row.Other+" "+row.Plan), text) {
+		if wanted != unknown && row.Side != unknown && row.Side != wanted || state == "over" && !row.Over ||
+			state == "" && row.Over || !row.has(text) {
 			continue
 		}
 		out = append(out, row)
@@ -92,10 +94,15 @@ func (d Deals) rows(v View) []dealRow {
 	return out
 }
 
+// has reports whether a row has a text, which is in lower case.
+func (r dealRow) has(text string) bool {
+	return strings.Contains(strings.ToLower(r.ID+" "+cmp.Or(r.Other, r.Parties)+" "+r.Plan), text)
+}
+
 // total is what was bought from and sold to one cluster so far, in one currency.
 type total struct{ Other, Bought, Sold string }
 
-// totals returns the sums of all contracts that still exist, by cluster and currency.
+// totals returns the sums of all contracts that still exist, by cluster and currency; none if the sides are unknown.
 func (d Deals) totals(v View) []total {
 	by := map[string][]api.Envelope[api.Deal]{}
 	var others []string
@@ -142,16 +149,12 @@ func (d Deals) deal(id string) *api.Envelope[api.Deal] {
 var contractColumns = []string{"contract", "role", "other", "plan", "units", "resources", "begins", "until", "state",
 	"reason", "price", "due", "inAll"}
 
-// CSV returns the contracts as lines of a file for a spreadsheet, with a head. No cell is a formula.
+// CSV returns the contracts of the cluster self as lines of a file for a spreadsheet, with a head. No cell is a formula.
 func (d Deals) CSV(self string) [][]string {
 	out := [][]string{contractColumns}
 	for _, deal := range d.All {
 		row, s := dealRowOf(deal, self), deal.Payload.Status
-		role := "buyer"
-		if row.Sold {
-			role = "seller"
-		}
-		line := []string{row.ID, role, row.Other, s.Terms.Seller + "/" + row.Plan, strconv.FormatInt(row.Units, 10), row.Size,
+		line := []string{row.ID, string(row.Side), row.Other, s.Terms.Seller + "/" + row.Plan, strconv.FormatInt(row.Units, 10), row.Size,
 			row.Begins.UTC().Format(time.RFC3339), row.Ends.UTC().Format(time.RFC3339), row.State, string(s.Reason), row.Price,
 			deal.Payload.Due, s.Cost}
 		for i := range line {

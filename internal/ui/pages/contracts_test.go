@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"encoding/csv"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/ui/pages"
 )
 
@@ -46,6 +48,72 @@ func TestContractsAddNoCurrencies(t *testing.T) {
 	foreign := anyDeal("r-6", "rome", "milan", "1.00 EUR", api.Active)
 	foreign.Payload.Status.Terms.Plan = hostile
 	checkHostile(t, render(t, pages.Contracts(view("/contracts", ""), pages.Deals{All: []api.Envelope[api.Deal]{foreign}})))
+}
+
+// Without the name of the cluster no page says what was bought or sold, adds it up, or offers an act on it.
+func TestWithoutTheClusterNoDealHasASide(t *testing.T) {
+	deal := anyDeal("r-1", "rome", "milan", "1.50 EUR", api.Active)
+	deal.Payload.Status.Digest = "d1"
+	deals := []api.Envelope[api.Deal]{deal}
+	reclaimed := metav1.NewTime(now.Add(time.Hour))
+	taken := anyDeal("r-2", "rome", "milan", "1.50 EUR", api.Active)
+	taken.Payload.Status.Reclaimed = &reclaimed
+	at := func(path, query string) pages.View {
+		v := view(path, query)
+		v.Cluster = ""
+		return v
+	}
+	const notKnown = "What is bought and what is sold is not known"
+	for _, query := range []string{"", "side=sold", "side=bought"} {
+		html := render(t, pages.Contracts(at("/contracts", query), pages.Deals{All: deals}))
+		has(t, html, notKnown, "What this cluster bought", "contract-r-1", "rome buys from milan", "1.50 EUR")
+		hasNot(t, html, "<strong>Bought", "<strong>Sold", "Take back", " pays", " earns", "Download CSV", `name="side"`)
+	}
+	html := render(t, pages.Contracts(at("/contracts", "panel=reclaim&id=r-1"), pages.Deals{All: deals}))
+	has(t, html, notKnown)
+	hasNot(t, html, "Take it back")
+	s := pages.Sales{Proposals: []api.Envelope[api.KnownProposal]{anyProposal("p-1", "rome", "milan", "")}}
+	html = render(t, pages.Offers(at("/offers", ""), s))
+	has(t, html, notKnown, "milan/web/small", "2 units, 0.06 EUR/hour each")
+	hasNot(t, html, "Proposals of this cluster", "Proposals of buyers", "Accept")
+	for _, panel := range []string{"accept", "counter", "decline"} {
+		html = render(t, pages.Offers(at("/offers", "id=p-1&panel="+panel), s))
+		has(t, html, notKnown)
+		hasNot(t, html, "<button>", `name="digest"`)
+	}
+	o := pages.Overview{Borrowed: ofDeals(append(deals, taken)...), Proposals: s.Proposals}
+	html = render(t, pages.Home(at("/", ""), o))
+	has(t, html, notKnown, "Nothing waits for you")
+	hasNot(t, html, "1.50", "takes web back")
+	e := pages.Everything{Borrowed: o.Borrowed}
+	has(t, render(t, pages.Search(at("/search", "q=r-1"), e)), "web/small, rome buys from milan, Active")
+}
+
+// What was bought leads to the request that bought it, and to its release. A pool decides about its own.
+func TestAContractLeadsToItsRequest(t *testing.T) {
+	request := func(id, reservation string) client.RequestStatus {
+		r := client.RequestStatus{ID: id}
+		r.Payload.Status = api.ResourceRequestStatus{State: api.Active, Reservation: reservation}
+		return r
+	}
+	pool := api.Envelope[api.KnownVirtualNodePool]{ID: "burst"}
+	pool.Payload.Status.Providers = []api.PoolProvider{{Name: "paris", Request: "burst-1"}}
+	d := pages.Deals{All: []api.Envelope[api.Deal]{anyDeal("r-1", "milan", "paris", "", api.Active),
+		anyDeal("r-2", "milan", "paris", "", api.Active), anyDeal("r-3", "rome", "milan", "", api.Active),
+		anyDeal("r-4", "milan", "paris", "", api.Released)}}
+	d.Borrowed = pages.NewBorrowed(pages.Listed{Deals: d.All, AgentNamespace: "bourse", Pools: []api.Envelope[api.KnownVirtualNodePool]{pool},
+		Requests: slices.Values([]client.RequestStatus{request("team/web", "r-1"), request("bourse/burst-1", "r-2"),
+			request("team/old", "r-4")})})
+	html := render(t, pages.Contracts(view("/contracts", "state=all"), d))
+	for id, want := range map[string][2]string{"r-1": {`href="/s/0/requests/team/web"`, `href="/s/0/requests/team/web?panel=release"`},
+		"r-2": {`href="/s/0/pools/burst"`, ""}, "r-3": {"Sold", ""}, "r-4": {`href="/s/0/requests/team/old"`, ""}} {
+		_, row, _ := strings.Cut(html, `id="contract-`+id)
+		row, _, _ = strings.Cut(row, "</tr>")
+		has(t, row, want[0], want[1], "60m ago", "in 60m")
+		if want[1] == "" {
+			hasNot(t, row, "panel=release")
+		}
+	}
 }
 
 func TestNoCellIsAFormula(t *testing.T) {

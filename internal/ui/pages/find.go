@@ -3,6 +3,7 @@ package pages
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/explain"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/money"
 	"github.com/bourse-dev/bourse/internal/payload"
 )
@@ -39,6 +41,26 @@ var amountFields = []struct{ Field, Resource, Label, Example string }{
 	{"gpu", "nvidia.com/gpu", "NVIDIA GPUs", "1"},
 }
 
+// readAmounts reads the fields of a form that name amounts; nil if none does. Errors: Invalid at the field.
+func readAmounts(q url.Values) (out api.Resources, wrong *api.Error) {
+	for _, f := range amountFields {
+		text := strings.TrimSpace(q.Get(f.Field))
+		if text == "" {
+			continue
+		}
+		amount, err := payload.ParseQuantity(text)
+		if err != nil {
+			wrong = cmp.Or(wrong, api.Invalid(f.Field, "%.40q is not an amount", text).Fix("write it as Kubernetes does, such as %s", f.Example))
+			continue
+		}
+		if out == nil {
+			out = api.Resources{}
+		}
+		out[ResourceName(f.Resource)] = amount
+	}
+	return out, wrong
+}
+
 // ReadWish reads the form of Find capacity. namespace is where a request goes that names none.
 func ReadWish(q url.Values, namespace string) Wish {
 	w := Wish{Create: api.RequestCreate{Namespace: cmp.Or(q.Get("namespace"), namespace), Name: strings.TrimSpace(q.Get("name"))}}
@@ -48,25 +70,14 @@ func ReadWish(q url.Values, namespace string) Wish {
 			w.Wrong = e
 		}
 	}
-	for _, f := range amountFields {
-		text := strings.TrimSpace(q.Get(f.Field))
-		if text == "" {
-			continue
-		}
-		amount, err := payload.ParseQuantity(text)
-		if err != nil {
-			wrong(api.Invalid(f.Field, "%.40q is not an amount", text).Fix("write it as Kubernetes does, such as %s", f.Example))
-			continue
-		}
-		if r.Resources == nil {
-			r.Resources = api.Resources{}
-		}
-		r.Resources[ResourceName(f.Resource)] = amount
+	var err *api.Error
+	if r.Resources, err = readAmounts(q); err != nil {
+		wrong(err)
 	}
-	if text := q.Get("for"); text != "" {
-		d, err := time.ParseDuration(text)
+	if text := strings.TrimSpace(q.Get("for")); text != "" {
+		d, err := payload.ParseDuration(text)
 		if err != nil || d <= 0 {
-			wrong(api.Invalid("for", "%.40q is not a duration", text).Fix("give one such as 4h or 90m"))
+			wrong(api.Invalid("for", "%.40q is not a duration", text).Fix("give one such as 4h, 90m or 2d"))
 		}
 		r.Duration = &metav1.Duration{Duration: d}
 	}
@@ -109,6 +120,62 @@ type Found struct {
 	Clusters   map[string]Neighbour // those that the page shows
 	Offers     []api.Envelope[api.Listing]
 	OffersErr  *api.Error
+	// Where are expressions that the form suggests: see [Suggest].
+	Where []string
+}
+
+// mostSuggested is how many expressions over the properties of clusters the form suggests, with values of at most
+// longestSuggested bytes.
+const mostSuggested, longestSuggested = 60, 100
+
+// Suggest returns expressions for the field where: over the properties that the catalog shows, and over what the broker
+// knows of each cluster.
+func Suggest(clusters []Neighbour, offers []api.Envelope[api.Listing]) []string {
+	shown := map[string]bool{}
+	ordinary := func(text string) bool { return text != "" && len(text) <= longestSuggested && visible(text) == text }
+	add := func(before, after string, values ...string) {
+		for _, value := range values {
+			if ordinary(value) {
+				shown[before+strconv.Quote(value)+after] = true
+			}
+		}
+	}
+	for _, c := range clusters {
+		add("region == ", "", c.Region)
+		add("", " in gpus", c.GPUs...)
+	}
+	for _, o := range offers {
+		p := o.Payload.Properties
+		add("region == ", "", p.Region)
+		add("", " in zones", p.Zones...)
+		add("", " in architectures", p.Architectures...)
+		add("", " in gpus", p.GPUs...)
+		add("", " in storageClasses", p.StorageClasses...)
+		for name, value := range p.Labels {
+			if ordinary(name) {
+				add("labels["+strconv.Quote(name)+"] == ", "", value)
+			}
+		}
+	}
+	if len(shown) == 0 { // nobody answers: what mostly exists
+		add("region == ", "", "eu")
+		add("", " in architectures", "amd64")
+	}
+	out := slices.Sorted(maps.Keys(shown))
+	return append(out[:min(len(out), mostSuggested)], "uptime >= 0.99", "honoured >= 0.95")
+}
+
+// copied returns how many offers are the agent's copy, because neither a broker nor their seller answers, and of when the
+// oldest is.
+func (f Found) copied() (n int, oldest time.Time) {
+	for _, o := range f.Offers {
+		if as := o.Payload.AsOf; as != nil {
+			if n++; oldest.IsZero() || as.Time.Before(oldest) {
+				oldest = as.Time
+			}
+		}
+	}
+	return n, oldest
 }
 
 // fits returns how many of the clusters that may be seen fit.
@@ -160,12 +227,17 @@ type onSale struct {
 	Path, Digest, Seller, Offer string
 	Plan                        api.Plan
 	Left                        int64
-	Cost                        string
-	Serves                      bool // one unit or more has what is asked for
+	Units                       int64 // as many as have what is asked for, else as few as one contract may have
+	Serves                      bool  // so many are left, for as long as is asked for
+	cost                        int64 // of Units for as long as is asked for, in billionths of the currency
 }
 
-// plans returns the plans on sale, those that serve what is asked for first, then the cheapest first within a currency.
-func (f Found) plans() []onSale {
+// onSale returns all plans on sale.
+func (f Found) onSale() []onSale {
+	asked, err := amounts.ParseRequest("resources", f.Wish.Create.Request.Resources)
+	if err != nil {
+		asked = nil
+	}
 	var out []onSale
 	for _, o := range f.Offers {
 		for _, p := range o.Payload.Offer.Plans {
@@ -173,15 +245,44 @@ func (f Found) plans() []onSale {
 			if !ok {
 				continue
 			}
-			out = append(out, onSale{o.Payload.Seller + "/" + o.Payload.Name + "/" + p.Name, o.Payload.Digest, o.Payload.Seller,
-				o.Payload.Name, p, listed.Remaining, listed.Cost, serves(p, f.Wish.Create.Request.Resources)})
+			next := onSale{Path: o.Payload.Seller + "/" + o.Payload.Name + "/" + p.Name, Digest: o.Payload.Digest,
+				Seller: o.Payload.Seller, Offer: o.Payload.Name, Plan: p, Left: listed.Remaining, Units: leastUnits(p)}
+			if plan, err := market.ReadPlan(&p); err == nil && len(asked) > 0 {
+				next.serve(plan, asked, f.Wish.Create.Request.Duration)
+			}
+			out = append(out, next)
+		}
+	}
+	return out
+}
+
+// serve notes how many units have what is asked for, and whether these can be bought.
+func (o *onSale) serve(plan market.Plan, asked amounts.List, lasts *metav1.Duration) {
+	units := plan.UnitsFor(asked)
+	if units == 0 || plan.Pool != api.GeneralPool {
+		return
+	}
+	o.Units = units
+	o.Serves = units <= o.Left && (lasts == nil || plan.Lasts(lasts.Duration) == nil)
+}
+
+// plans returns the plans on sale, those that serve what is asked for first, then the cheapest first within a currency:
+// what is free, then one currency after the other.
+func (f Found) plans(now time.Time) []onSale {
+	out := f.onSale()
+	rates := money.RatesFor(now, api.DurationOf(f.Wish.Create.Request.Duration))
+	currencies := map[string]string{} // by path
+	for i, o := range out {
+		if price, err := money.Parse("price", o.Plan.Price); err == nil {
+			out[i].cost, currencies[o.Path] = price.Nanos(o.Units, rates), price.Currency
 		}
 	}
 	slices.SortStableFunc(out, func(a, b onSale) int {
 		if a.Serves != b.Serves {
 			return map[bool]int{true: -1, false: 1}[a.Serves]
 		}
-		return strings.Compare(a.Path, b.Path)
+		return cmp.Or(strings.Compare(currencies[a.Path], currencies[b.Path]), cmp.Compare(a.cost, b.cost),
+			strings.Compare(a.Path, b.Path))
 	})
 	return out
 }
@@ -197,7 +298,7 @@ func (f Found) bought() *onSale {
 
 // plan returns a plan that is on sale, by its path; nil if it is not.
 func (f Found) plan(path string) *onSale {
-	all := f.plans()
+	all := f.onSale()
 	i := slices.IndexFunc(all, func(o onSale) bool { return o.Path == path })
 	if i < 0 {
 		return nil
@@ -205,12 +306,12 @@ func (f Found) plan(path string) *onSale {
 	return &all[i]
 }
 
-// least returns the smallest number of units that a plan sells.
-func (o onSale) least() int64 {
-	if o.Plan.Units == nil {
+// leastUnits returns the smallest number of units that one contract of a plan may have.
+func leastUnits(p api.Plan) int64 {
+	if p.Units == nil {
 		return 1
 	}
-	return max(o.Plan.Units.Min, 1)
+	return max(p.Units.Min, 1)
 }
 
 // costs says what a purchase costs: "2 units, each 2 CPU, 4 GiB for 0.08 EUR/hour: 3.84 EUR in all".
@@ -225,14 +326,9 @@ func (f Found) costs(o onSale, now time.Time) string {
 	return text + ": " + money.Text(cost, price.Currency) + " " + price.Currency + " in all"
 }
 
-// serves reports whether a plan has every resource that is asked for.
-func serves(p api.Plan, asked api.Resources) bool {
-	for name := range asked {
-		if _, ok := p.Resources[name]; !ok {
-			return false
-		}
-	}
-	return len(asked) > 0
+// Spec returns the spec of the request. With its digest a form names what was reviewed: [Seen].
+func (w Wish) Spec() api.ResourceRequestSpec {
+	return api.ResourceRequestSpec{Request: w.Create.Request, Offload: w.Create.Offload}
 }
 
 // YAML returns the request as an object to apply.
@@ -244,7 +340,7 @@ func (w Wish) YAML() string {
 		meta["generateName"] = "request-"
 	}
 	object := map[string]any{"apiVersion": api.GroupVersion.String(), "kind": "ResourceRequest", "metadata": meta,
-		"spec": api.ResourceRequestSpec{Request: w.Create.Request, Offload: w.Create.Offload}}
+		"spec": w.Spec()}
 	text, err := yaml.Marshal(object)
 	if err != nil {
 		return err.Error()
@@ -298,21 +394,30 @@ func (f Found) wrong(field string) bool {
 	return false
 }
 
-// buy returns the address where a plan is reviewed: as few units as it allows, for as long as is asked for.
+// buy returns the address where a plan is reviewed: as many units as have what is asked for, for as long as is asked for.
 func (v View) buy(p onSale) templ.SafeURL {
 	query := url.Values{"buy": {p.Path}, "digest": {p.Digest}, "panel": {"review"}}
-	if least := p.least(); least > 1 {
-		query.Set("units", strconv.FormatInt(least, 10))
+	if p.Units > 1 {
+		query.Set("units", strconv.FormatInt(p.Units, 10))
 	}
 	if least := p.Plan.MinDuration; least != nil {
 		query.Set("for", hours(least.Duration))
 	}
-	for _, name := range []string{"for", "offload"} {
+	for _, name := range []string{"for", "offload", "namespace"} {
 		if value := v.Query.Get(name); value != "" {
 			query.Set(name, value)
 		}
 	}
 	return templ.SafeURL(string(v.To("find")) + "?" + query.Encode())
+}
+
+// FirstNamespace returns where requests and Proposals are made that name no namespace: the first that the pages show, else
+// default.
+func FirstNamespace(shown []string) string {
+	if len(shown) > 0 {
+		return shown[0]
+	}
+	return metav1.NamespaceDefault
 }
 
 func fit(n int) string {

@@ -3,13 +3,19 @@ package pages
 import (
 	"cmp"
 	"math/big"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/a-h/templ"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/contract"
+	"github.com/bourse-dev/bourse/internal/explain"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/money"
 )
@@ -22,8 +28,10 @@ type Overview struct {
 	Borrowed  Borrowed
 	Approvals []api.Envelope[api.Approval]
 	Proposals []api.Envelope[api.KnownProposal]
-	// Shared has the amounts of the cluster's own pools. Empty: it lends nothing, or the user may not see it.
-	Shared map[string]api.Amounts
+	Peers     []api.Envelope[api.KnownPeer] // empty: there are none, or the user may not see them
+	// Shared has the amounts of the cluster's own pools. Empty: it lends nothing, or NotShared says why it is not known.
+	Shared    map[string]api.Amounts
+	NotShared *api.Error
 }
 
 // need is one thing that somebody should look at.
@@ -38,6 +46,7 @@ type need struct {
 	Effect      string // what does not work because of it
 	Remedy      string // what to do
 	Argv        api.Command
+	Quiet       bool // it comes last
 }
 
 // needs returns what needs attention, the most urgent first.
@@ -73,9 +82,11 @@ func (o Overview) needs(v View) []need {
 		}
 		out = append(out, n)
 	}
+	out = append(out, o.unconfirmed(v)...)
 	rank := map[Tone]int{Bad: 0, Warn: 1, Wait: 2}
 	slices.SortStableFunc(out, func(a, b need) int {
-		return cmp.Or(cmp.Compare(rank[a.Tone], rank[b.Tone]), a.By.Compare(b.By))
+		return cmp.Or(cmp.Compare(rank[a.Tone], rank[b.Tone]), cmp.Compare(strconv.FormatBool(a.Quiet), strconv.FormatBool(b.Quiet)),
+			a.By.Compare(b.By))
 	})
 	return out
 }
@@ -84,26 +95,66 @@ func (o Overview) needs(v View) []need {
 func (o Overview) answers(v View) (out []need) {
 	for _, a := range o.Approvals {
 		out = append(out, need{Tone: Wait, Title: a.Payload.Consumer + " waits for your approval",
-			Text: "It asks for " + asks(a.Payload) + ".", Link: v.To("lending"), Do: "Decide", By: a.Payload.By.Time,
+			Text: "It asks for " + asks(a.Payload) + ".", Link: v.opens("approve", a.ID, "lending"), Do: "Decide", By: a.Payload.By.Time,
 			Then: "the request moves to another provider", Remedy: "approve it, or refuse it with a reason"})
 	}
 	for _, p := range o.Proposals {
-		if p.Payload.Proposal.Seller == v.Cluster && p.Payload.Answer == "" && !p.Payload.Declined {
+		if sideOf(p.Payload.Proposal.Seller, v.Cluster) == seller && p.Payload.Answer == "" && !p.Payload.Declined {
 			out = append(out, need{Tone: Wait, Title: p.Payload.Proposal.Buyer + " proposes other terms for " + p.Payload.Proposal.Offer,
-				Text: "It pays " + PriceText(p.Payload.Proposal.Price) + ".", Link: v.To("offers"), Do: "Answer",
-				By: p.Payload.Proposal.Expires.Time, Then: "it expires", Remedy: "accept it, counter it, or decline it"})
+				Text: "It pays " + PriceText(p.Payload.Proposal.Price) + ".", Link: v.opens("accept", p.ID, "offers"),
+				Do: "Answer", By: p.Payload.Proposal.Expires.Time, Then: "it expires", Remedy: "accept it, counter it, or decline it"})
 		}
 	}
 	return out
 }
 
-// breaches returns the contracts that a seller broke, or takes back.
+// mostNames is how many names a sentence lists.
+const mostNames = 5
+
+// unconfirmed names the clusters whose keys were pinned at the first contact, and that nobody confirmed since.
+func (o Overview) unconfirmed(v View) []need {
+	var pinned []string
+	for _, p := range o.Peers {
+		c := meta.FindStatusCondition(p.Payload.Status.Conditions, api.ConditionTrusted)
+		if c != nil && c.Status == metav1.ConditionTrue && c.Reason == "FirstUse" {
+			pinned = append(pinned, p.ID)
+		}
+	}
+	n := need{Tone: Wait, Quiet: true, Remedy: "compare the fingerprint with the cluster's admin, then confirm it"}
+	slices.Sort(pinned)
+	switch {
+	case len(pinned) == 0:
+		return nil
+	case len(pinned) == 1:
+		n.Title, n.Text = "Nobody confirmed the key of "+pinned[0], "It was pinned at the first contact."
+		n.Link, n.Do = v.opens("trust", "", "clusters", pinned[0]), "Confirm"
+	default:
+		n.Title = "Nobody confirmed the keys of " + explain.Count(len(pinned), "cluster")
+		n.Text = "They were pinned at the first contact: " + strings.Join(pinned[:min(len(pinned), mostNames)], ", ")
+		if more := len(pinned) - mostNames; more > 0 {
+			n.Text += " and " + strconv.Itoa(more) + " more"
+		}
+		n.Link, n.Do = v.To("clusters"), "Open"
+	}
+	return []need{n}
+}
+
+// opens returns the address of another page with a panel open, about one thing if id names it.
+func (v View) opens(panel, id string, to ...string) templ.SafeURL {
+	query := url.Values{"panel": {panel}}
+	set(query, "id", id)
+	return v.To(to...) + "?" + templ.SafeURL(query.Encode())
+}
+
+// breaches returns what this cluster bought where the seller broke the contract, or takes it back.
 func (b Borrowed) breaches(v View) (out []need) {
 	for _, d := range b.Deals {
 		s := d.Payload.Status
 		n := need{Link: v.To("contracts"), Do: "Open"}
 		switch {
-		case s.Reason == api.ReasonRevokedByProvider && s.Terms.Buyer == v.Cluster:
+		case sideOf(s.Terms.Seller, v.Cluster) != buyer: // who sold it knows
+			continue
+		case s.Reason == api.ReasonRevokedByProvider:
 			n.Tone, n.Title, n.Text = Bad, s.Terms.Seller+" broke the contract of "+s.Terms.Offer, "It ended early, against its terms."
 			n.Remedy = "find capacity elsewhere; its contract says what is due"
 		case s.Reclaimed != nil && !s.State.Over():
@@ -133,13 +184,14 @@ func (r borrowedRow) need(v View) (need, bool) {
 		}
 	case r.Confirm:
 		n.Title, n.Do = "Request "+named(r.Name)+" waits for your confirmation", "Confirm"
+		n.Link = v.opens("confirm", "", "requests", r.Namespace, r.Name)
 	case r.State == string(api.Pending) && r.Why != "":
 		n.Title, n.Do = "Request "+named(r.Name)+" waits for capacity", "Open"
 		n.Remedy = "change the request, or let it wait; its page says what each cluster lacks"
 	case !r.Pool && (r.Tone == OK || r.State == string(api.Reserved)) && r.endsSoon(v.Now):
 		n.Title, n.Do, n.By = "Request "+named(r.Name)+" ends soon", "Extend", r.Ends
 		n.Text = "It has capacity of " + strings.Join(r.Provider, ", ") + " until " + Full(r.Ends) + "."
-		n.Remedy = "extend it, if you still need it"
+		n.Remedy, n.Link = "extend it, if you still need it", v.opens("extend", "", "requests", r.Namespace, r.Name)
 	default:
 		return n, false
 	}
@@ -217,6 +269,19 @@ func add(to, more api.Resources) {
 	}
 }
 
+// nothing says what of borrowed and lent is known to be nothing, where no resource is shown.
+func (o Overview) nothing() string {
+	switch borrows := o.Borrowed.Failed["ResourceRequests"] == nil; {
+	case borrows && o.NotShared == nil:
+		return "Nothing is borrowed, and nothing is lent."
+	case borrows:
+		return "Nothing is borrowed."
+	case o.NotShared == nil:
+		return "Nothing is lent."
+	}
+	return ""
+}
+
 // balance is one resource that is lent or borrowed.
 type balance struct {
 	Name                  string
@@ -238,6 +303,35 @@ func (o Overview) balances() []balance {
 		whole, part := shared[name], lent[name]
 		out = append(out, balance{resourceLabel(string(name)), text(borrowed), text(lent), text(free),
 			part.AsApproximateFloat64(), whole.AsApproximateFloat64()})
+	}
+	return out
+}
+
+// moneyRow is what a cluster pays, or earns, in one currency. Both amounts have their currency.
+type moneyRow struct{ What, Hour, SoFar string }
+
+// money returns what the contracts that still exist cost in the hour from now on and so far, by currency and side.
+func (o Overview) money(v View) (out []moneyRow) {
+	hour, so := contract.SumUpHour(o.Borrowed.Deals, v.Cluster, v.Now), contract.SumUp(o.Borrowed.Deals, v.Cluster)
+	var currencies []string
+	for _, s := range slices.Concat(hour, so) {
+		currencies = append(currencies, s.Currency)
+	}
+	slices.Sort(currencies)
+	for _, currency := range slices.Compact(currencies) {
+		in := func(all []contract.Sum) contract.Sum {
+			if i := slices.IndexFunc(all, func(s contract.Sum) bool { return s.Currency == currency }); i >= 0 {
+				return all[i]
+			}
+			return contract.Sum{Bought: new(big.Rat), Sold: new(big.Rat)}
+		}
+		row := func(what string, hour, soFar *big.Rat) {
+			if hour.Sign() != 0 || soFar.Sign() != 0 {
+				out = append(out, moneyRow{what, moneyText(hour, currency) + " " + currency, moneyText(soFar, currency) + " " + currency})
+			}
+		}
+		row("Pays", in(hour).Bought, in(so).Bought)
+		row("Earns", in(hour).Sold, in(so).Sold)
 	}
 	return out
 }

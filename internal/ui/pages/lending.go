@@ -12,6 +12,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/explain"
+	"github.com/bourse-dev/bourse/internal/instruction"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 )
 
@@ -274,4 +275,17 @@ func (l Lends) inForce() *metav1.Condition {
 		}
 	}
 	return nil
+}
+
+// approveCommands approve a request as it is shown.
+func approveCommands(v View, a api.Envelope[api.Approval]) []string {
+	return []string{Quote("bourse", "approve", a.ID, "--digest", a.Payload.Digest),
+		instruction.Approve.Command(v.object(a.ID), a.Payload.Digest)}
+}
+
+// refuseCommands refuse a request as it is shown, with a reason.
+func refuseCommands(v View, a api.Envelope[api.Approval]) []string {
+	const reason = "the rack is full"
+	return []string{Quote("bourse", "refuse", a.ID, "--digest", a.Payload.Digest, "--reason", reason),
+		instruction.Refuse.Command(v.object(a.ID), a.Payload.Digest+" "+reason)}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/explain"
+	"github.com/bourse-dev/bourse/internal/money"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // Sales is what a cluster sells, and what buyers propose.
@@ -118,6 +121,58 @@ plans:
     max: 4
 `
 
+// offerFields are the fields of the form of a new offer, beside its name and those that name the amounts of a unit.
+var offerFields = []struct{ Field, Label, Example string }{
+	{"plan", "Name of its plan", "small"},
+	{"price", "Price of a unit", "0.10EUR/hour"},
+	{"quantity", "Units on sale at a time", "5"},
+	{"least", "Fewest units of a contract", "1"},
+	{"most", "Most units of a contract", "4"},
+	{"for", "Longest contract", "30d"},
+	{"type", "A word to search for", "compute"},
+	{"description", "Description for buyers", ""},
+}
+
+// ReadOffer reads the form of a new offer: it has one plan, and is kept off sale. Errors: Invalid at the field.
+func ReadOffer(q url.Values) (api.OfferSpec, error) {
+	text := func(field string) string { return strings.TrimSpace(q.Get(field)) }
+	plan := api.Plan{Name: text("plan")}
+	amounts, wrong := readAmounts(q)
+	if wrong != nil {
+		return api.OfferSpec{}, wrong
+	}
+	plan.Resources = amounts
+	if price := text("price"); price != "" {
+		var err error
+		if plan.Price, err = money.Read("price", price); err != nil {
+			return api.OfferSpec{}, err
+		}
+	}
+	var units api.Units
+	numbers := []*int64{&plan.Quantity, &units.Min, &units.Max}
+	for i, field := range []string{"quantity", "least", "most"} {
+		number, err := strconv.ParseInt(cmp.Or(text(field), "0"), 10, 64)
+		if err != nil || number < 0 {
+			return api.OfferSpec{}, api.Invalid(field, "%.40q is not a number of units", text(field)).
+				Fix("give a number of 1 or more, or nothing")
+		}
+		*numbers[i] = number
+	}
+	if units != (api.Units{}) {
+		units.Min = max(units.Min, 1)
+		units.Max = cmp.Or(units.Max, units.Min)
+		plan.Units = &units
+	}
+	if longest := text("for"); longest != "" {
+		d, err := payload.ParseDuration(longest)
+		if err != nil || d <= 0 {
+			return api.OfferSpec{}, api.Invalid("for", "%.40q is not a duration", longest).Fix("give one such as 720h or 30d")
+		}
+		plan.MaxDuration = &metav1.Duration{Duration: d}
+	}
+	return api.OfferSpec{Draft: true, Type: text("type"), Description: text("description"), Plans: []api.Plan{plan}}, nil
+}
+
 // offer returns an offer by its name; nil if there is none.
 func (s Sales) offer(name string) *api.Envelope[api.OwnOffer] {
 	for i := range s.Offers {
@@ -134,20 +189,11 @@ func Seen(spec any) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// received returns the proposals of buyers, those that wait first.
-func (s Sales) received(self string) []api.Envelope[api.KnownProposal] {
-	return s.proposals(func(p api.SignedProposal) bool { return p.Seller == self })
-}
-
-// made returns the proposals of this cluster.
-func (s Sales) made(self string) []api.Envelope[api.KnownProposal] {
-	return s.proposals(func(p api.SignedProposal) bool { return p.Seller != self })
-}
-
-func (s Sales) proposals(is func(api.SignedProposal) bool) []api.Envelope[api.KnownProposal] {
+// proposals returns those in which the cluster self has a side, those that wait first.
+func (s Sales) proposals(of side, self string) []api.Envelope[api.KnownProposal] {
 	var out []api.Envelope[api.KnownProposal]
 	for _, p := range s.Proposals {
-		if is(p.Payload.Proposal) {
+		if sideOf(p.Payload.Proposal.Seller, self) == of {
 			out = append(out, p)
 		}
 	}
@@ -180,7 +226,8 @@ func (s Sales) answer(p api.Envelope[api.KnownProposal]) *onSale {
 	if i < 0 {
 		return nil
 	}
-	return &onSale{Path: l.Seller + "/" + l.Name + "/" + l.Offer.Plans[i].Name, Digest: l.Digest, Plan: l.Offer.Plans[i]}
+	plan := l.Offer.Plans[i]
+	return &onSale{Path: l.Seller + "/" + l.Name + "/" + plan.Name, Digest: l.Digest, Plan: plan, Units: leastUnits(plan)}
 }
 
 // proposalState returns the seller's answer in a word.
@@ -212,4 +259,34 @@ func terms(t api.ProposalTerms) string {
 		return "the terms of the plan"
 	}
 	return strings.Join(out, ", ")
+}
+
+// saleCommands put an offer on sale, or take it off.
+func saleCommands(v View, o api.Envelope[api.OwnOffer]) []string {
+	verb := "unpublish"
+	if o.Payload.Spec.Draft {
+		verb = "publish"
+	}
+	return []string{Quote("bourse", "offer", verb, o.ID),
+		v.patches("offer", o.ID, `{"draft":`+strconv.FormatBool(!o.Payload.Spec.Draft)+`}`)}
+}
+
+// editCommands open an offer in an editor.
+func editCommands(v View, o api.Envelope[api.OwnOffer]) []string {
+	return []string{Quote("bourse", "offer", "edit", o.ID), Quote("kubectl", "-n", v.AgentNamespace, "edit", "offer", o.ID)}
+}
+
+// answerCommands accept, counter or decline a proposal of a buyer, with example terms and an example reason.
+func answerCommands(v View, p api.Envelope[api.KnownProposal], verb string) []string {
+	line := []string{"bourse", verb, p.ID, "--digest", p.Payload.Digest}
+	reply := map[string]string{"accept": `{"decision":"Accept"}`,
+		"counter": `{"decision":"Counter","price":{"amount":"0.09","currency":"EUR","period":"hour"}}`,
+		"decline": `{"decision":"Decline","message":"no GPU is free"}`}[verb]
+	switch verb {
+	case "counter":
+		line = append(line, "--price", "0.09EUR/hour")
+	case "decline":
+		line = append(line, "--reason", "no GPU is free")
+	}
+	return []string{Quote(line...), v.patches("proposal", p.ID, `{"answer":`+reply+`}`)}
 }

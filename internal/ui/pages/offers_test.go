@@ -1,6 +1,9 @@
 package pages_test
 
 import (
+	"errors"
+	"maps"
+	"net/url"
 	"testing"
 	"time"
 
@@ -56,4 +59,30 @@ func TestOffersAreShownAsBuyersSeeThem(t *testing.T) {
 		"may not read Offers here")
 	checkHostile(t, render(t, pages.Offers(view("/offers", "panel=counter&id=p-3"), pages.Sales{
 		Proposals: []api.Envelope[api.KnownProposal]{anyProposal("p-3", hostile, "milan", hostile)}})))
+}
+
+// The form of a new offer makes a draft with one plan. Each field that is wrong is named, and what was typed stays.
+func TestANewOfferIsAForm(t *testing.T) {
+	form := url.Values{"offer": {"web"}, "plan": {"small"}, "cpu": {"2"}, "memory": {"4Gi"}, "price": {"0.10EUR/hour"}, "quantity": {"5"},
+		"most": {"4"}, "for": {"30d"}, "type": {"compute"}}
+	spec, err := pages.ReadOffer(form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	has(t, pages.YAML(spec), "draft: true", "type: compute", "cpu: \"2\"", "memory: 4Gi", "amount: \"0.10\"",
+		"quantity: 5", "min: 1", "max: 4",
+		"maxDuration: 720h0m0s")
+	for field, value := range map[string]string{"cpu": "two", "price": "cheap", "quantity": "-1", "most": "x", "for": "soon"} {
+		wrong := maps.Clone(form)
+		wrong.Set(field, value)
+		_, err := pages.ReadOffer(wrong)
+		e, is := errors.AsType[*api.Error](err)
+		if !is || e.Field != field {
+			t.Errorf("%s %q is answered %v", field, value, err)
+			continue
+		}
+		v := view("/offers", "panel=new")
+		v.Failed, v.Typed = e, wrong
+		has(t, render(t, pages.Offers(v, pages.Sales{})), `id="new-`+field+`" name="`+field+`" value="`+value+`"`, `aria-invalid="true"`)
+	}
 }

@@ -20,8 +20,8 @@ import (
 var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 // everything are the rights of an admin.
-var everything = pages.Rights{Request: true, AskCluster: true, Lend: true, Approve: true, Sell: true, EditPeers: true,
-	EditBrokers: true, ChangeRequests: true, ReleaseRequests: true, ChangePools: true}
+var everything = pages.Rights{Request: true, ChangeRequests: true, ReleaseRequests: true, Propose: true, ChangePools: true,
+	AskCluster: true, Lend: true, Approve: true, Sell: true, EditPeers: true, EditBrokers: true}
 
 func view(path, query string) pages.View {
 	values, err := url.ParseQuery(query)

@@ -72,8 +72,8 @@ func (e Everything) find(v View, text string) []hits {
 	}
 	contracts := hits{Kind: "Contracts", More: list("contracts") + "&state=all"}
 	for _, d := range e.Borrowed.Deals {
-		if row := dealRowOf(d, v.Cluster); has(row.ID + " " + row.Other + " " + row.Plan) {
-			contracts.add(hit{row.ID, row.Plan + " with " + row.Other + ", " + row.State,
+		if row := dealRowOf(d, v.Cluster); row.has(text) {
+			contracts.add(hit{row.ID, row.Plan + ", " + row.Parties + ", " + row.State,
 				v.To("contracts") + "?" + templ.SafeURL(url.Values{"q": {row.ID}, "state": {"all"}}.Encode())})
 		}
 	}

@@ -1,8 +1,10 @@
 package pages_test
 
 import (
+	"html"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,7 +19,93 @@ func TestAPurchaseIsReviewedWithItsPrice(t *testing.T) {
 		Seller: "milan", Name: "web", Offer: api.OfferSpec{Plans: []api.Plan{{Name: "small", Resources: amounts("cpu", "2"),
 			Price: &api.Price{Amount: "0.08", Currency: "EUR", Period: "hour"}}}},
 		Plans: map[string]api.PlanListing{"small": {Remaining: 4}}}}}}
-	has(t, render(t, pages.Find(v, f)), "2 units, each 2 CPU for 0.08 EUR/hour: 0.48 EUR in all")
+	has(t, render(t, pages.Find(v, f)), "2 units, each 2 CPU for 0.08 EUR/hour: 0.48 EUR in all",
+		`name="seen" value="`+pages.Seen(f.Wish.Spec()), "Review again")
+	v = view("/find", "panel=create&buy=milan/web/small&digest=d&units=4&for=30h") // the form asks for more than was reviewed
+	v.Failed = api.Errorf(api.CodeConflict, "the form asks for something else")
+	f.Wish = pages.ReadWish(v.Query, "team")
+	has(t, render(t, pages.Find(v, f)), "4 units, each 2 CPU for 0.08 EUR/hour: 9.60 EUR in all")
+}
+
+// A plan has what is asked for if so many units of it are left as have the amounts. Buy reviews so many. The cheapest of
+// a currency is first.
+func TestPlansServeAmounts(t *testing.T) {
+	plan := func(name, cpu, price, currency string, most int64) api.Plan {
+		return api.Plan{Name: name, Resources: amounts("cpu", cpu), Units: &api.Units{Min: 1, Max: most},
+			Price: &api.Price{Amount: price, Currency: currency, Period: "hour"}}
+	}
+	l := api.Listing{Seller: "milan", Name: "web", Plans: map[string]api.PlanListing{}}
+	for name, p := range map[string]struct {
+		plan api.Plan
+		left int64
+	}{
+		"a-dear":    {plan("a-dear", "64", "9", "EUR", 1), 1},
+		"b-cheap":   {plan("b-cheap", "16", "0.5", "EUR", 8), 8}, // 4 units: 2 EUR
+		"c-dollars": {plan("c-dollars", "64", "1", "USD", 1), 1},
+		"d-one":     {plan("d-one", "16", "0.1", "EUR", 1), 8}, // a contract has one unit
+		"e-left":    {plan("e-left", "16", "0.1", "EUR", 8), 3},
+		"f-small":   {plan("f-small", "2", "0.1", "EUR", 8), 8},
+	} {
+		l.Offer.Plans, l.Plans[name] = append(l.Offer.Plans, p.plan), api.PlanListing{Remaining: p.left}
+	}
+	long := plan("g-long", "64", "0.1", "EUR", 1)
+	long.MinDuration = &metav1.Duration{Duration: 720 * time.Hour}
+	l.Offer.Plans, l.Plans["g-long"] = append(l.Offer.Plans, long), api.PlanListing{Remaining: 1}
+	v := view("/find", "cpu=64&for=24h")
+	f := pages.Found{Wish: pages.ReadWish(v.Query, "team"), Offers: []api.Envelope[api.Listing]{{Payload: l}}}
+	page := render(t, pages.Find(v, f))
+	if n := strings.Count(page, "what you need<"); n != 3 {
+		t.Errorf("%d plans have 64 CPU for a day", n)
+	}
+	has(t, page, "has what you need", "with 4 units", "buy=milan%2Fweb%2Fb-cheap&amp;digest=&amp;for=24h&amp;panel=review&amp;units=4")
+	at := -1
+	for _, name := range []string{"b-cheap", "a-dear", "c-dollars", "d-one", "f-small", "g-long", "e-left"} {
+		next := strings.Index(page, "milan / web / "+name)
+		if next < at {
+			t.Errorf("%s is before a cheaper plan:\n%s", name, page)
+		}
+		at = next
+	}
+}
+
+// Offers that are the agent's copy say of when, and the field where suggests what the catalog shows.
+func TestOffersOfTheCopySayOfWhen(t *testing.T) {
+	at := metav1.NewTime(now.Add(-3 * time.Hour))
+	offers := []api.Envelope[api.Listing]{{Payload: api.Listing{Seller: "milan", Name: "web", AsOf: &at, Offer: api.OfferSpec{
+		Plans: []api.Plan{{Name: "small"}}}, Plans: map[string]api.PlanListing{"small": {}}, Properties: api.Properties{
+		Zones: []string{"north"}, Labels: map[string]string{"100%d": "gold", hostile: "x"}}}}, {}}
+	f := pages.Found{Offers: offers, Where: pages.Suggest([]pages.Neighbour{{Region: "eu-south", GPUs: []string{"A100"}}}, offers)}
+	page := render(t, pages.Find(view("/find", ""), f))
+	has(t, page, "The agent&#39;s own copy has 1 of 2 offers", "2026-05-04 09:00:00 UTC (3h ago)",
+		`<option value="region == &#34;eu-south&#34;">`,
+		`value="&#34;A100&#34; in gpus"`, `value="&#34;north&#34; in zones"`,
+		`value="labels[&#34;100%d&#34;] == &#34;gold&#34;"`, `value="uptime &gt;= 0.99"`)
+	hasNot(t, page, "onerror")
+	f.Offers[0].Payload.AsOf = nil
+	hasNot(t, render(t, pages.Find(view("/find", ""), f)), "own copy")
+}
+
+// Who may not create requests in the namespace of the form finds no open act, why, and the command that lets them.
+func TestWhoMayNotBuyIsToldWhoCanLetThem(t *testing.T) {
+	for panel, acts := range map[string]string{"": `disabled>Buy<`, "review": `disabled>Create the request<`,
+		"propose&id=milan/web/small": `disabled>Send the proposal<`} {
+		v := view("/find", "cpu=1&namespace=team&buy=milan/web/small&panel="+panel)
+		v.May, v.User = pages.Rights{}, "ann o'neil"
+		f := pages.Found{Wish: pages.ReadWish(v.Query, "default"), Evaluation: &api.Evaluation{}, Offers: []api.Envelope[api.Listing]{
+			{Payload: api.Listing{Seller: "milan", Name: "web", Offer: api.OfferSpec{Plans: []api.Plan{{Name: "small",
+				Resources: amounts("cpu", "2")}}}, Plans: map[string]api.PlanListing{"small": {Remaining: 4}}}}}}
+		page := render(t, pages.Find(v, f))
+		has(t, page, acts, "disabled>Buy<", "disabled>Negotiate<", "disabled>Review and create<", "cannot create proposals there",
+			html.EscapeString(`bourse auth grant `+pages.Quote(v.User)+` -n default | kubectl apply -f -`))
+		hasNot(t, page, "panel=review", "all namespaces")
+		if !strings.HasPrefix(panel, "propose") {
+			has(t, page, "cannot create resourcerequests there", "Name another namespace", "-n team | kubectl apply -f -")
+		}
+		v.May = everything
+		page = render(t, pages.Find(v, f))
+		hasNot(t, page, "bourse auth grant", "disabled>")
+		has(t, page, "namespace=team&amp;panel=review")
+	}
 }
 
 func TestARefusalIsShownOnce(t *testing.T) {
@@ -36,8 +124,8 @@ func TestARefusalIsShownOnce(t *testing.T) {
 func TestARefusedFormHasAnAddress(t *testing.T) {
 	v := view("/lending", "panel=refuse&id=r-1&done=x")
 	v.Failed = api.Invalid("reason", "it is too long")
-	html := render(t, pages.Layout(v, pages.Refusal(v.Failed)))
-	has(t, html, `data-still="/s/0/lending?id=r-1&amp;panel=refuse"`)
+	page := render(t, pages.Layout(v, pages.Refusal(v.Failed)))
+	has(t, page, `data-still="/s/0/lending?id=r-1&amp;panel=refuse"`)
 }
 
 func TestWhatAnActMadeCanBeCopied(t *testing.T) {

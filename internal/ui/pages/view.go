@@ -5,6 +5,7 @@
 package pages
 
 import (
+	"cmp"
 	"maps"
 	"net/url"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/a-h/templ"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/health"
@@ -24,7 +26,7 @@ type View struct {
 	Query        url.Values
 	Title        string
 	Theme        string // "light" or "dark"; empty: the browser's
-	Cluster      string // its ID; empty: the agent does not answer
+	Cluster      string // its ID; empty: it is not known, because the agent does not answer and no object names it
 	Operator     bool   // the operator of a broker looks: there is no cluster
 	// Context and Server are those of the kubeconfig, User is the name that the API server knows.
 	Context, Server, User string
@@ -50,17 +52,17 @@ type View struct {
 
 // Rights are what the user may do in the cluster, as the API server says.
 type Rights struct {
-	Request     bool // create ResourceRequests in the namespace
-	AskCluster  bool // ask the agent for the whole cluster
-	Lend        bool // change SharingPolicies
-	Approve     bool // answer requests of other clusters
-	Sell        bool // change Offers
-	EditPeers   bool
-	EditBrokers bool
-
-	ChangeRequests  bool // change ResourceRequests in the namespace
-	ReleaseRequests bool // delete them
-	ChangePools     bool // change and delete VirtualNodePools
+	Request         bool // create ResourceRequests in the namespace that the page is about
+	ChangeRequests  bool // change ResourceRequests there
+	ReleaseRequests bool // delete ResourceRequests there
+	Propose         bool // create Proposals where the pages make them
+	ChangePools     bool // change VirtualNodePools
+	AskCluster      bool // ask the agent for the whole cluster
+	Lend            bool // change SharingPolicies
+	Approve         bool // answer requests of other clusters
+	Sell            bool // change Offers
+	EditPeers       bool
+	EditBrokers     bool
 }
 
 // Banner is one sentence above a page.
@@ -167,6 +169,48 @@ func (v View) Worst() (Tone, int) {
 		}
 	}
 	return tone, n
+}
+
+// Name is how a sentence names the cluster.
+func (v View) Name() string { return cmp.Or(v.Cluster, "this cluster") }
+
+// side is what a cluster is in a deal.
+type side string
+
+// The sides. The side is unknown if the name of the cluster is.
+const (
+	unknown side = ""
+	buyer   side = "buyer"
+	seller  side = "seller"
+)
+
+// object is one in the agent's namespace, as a command names it.
+func (v View) object(name string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: v.AgentNamespace, Name: name}}
+}
+
+// lists returns the command of a program that lists what the page shows: in all namespaces, or in the first of several.
+func (v View) lists(program string, words ...string) string {
+	if len(v.Namespaces) == 0 {
+		return Quote(slices.Concat([]string{program}, words, []string{"-A"})...)
+	}
+	return Quote(slices.Concat([]string{program, "-n", v.Namespaces[0]}, words)...)
+}
+
+// patches returns the command of kubectl that changes the spec of an object in the agent's namespace.
+func (v View) patches(kind, name, spec string) string {
+	return Quote("kubectl", "-n", v.AgentNamespace, "patch", kind, name, "--type", "merge", "-p", `{"spec":`+spec+`}`)
+}
+
+// sideOf returns the side of the cluster self in a deal that names its seller.
+func sideOf(nameOfSeller, self string) side {
+	switch self {
+	case "":
+		return unknown
+	case nameOfSeller:
+		return seller
+	}
+	return buyer
 }
 
 // here returns the address of this page below the prefix, without what an act did.
