@@ -115,10 +115,11 @@ quick: ## Build, vet, and run the fast tests beside the code and the policies: s
 FORMER ?= 3a995bf0
 
 .PHONY: test-more
-test-more: ## Run what make test thins: each process is killed at each step, the detector everywhere, a former release, each platform
+test-more: ## Run what make test thins: each process is killed at each step, the detector everywhere, a former release, Helm 4, each platform
 	ALL_PAIRS=1 $(GOTEST) -parallel 2 -timeout 120m -run '^Test((AHubIs)?Killed|AReplicaTakesOver)AtEachStep$$' ./test/liqo
 	FORMER=$(FORMER) $(GOTEST) -timeout 30m -run '^TestAFormerRelease$$' ./test/liqo
 	$(RACETEST) -timeout 60m $(OF_plain)
+	HELM=4 $(GOTEST) -timeout 60m ./test/charts
 	cd tools/release && ALL_PLATFORMS=1 $(GOTEST) -count=1 -timeout 120m .
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./api/... ./client/... ./cmd/... ./internal/...
 	GOOS=windows $(GO) vet ./api/... ./client/... ./cmd/... ./internal/...

@@ -24,13 +24,31 @@ var built struct {
 	err  error
 }
 
+// is4 is whether Helm 4 installs the charts, with HELM=4. Otherwise Helm 3 does.
+var is4 = os.Getenv("HELM") == "4"
+
+// installing begins the command that installs a chart over objects that kubectl applied. The server-side apply of Helm 4
+// would conflict with the fields of kubectl.
+func installing(more ...string) []string {
+	if is4 {
+		more = append([]string{"--server-side=false"}, more...)
+	}
+	return append([]string{"install"}, more...)
+}
+
 // helm runs helm against a cluster, and returns what it prints. kubeconfig may be empty for what needs none.
 func helm(t *testing.T, kubeconfig string, args ...string) (string, error) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("builds Helm the first time")
 	}
-	built.once.Do(func() { built.path, built.err = lab.Helm(t.Context(), os.Stderr) })
+	built.once.Do(func() {
+		if is4 {
+			built.path, built.err = lab.Helm4(t.Context(), os.Stderr)
+		} else {
+			built.path, built.err = lab.Helm(t.Context(), os.Stderr)
+		}
+	})
 	if built.err != nil {
 		t.Fatal(built.err)
 	}

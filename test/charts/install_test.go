@@ -352,7 +352,7 @@ func TestMembersInstall(t *testing.T) {
 	broker := []string{"bourse-broker", chartOf("bourse-broker"), "-n", "bourse-broker", image, "--set=broker.host=b"}
 	agent := append([]string{"bourse-agent"}, flags("bourse")...)
 	for _, chart := range [][]string{base, agent, broker} {
-		c.helm(t, append([]string{"install", "--take-ownership"}, chart...)...)
+		c.helm(t, append(installing("--take-ownership"), chart...)...)
 	}
 	if diff := cmp.Diff(was, c.uids(t)); diff != "" {
 		t.Errorf("before the charts -, after +\n%s", diff)
@@ -370,7 +370,7 @@ func TestMembersInstall(t *testing.T) {
 	c.helm(t, "uninstall", "bourse-base")
 	isWhatStays(t, c.installed(t))
 	for _, chart := range [][]string{base, agent, broker} {
-		c.helm(t, append([]string{"install"}, chart...)...)
+		c.helm(t, append(installing(), chart...)...)
 	}
 	if diff := cmp.Diff(all, c.installed(t)); diff != "" {
 		t.Errorf("before -, installed again +\n%s", diff)
@@ -384,7 +384,7 @@ func TestMembersInstall(t *testing.T) {
 	c.helm(t, "uninstall", "bourse-agent", "-n", "bourse")
 	c.helm(t, "uninstall", "bourse-broker", "-n", "bourse-broker")
 	c.helm(t, append([]string{"upgrade", "--set=agent.namespace=platform-x,agent.serviceAccount=lender"}, base...)...)
-	c.helm(t, append([]string{"install", "--take-ownership", "lender"}, flags("platform-x", "--set="+everyMore)...)...)
+	c.helm(t, append(installing("--take-ownership", "lender"), flags("platform-x", "--set="+everyMore)...)...)
 	definitions, err := lab.CertManagerDefinitions(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -28,6 +28,7 @@ var (
 	kubernetesModule = module{"kubernetes", "k8s.io/kubernetes"}
 	liqoModule       = module{"liqo", "github.com/liqotech/liqo"}
 	helmModule       = module{"helm", "helm.sh/helm/v3"}
+	helm4Module      = module{"helm4", "helm.sh/helm/v4"}
 )
 
 // program is an executable and the package it is built from, one of the tools in its module's go.mod.
@@ -87,10 +88,19 @@ func Kubectl(ctx context.Context, progress io.Writer) (string, error) {
 	return b.Path(kubectl), err
 }
 
-// Helm builds helm from the version pinned in tools/helm, into a folder of its own, and returns its path.
+// Helm builds Helm 3 from the version pinned in tools/helm, into a folder of its own, and returns its path.
 func Helm(ctx context.Context, progress io.Writer) (string, error) {
+	return buildHelm(ctx, progress, helmModule)
+}
+
+// Helm4 builds Helm 4 likewise, from the version pinned in tools/helm4.
+func Helm4(ctx context.Context, progress io.Writer) (string, error) {
+	return buildHelm(ctx, progress, helm4Module)
+}
+
+func buildHelm(ctx context.Context, progress io.Writer, m module) (string, error) {
 	const helm = "helm"
-	b, err := build(ctx, progress, helmModule, []program{{helm, "helm.sh/helm/v3/cmd/helm"}})
+	b, err := build(ctx, progress, m, []program{{helm, m.versioned + "/cmd/helm"}})
 	return b.Path(helm), err
 }
 
@@ -215,8 +225,8 @@ func (b *builder) build(ctx context.Context) error {
 func (b *builder) linkerFlags(ctx context.Context) (string, error) {
 	version, err := b.goTool(ctx, "list", "-m", "-f", "{{.Version}}", b.module.versioned)
 	switch {
-	case err == nil && b.module == helmModule:
-		return "-s -w -X helm.sh/helm/v3/internal/version.version=" + version, nil
+	case err == nil && (b.module == helmModule || b.module == helm4Module):
+		return "-s -w -X " + b.module.versioned + "/internal/version.version=" + version, nil
 	case err != nil || b.module != kubernetesModule:
 		return "-s -w", err
 	}
