@@ -156,7 +156,9 @@ func serve(ctx context.Context, o options) (err error) {
 			return err
 		}
 	}
-	if err := welcome(ctx, os.Stdout, l.Dir(), f, kubectl, o); err != nil {
+	end, err := welcome(ctx, os.Stdout, l.Dir(), f, kubectl, o)
+	defer end()
+	if err != nil {
 		return err
 	}
 	select {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -39,6 +40,10 @@ Three clusters are up, with a broker and an agent in each:
   milan   %[3]s CPU   %[8]s   lends 80 %%
   paris   32 CPU   region fr   lends all, at most 8 CPU to a reservation; 8 GPUs
 
+In the browser, as the admin of each. A code lets one browser in:
+
+%[9]s
+
 In another terminal, as the admin of rome:
 
   source %[1]s/env                         # sets PATH, and KUBECONFIG for all clusters
@@ -47,7 +52,7 @@ In another terminal, as the admin of rome:
   bourse reserve --cpu %[4]s --memory 512Mi %[7]s --for 1h
   bourse reserve --cpu 40 --memory 8Gi --dry-run
   bourse reservations
-  bourse ui                                # the same in the browser; milan: bourse --context milan ui
+  bourse --context rome-ann ui             # the browser again, as ann
 
   kubectl apply -f %[1]s/request.yaml
   kubectl get resourcerequests
@@ -130,15 +135,20 @@ spec:
   duration: 2h
 `
 
-// welcome writes the files that people need into dir, and tells how to use them.
+// welcome writes the files that people need into dir, serves the web UIs until end is called, and tells how to use all.
 func welcome(ctx context.Context, out io.Writer, dir string, f *federation.Federation, kubectl string,
-	o options) error {
+	o options) (end func(), err error) {
+	end = func() {}
 	if err := os.Symlink(kubectl, filepath.Join(dir, "bin", "kubectl")); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+		return end, err
 	}
 	kubeconfig, err := writeContexts(ctx, dir, f)
 	if err != nil {
-		return err
+		return end, err
+	}
+	links, end, err := servePages(ctx, dir, kubeconfig, f)
+	if err != nil {
+		return end, err
 	}
 	environment := fmt.Sprintf("export PATH=%q:\"$PATH\"\nexport KUBECONFIG=%q KUBECACHEDIR=%q\n",
 		filepath.Join(dir, "bin"), kubeconfig, filepath.Join(dir, "cache"))
@@ -154,15 +164,15 @@ func welcome(ctx context.Context, out io.Writer, dir string, f *federation.Feder
 	}
 	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			return err
+			return end, err
 		}
 	}
-	fmt.Fprintf(out, text, dir, f.BrokerSocket, milanCPU, cpu, more, romeCPU, which, region)
+	fmt.Fprintf(out, text, dir, f.BrokerSocket, milanCPU, cpu, more, romeCPU, which, region, strings.Join(links, "\n"))
 	for _, m := range f.Members {
 		fmt.Fprintf(out, "  export KUBECONFIG=%s # %s\n", m.Cluster.Kubeconfig(), m.Name)
 	}
 	_, err = fmt.Fprintf(out, "\nLogs: %s/*.log and %[1]s/*/*.log. Ctrl-C ends it all.\n", dir)
-	return err
+	return end, err
 }
 
 // writeContexts writes one kubeconfig. It has a context for each cluster's admin, named as the cluster, and one for ann,
