@@ -213,16 +213,20 @@ func TestTheAgentKeepsTheList(t *testing.T) {
 	}
 	back("at first", time.Now())
 	empty := []byte(`{"data":null}`)
-	var began time.Time
 	for what, do := range map[string]func() error{
-		"removed": func() error { began = time.Now(); return w.admin.Delete(t.Context(), consumerList()) },
+		"removed": func() error { return w.admin.Delete(t.Context(), consumerList()) },
 		"emptied": func() error {
-			began = time.Now()
 			return w.admin.Patch(t.Context(), consumerList(), kube.RawPatch(types.MergePatchType, empty))
 		},
 	} {
-		w.withoutGuard(t, do)
-		back(what, began)
+		w.withoutGuard(t, func() error {
+			began := time.Now()
+			if err := do(); err != nil {
+				return err
+			}
+			back(what, began)
+			return nil
+		})
 		select {
 		case event := <-recorder.Events:
 			if cause := map[string]string{"removed": "removed", "emptied": "another account changed it"}[what]; !strings.Contains(event, cause) {
