@@ -170,7 +170,7 @@ func (sh *shell) showMembers(items []api.Envelope[api.Member]) error {
 		}},
 		{"SOFTWARE", true, func(m M) string { return m.Payload.Software }},
 		{"FROM", true, func(m M) string { return m.Payload.Source }},
-		{"CAP", true, func(m M) string { return capsOf(m.Payload.Caps) }},
+		{"CAP", true, func(m M) string { return explain.Caps(m.Payload.Caps) }},
 		{"JOINED", true, func(m M) string { return m.Payload.Joined.Format(time.RFC3339) }},
 	})
 }

@@ -4,15 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/explain"
 )
 
 // capFlags adds the flags that bound how much a consumer may have. without is what holds without a flag.
@@ -38,32 +36,10 @@ func (sh *shell) capCommand() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(sh.progress, "%s may have at most: %s\n", m.ID,
-				cmp.Or(capsOf(m.Payload.Caps), "what the broker allows every member"))
+				cmp.Or(explain.Caps(m.Payload.Caps), "what the broker allows every member"))
 			return sh.showMembers([]api.Envelope[api.Member]{m})
 		}),
 	}
 	capFlags(cmd.Flags(), &caps, 0, 0, "the member", "the bound for all members")
 	return cmd
-}
-
-// capsOf returns the bounds of one member as text.
-func capsOf(c *api.Caps) string {
-	if c == nil {
-		return ""
-	}
-	var all []string
-	if c.Reservations > 0 {
-		all = append(all, fmt.Sprintf("%d reservations", c.Reservations))
-	}
-	if c.Pending > 0 {
-		all = append(all, fmt.Sprintf("%d pending", c.Pending))
-	}
-	if c.Priority != 0 {
-		all = append(all, fmt.Sprintf("priority %d", c.Priority))
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
-		q := c.Resources[name]
-		all = append(all, q.String()+" "+string(name))
-	}
-	return strings.Join(all, ", ")
 }

@@ -2,15 +2,20 @@ package ui
 
 import (
 	"context"
+	"math"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/a-h/templ"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
+	"github.com/bourse-dev/bourse/internal/explain"
+	"github.com/bourse-dev/bourse/internal/market"
+	"github.com/bourse-dev/bourse/internal/payload"
 	"github.com/bourse-dev/bourse/internal/ui/pages"
 )
 
@@ -18,7 +23,7 @@ import (
 var operatorRoutes = []route{{"/{$}", (*UI).federation, map[string]act{
 	"approve": memberStep("approve", "is approved."), "suspend": memberStep("suspend", "is suspended."),
 	"resume": memberStep("resume", "takes part again."), "revoke": memberStep("revoke", "is revoked."),
-	"remove": memberStep("remove", "is removed."), "token": (*UI).makeToken, "delete-token": (*UI).deleteToken,
+	"remove": memberStep("remove", "is removed."), "cap": (*UI).capMember, "token": (*UI).makeToken, "delete-token": (*UI).deleteToken,
 }}}
 
 // federation reads what the operator of a broker sees.
@@ -38,26 +43,51 @@ func (u *UI) federation(ctx context.Context, r *http.Request) content {
 		f.Waiting = slices.DeleteFunc(slices.Clone(all), func(r client.Reservation) bool { return r.Payload.State != api.Pending })
 	}
 	f.Failed = asError(err)
+	trade, err := ask(ctx, u.source, "trade", u.readTrade)
+	f.Trade, f.NoTrade = trade, asError(err)
 	return content{title: "Federation", body: func(v pages.View) templ.Component { return pages.OperatorPage(v, f) }}
+}
+
+// readTrade reads what all members share, some at once.
+func (u *UI) readTrade(ctx context.Context) (pages.Trade, error) {
+	t := pages.NewTrade()
+	for after := ""; ; {
+		some, next, err := u.o.Broker.ClustersAfter(ctx, after, clustersAtOnce)
+		if t.Add(some); err != nil || next == "" {
+			return t, err
+		}
+		after = next
+	}
+}
+
+// seenMember returns the member that a form is about. Errors: NotFound; Conflict if it has changed since the form was shown.
+func (u *UI) seenMember(ctx context.Context, form url.Values) (id string, err error) {
+	id = form.Get("id")
+	members, err := u.o.Broker.Members(ctx)
+	if err != nil {
+		return id, err
+	}
+	i := slices.IndexFunc(members, func(m api.Envelope[api.Member]) bool { return m.ID == id })
+	switch {
+	case i < 0:
+		return id, api.Errorf(api.CodeNotFound, "%.80q is no member", id).FixBy("see", "bourse", "broker", "members")
+	case members[i].Payload.Fingerprint != form.Get("fingerprint") || string(members[i].Payload.State) != form.Get("state") ||
+		explain.Caps(members[i].Payload.Caps) != form.Get("caps"):
+		return id, api.Errorf(api.CodeConflict, "%s has changed since you saw it: it is %s, with fingerprint %s and %s", id,
+			members[i].Payload.State, members[i].Payload.Fingerprint, pages.CapsText(members[i].Payload.Caps)).
+			Fix("look at it again, then decide")
+	}
+	return id, nil
 }
 
 // memberStep changes the state of a member, if it still is what the operator saw.
 func memberStep(name, done string) act {
 	return func(u *UI, ctx context.Context, r *http.Request) ([]string, string, error) {
-		id := r.PostForm.Get("id")
-		members, err := u.o.Broker.Members(ctx)
+		id, err := u.seenMember(ctx, r.PostForm)
 		if err != nil {
 			return nil, "", err
 		}
-		i := slices.IndexFunc(members, func(m api.Envelope[api.Member]) bool { return m.ID == id })
-		switch {
-		case i < 0:
-			return nil, "", api.Errorf(api.CodeNotFound, "%.80q is no member", id).FixBy("see", "bourse", "broker", "members")
-		case members[i].Payload.Fingerprint != r.PostForm.Get("fingerprint") ||
-			string(members[i].Payload.State) != r.PostForm.Get("state"):
-			return nil, "", api.Errorf(api.CodeConflict, "%s has changed since you saw it: it is %s, with fingerprint %s", id,
-				members[i].Payload.State, members[i].Payload.Fingerprint).Fix("look at it again, then decide")
-		case (name == "revoke" || name == "remove") && strings.TrimSpace(r.PostForm.Get("typed")) != id:
+		if (name == "revoke" || name == "remove") && strings.TrimSpace(r.PostForm.Get("typed")) != id {
 			return nil, "", api.Invalid("typed", "this is not the name of the cluster").Fix("type %s", id)
 		}
 		_, err = u.o.Broker.SetMember(ctx, id, name)
@@ -65,11 +95,50 @@ func memberStep(name, done string) act {
 	}
 }
 
+// capMember sets the bounds of a member, in place of those it had. An empty field is the bound for every member.
+func (u *UI) capMember(ctx context.Context, r *http.Request) ([]string, string, error) {
+	var caps api.Caps
+	for field, to := range map[string]*int64{"reservations": &caps.Reservations, "pending": &caps.Pending} {
+		if err := formNumber(r.PostForm, field, 0, math.MaxInt64, to); err != nil {
+			return nil, "", err
+		}
+	}
+	var priority int64
+	if err := formNumber(r.PostForm, "priority", -market.MaxPriority, market.MaxPriority, &priority); err != nil {
+		return nil, "", err
+	}
+	caps.Priority = int32(priority)
+	var err error
+	if caps.Resources, err = formAmounts(r); err != nil {
+		return nil, "", err
+	}
+	id, err := u.seenMember(ctx, r.PostForm)
+	if err != nil {
+		return nil, "", err
+	}
+	m, err := u.o.Broker.SetCaps(ctx, id, caps)
+	return nil, id + " may have at most: " + pages.CapsText(m.Payload.Caps) + ". What it has already stays.", err
+}
+
+// formNumber reads a whole number of a form. An empty field changes nothing. Errors: Invalid.
+func formNumber(form url.Values, field string, least, most int64, to *int64) error {
+	text := strings.TrimSpace(form.Get(field))
+	if text == "" {
+		return nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < least || n > most {
+		return api.Invalid(field, "%.40q is not a number from %d to %d", text, least, most).Fix("leave it empty for the bound of every member")
+	}
+	*to = n
+	return nil
+}
+
 // makeToken makes a join token, and shows it once.
 func (u *UI) makeToken(ctx context.Context, r *http.Request) ([]string, string, error) {
-	ttl, err := time.ParseDuration(r.PostForm.Get("ttl"))
+	ttl, err := payload.ParseDuration(strings.TrimSpace(r.PostForm.Get("ttl")))
 	if err != nil || ttl <= 0 {
-		return nil, "", api.Invalid("ttl", "%.40q is not a duration", r.PostForm.Get("ttl")).Fix("give one such as 24h")
+		return nil, "", api.Invalid("ttl", "%.40q is not a duration", r.PostForm.Get("ttl")).Fix("give one such as 24h or 7d")
 	}
 	t, err := u.o.Broker.CreateToken(ctx, strings.TrimSpace(r.PostForm.Get("cluster")), ttl)
 	if err != nil {

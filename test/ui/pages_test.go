@@ -32,7 +32,7 @@ var providerPages = []string{"/lending", "/offers", "/offers?panel=edit&id=web",
 	"/clusters/rome?panel=evict", "/brokers"}
 
 // operatorPages are those of a broker's operator.
-var operatorPages = []string{"/", "/?q=nobody", "/?panel=token", "/?panel=suspend&id=paris", "/?panel=revoke&id=paris",
+var operatorPages = []string{"/", "/?q=nobody", "/?panel=token", "/?panel=suspend&id=paris", "/?panel=revoke&id=paris", "/?panel=cap&id=paris",
 	"/?panel=delete-token&id=x", "/nowhere"}
 
 // Every page is free of violations and errors, and axe finds nothing, in both themes, wide and on a phone. No page is
@@ -105,6 +105,12 @@ func TestOperator(t *testing.T) {
 	must(t, b.Go("/?panel=resume&id=paris"))
 	must(t, b.Do(chromedp.Click("section.panel button")))
 	must(t, b.See("paris takes part again"))
+	must(t, b.Go("/?panel=cap&id=paris"))
+	must(t, b.Do(chromedp.SendKeys("#reservations", "x\r")))
+	must(t, b.See("is not a number"))
+	must(t, b.Do(chromedp.Clear("#reservations"), chromedp.SendKeys("#reservations", "7\r")))
+	must(t, b.See("paris may have at most: 7 reservations"))
+	must(t, b.Wait(`document.querySelector("#member-paris").innerText.includes("7 reservations")`))
 	must(t, b.Go("/?panel=token"))
 	must(t, b.Do(chromedp.SendKeys("#cluster", "oslo\r")))
 	must(t, b.See("Hand this token"))

@@ -34,14 +34,16 @@ func TestPagesShowCommandsThatExist(t *testing.T) {
 		anyOffer("next", "Draft", "False", true)},
 		Proposals: []api.Envelope[api.KnownProposal]{anyProposal("p-1", "rome", "milan", "")}}
 	market := pages.Market{Brokers: []api.Envelope[api.KnownBroker]{anyBroker("main", "Connected", "True", false)}}
+	operated := pages.Federation{Members: []api.Envelope[api.Member]{anyMember("rome", nil)}}
 	shown := ""
 	for _, panel := range []string{"", "panel=trust", "panel=suspend", "panel=evict", "panel=refuse&id=r-9", "panel=policy",
 		"panel=reclaim&id=r-1", "panel=new", "panel=edit&id=web", "panel=counter&id=p-1", "panel=decline&id=p-1", "panel=add",
-		"panel=disable&id=main"} {
+		"panel=disable&id=main", "panel=cap&id=rome", "panel=suspend&id=rome", "panel=revoke&id=rome", "panel=remove&id=rome",
+		"panel=token", "panel=delete-token&id=t-1"} {
 		v := view("/", panel)
 		shown += render(t, pages.Clusters(v, pages.Others{})) + render(t, pages.Cluster(v, other)) + render(t, pages.Lending(v, lends)) +
 			render(t, pages.Contracts(v, pages.Deals{All: []api.Envelope[api.Deal]{spot}})) + render(t, pages.Offers(v, sales)) +
-			render(t, pages.Offers(v, pages.Sales{})) + render(t, pages.Brokers(v, market)) + render(t, pages.Brokers(v, pages.Market{}))
+			render(t, pages.Offers(v, pages.Sales{})) + render(t, pages.Brokers(v, market)) + render(t, pages.Brokers(v, pages.Market{})) + render(t, pages.OperatorPage(v, operated))
 	}
 	if n := checkCommands(t, shown); n < 25 {
 		t.Errorf("only %d commands are shown", n)

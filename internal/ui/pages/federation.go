@@ -2,10 +2,14 @@ package pages
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/explain"
 )
 
 // Federation is what the operator of a broker sees.
@@ -13,9 +17,115 @@ type Federation struct {
 	State   api.BrokerState
 	Members []api.Envelope[api.Member]
 	Tokens  []api.Envelope[api.Token]
-	// Waiting are the requests that wait for capacity, the longest first.
+	// Waiting are the requests that wait for capacity.
 	Waiting []api.Envelope[api.Reservation]
 	Failed  *api.Error
+	Trade   Trade
+	NoTrade *api.Error // why it is not known what members share
+}
+
+// Trade is what the members of a federation share. There may be 10,000 of them.
+type Trade struct {
+	standings     map[string]standingOf
+	pools         map[string]sumOfPool
+	overcommitted int
+}
+
+// standingOf is how a member kept its word, as [api.Cluster] has it.
+type standingOf struct {
+	uptime, honoured *int64
+	overcommitted    bool
+}
+
+// sumOfPool is what all members share of a pool, and what of it is reserved.
+type sumOfPool struct{ shared, reserved api.Resources }
+
+// NewTrade returns the trade of no member.
+func NewTrade() Trade {
+	return Trade{standings: map[string]standingOf{}, pools: map[string]sumOfPool{}}
+}
+
+// Add adds members.
+func (t *Trade) Add(some []api.Envelope[api.Cluster]) {
+	for _, c := range some {
+		p := c.Payload
+		t.standings[strings.Clone(c.ID)] = standingOf{p.Uptime, p.Honoured, p.Overcommitted}
+		if p.Overcommitted {
+			t.overcommitted++
+		}
+		for name, a := range p.Pools {
+			if _, has := t.pools[name]; !has {
+				t.pools[strings.Clone(name)] = sumOfPool{api.Resources{}, api.Resources{}}
+			}
+			add(t.pools[name].shared, a.Shared)
+			add(t.pools[name].reserved, a.Reserved)
+		}
+	}
+}
+
+// poolPart is how much of a resource of a pool is reserved.
+type poolPart struct {
+	Pool, Label     string
+	Reserved, Whole float64
+	Text            string
+}
+
+// parts returns how much of what all members share is reserved, by pool and resource.
+func (t Trade) parts() (out []poolPart) {
+	for _, pool := range slices.Sorted(maps.Keys(t.pools)) {
+		sum := t.pools[pool]
+		for _, name := range names(sum.shared, sum.reserved) {
+			reserved, shared := sum.reserved[name], sum.shared[name]
+			out = append(out, poolPart{pool, resourceLabel(string(name)), reserved.AsApproximateFloat64(), shared.AsApproximateFloat64(),
+				Amount(string(name), reserved) + " of " + Amount(string(name), shared) + " reserved"})
+		}
+	}
+	return out
+}
+
+// CapsText says what a member's own bounds are.
+func CapsText(c *api.Caps) string { return cmp.Or(explain.Caps(c), "the bounds of every member") }
+
+// orZero returns a member's own bounds; it may have none.
+func orZero(c *api.Caps) api.Caps {
+	if c == nil {
+		return api.Caps{}
+	}
+	return *c
+}
+
+// capped returns the resources that the form for the bounds of a member has.
+func capped(c *api.Caps) []ResourceName {
+	return names(api.Resources{"cpu": {}, "memory": {}}, orZero(c).Resources)
+}
+
+// capOf returns the bound of a resource as the form has it; empty: the bound for every member.
+func capOf(c *api.Caps, name ResourceName) string {
+	if q, has := orZero(c).Resources[name]; has {
+		return q.String()
+	}
+	return ""
+}
+
+// boundText is a bound as the form has it; empty: the bound for every member.
+func boundText(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// waiting returns the requests that wait for capacity, the longest first.
+func (f Federation) waiting() []api.Envelope[api.Reservation] {
+	since := func(r api.Envelope[api.Reservation]) time.Time {
+		if r.Payload.Waiting == nil {
+			return time.Time{}
+		}
+		return r.Payload.Waiting.Since.Time
+	}
+	return slices.SortedStableFunc(slices.Values(f.Waiting), func(a, b api.Envelope[api.Reservation]) int {
+		return since(a).Compare(since(b))
+	})
 }
 
 // members returns those that match what the query says. Who waits for an operator comes first.

@@ -251,15 +251,41 @@ func (v View) to(path string) templ.SafeURL {
 	return v.To(path)
 }
 
-// where says what the page shows: "all namespaces", or their names.
-func (v View) where() string {
+// where says where the page looks: "all namespaces", or their names.
+func (v View) where() string { return cmp.Or(strings.Join(v.Namespaces, ", "), "all namespaces") }
+
+// who says what the user may do, and where: "requester in team-a".
+func (v View) who() string {
 	if v.Operator {
 		return "operator"
 	}
-	if len(v.Namespaces) == 0 {
-		return "all namespaces"
+	return v.May.role() + " in " + v.where()
+}
+
+// role names the role of Bourse that has the user's rights.
+func (r Rights) role() string {
+	switch {
+	case r.Lend && r.Approve && r.Request:
+		return "admin"
+	case r.Lend && r.Approve:
+		return "provider admin"
+	case r.Request:
+		return "requester"
+	case r.AskCluster:
+		return "viewer"
 	}
-	return strings.Join(v.Namespaces, ", ")
+	return "reader"
+}
+
+// place says where an act is carried out.
+func (v View) place() string {
+	switch {
+	case v.Operator:
+		return "At the broker"
+	case v.Cluster == "":
+		return "In the cluster of " + Foreign(v.Server)
+	}
+	return "In cluster " + Foreign(v.Cluster)
 }
 
 // NotFound is shown for a page that does not exist.
