@@ -76,6 +76,11 @@ const (
 	ReasonCapReached Reason = "CapReached"
 )
 
+// EndedByOthers reports whether somebody else than the consumer ended a bound reservation before its time.
+func (r Reason) EndedByOthers() bool {
+	return r == ReasonRevokedByProvider || r == ReasonReclaimed || r == ReasonMemberRemoved
+}
+
 // Reservation is an assignment with a life. Consumer and provider see the same one. Request,
 // Decision and Tried are empty for the provider.
 type Reservation struct {

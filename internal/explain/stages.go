@@ -267,11 +267,8 @@ func (a Asked) ended() *Stage {
 	default:
 		return nil
 	}
-	if r := a.Reservation; r != nil {
-		switch r.Reason {
-		case api.ReasonRevokedByProvider, api.ReasonReclaimed, api.ReasonMemberRemoved:
-			s.Progress = Failed
-		}
+	if r := a.Reservation; r != nil && r.Reason.EndedByOthers() {
+		s.Progress = Failed
 	}
 	return &s
 }

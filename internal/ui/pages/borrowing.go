@@ -110,6 +110,7 @@ type borrowedRow struct {
 	Began, Ends     time.Time
 	Cost            string // in an hour; empty: it was not bought, or is over
 	Fault           string // the condition by which its pods cannot run there
+	Early           bool   // somebody else ended it before its time
 	Limited         bool   // a VirtualNodePool has less than its pods need
 	Confirm         bool   // it is held until the user confirms it
 }
@@ -186,6 +187,9 @@ func requestRow(r client.RequestStatus) borrowedRow {
 	for _, c := range s.Conditions {
 		if c.Type == api.ConditionReady && c.Status == "False" && s.State == api.Active {
 			row.Tone, row.Why = Warn, cmp.Or(c.Message, s.Message)
+		}
+		if c.Type == api.ConditionReserved && s.State.Over() && api.Reason(c.Reason).EndedByOthers() {
+			row.Tone, row.Early = Warn, true
 		}
 	}
 	return row

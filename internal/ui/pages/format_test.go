@@ -143,6 +143,22 @@ func TestWhatEndsSoonIsNamed(t *testing.T) {
 	}
 }
 
+// Whose reservation somebody else ended reads it on the first page. What a user ended is no news.
+func TestWhatOthersEndedIsNamed(t *testing.T) {
+	for reason, want := range map[api.Reason]bool{api.ReasonRevokedByProvider: true, api.ReasonReclaimed: true,
+		api.ReasonMemberRemoved: true, api.ReasonReleased: false, api.ReasonEnded: false} {
+		r := api.Envelope[api.RequestStatus]{ID: "team/web"}
+		r.Payload.Status.State, r.Payload.Status.Provider = api.Released, "milan"
+		r.Payload.Status.Message = "Released; milan ended it; its pods are Pending again"
+		r.Payload.Status.Conditions = []metav1.Condition{{Type: api.ConditionReserved, Status: metav1.ConditionFalse, Reason: string(reason)}}
+		needs := Overview{Borrowed: NewBorrowed(Listed{Requests: slices.Values([]client.RequestStatus{r})})}.needs(View{})
+		if named := len(needs) == 1 && needs[0].Title == "Request “web” ended early" &&
+			strings.Contains(needs[0].Text, "milan ended it"); named != want {
+			t.Errorf("%s: the first page names %v", reason, needs)
+		}
+	}
+}
+
 func TestDistances(t *testing.T) {
 	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	for after, want := range map[time.Duration]string{time.Hour: "in 60m", -5 * time.Minute: "5m ago", 30 * time.Second: "in 30s"} {

@@ -179,6 +179,8 @@ func (r borrowedRow) need(v View) (need, bool) {
 		n.Tone, n.Title, n.Do = r.Tone, r.fault(), "Open"
 		if r.State == string(api.Rejected) {
 			n.Remedy = "make a new request for less; the page of this one says what each cluster lacks"
+		} else if r.Early {
+			n.Remedy = "make another request, if you still need it; then remove this one"
 		} else if r.Fault != "" {
 			n.Remedy = "change what the message names; the page of the request has the whole message"
 		}
@@ -214,6 +216,8 @@ func (r borrowedRow) fault() string {
 		return "VirtualNodePool " + named(r.Name) + " is too small for its pods"
 	case r.Pool:
 		return "VirtualNodePool " + named(r.Name) + ": " + r.State
+	case r.Early:
+		return "Request " + named(r.Name) + " ended early"
 	case r.Fault == api.ConditionOffloaded:
 		return "Request " + named(r.Name) + ": a namespace is not offloaded to " + strings.Join(r.Provider, ", ")
 	case r.Fault == api.ConditionReflected:

@@ -215,11 +215,7 @@ func describe(r *market.Reservation) string {
 
 // endedByOthers reports whether somebody else ended a bound reservation.
 func endedByOthers(r *market.Reservation) bool {
-	switch r.Reason {
-	case api.ReasonRevokedByProvider, api.ReasonReclaimed, api.ReasonMemberRemoved:
-		return r.State == api.Releasing || r.State == api.Released
-	}
-	return false
+	return r.Reason.EndedByOthers() && (r.State == api.Releasing || r.State == api.Released)
 }
 
 // describeEarlyEnd says who ended a reservation, when, and what becomes of its pods.
