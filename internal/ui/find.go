@@ -71,7 +71,7 @@ func (u *UI) create(ctx context.Context, r *http.Request) ([]string, string, err
 	if w.Wrong != nil {
 		return nil, "", w.Wrong
 	}
-	if r.PostForm.Get("seen") != pages.Seen(w.Spec()) {
+	if r.PostForm.Get("seen") != pages.Seen(w.Create.Request) {
 		return nil, "", api.Errorf(api.CodeConflict, "the form asks for something else than what you reviewed; nothing was made").
 			Fix("read the review below: it is of the form as it is now; then create the request")
 	}

@@ -23,7 +23,7 @@ func TestNothingIsCreatedThatWasNotReviewed(t *testing.T) {
 	seen.Set("namespace", "team")
 	seen.Set("for", "24h")
 	seen.Set("units", "1")
-	for field, value := range map[string]string{"units": "4", "for": "720h", "offload": "others", "seen": "", "digest": "d2"} {
+	for field, value := range map[string]string{"units": "4", "for": "720h", "seen": "", "digest": "d2"} {
 		a.refused("/find/create", with(seen, field, value), "something else than what you reviewed")
 	}
 	if all := made(); len(all.Items) > 0 {
@@ -35,7 +35,8 @@ func TestNothingIsCreatedThatWasNotReviewed(t *testing.T) {
 	}
 	again := with(seen, "units", "4")
 	again.Set("seen", form(page, "/find/create").Get("seen"))
-	again.Set("name", "web") // a name costs nothing
+	again.Set("name", "web") // a name costs nothing, nor do namespaces
+	again.Set("offload", "others")
 	a.done("/find/create", again)
 	if all := made(); len(all.Items) != 1 || all.Items[0].Name != "web" || all.Items[0].Spec.Purchase.Units != 4 {
 		t.Errorf("made is %+v", all.Items)

@@ -326,11 +326,6 @@ func (f Found) costs(o onSale, now time.Time) string {
 	return text + ": " + money.Text(cost, price.Currency) + " " + price.Currency + " in all"
 }
 
-// Spec returns the spec of the request. With its digest a form names what was reviewed: [Seen].
-func (w Wish) Spec() api.ResourceRequestSpec {
-	return api.ResourceRequestSpec{Request: w.Create.Request, Offload: w.Create.Offload}
-}
-
 // YAML returns the request as an object to apply.
 func (w Wish) YAML() string {
 	meta := map[string]string{"namespace": w.Create.Namespace}
@@ -340,7 +335,7 @@ func (w Wish) YAML() string {
 		meta["generateName"] = "request-"
 	}
 	object := map[string]any{"apiVersion": api.GroupVersion.String(), "kind": "ResourceRequest", "metadata": meta,
-		"spec": w.Spec()}
+		"spec": api.ResourceRequestSpec{Request: w.Create.Request, Offload: w.Create.Offload}}
 	text, err := yaml.Marshal(object)
 	if err != nil {
 		return err.Error()

@@ -20,7 +20,7 @@ func TestAPurchaseIsReviewedWithItsPrice(t *testing.T) {
 			Price: &api.Price{Amount: "0.08", Currency: "EUR", Period: "hour"}}}},
 		Plans: map[string]api.PlanListing{"small": {Remaining: 4}}}}}}
 	has(t, render(t, pages.Find(v, f)), "2 units, each 2 CPU for 0.08 EUR/hour: 0.48 EUR in all",
-		`name="seen" value="`+pages.Seen(f.Wish.Spec()), "Review again")
+		`name="seen" value="`+pages.Seen(f.Wish.Create.Request), "Review again")
 	v = view("/find", "panel=create&buy=milan/web/small&digest=d&units=4&for=30h") // the form asks for more than was reviewed
 	v.Failed = api.Errorf(api.CodeConflict, "the form asks for something else")
 	f.Wish = pages.ReadWish(v.Query, "team")
@@ -54,10 +54,10 @@ func TestPlansServeAmounts(t *testing.T) {
 	v := view("/find", "cpu=64&for=24h")
 	f := pages.Found{Wish: pages.ReadWish(v.Query, "team"), Offers: []api.Envelope[api.Listing]{{Payload: l}}}
 	page := render(t, pages.Find(v, f))
-	if n := strings.Count(page, "what you need<"); n != 3 {
+	if n := strings.Count(page, " enough<"); n != 3 {
 		t.Errorf("%d plans have 64 CPU for a day", n)
 	}
-	has(t, page, "has what you need", "with 4 units", "buy=milan%2Fweb%2Fb-cheap&amp;digest=&amp;for=24h&amp;panel=review&amp;units=4")
+	has(t, page, "4 units are enough", "1 unit is enough", "buy=milan%2Fweb%2Fb-cheap&amp;digest=&amp;for=24h&amp;panel=review&amp;units=4")
 	at := -1
 	for _, name := range []string{"b-cheap", "a-dear", "c-dollars", "d-one", "f-small", "g-long", "e-left"} {
 		next := strings.Index(page, "milan / web / "+name)
@@ -144,6 +144,14 @@ func TestARequestNamesWhatIsInUse(t *testing.T) {
 	html := render(t, pages.Request(view("/requests/team/web", "panel=resize"), a))
 	has(t, html, "CPU in use", "Memory in use", `id="panel" tabindex="-1" autofocus`)
 	hasNot(t, html, api.ConditionAwaitsApproval, "GiB in use")
+}
+
+// A provider that was excluded can be admitted again, also after its virtual node is gone.
+func TestAnExcludedProviderCanBeAdmitted(t *testing.T) {
+	p := pages.Pool{NotPlan: api.Errorf(api.CodeUnavailable, "the agent is away")}
+	p.Pool.ID, p.Pool.Payload.Spec.Providers.Exclude = "burst", []string{"milan"}
+	page := render(t, pages.VirtualNodePool(view("/pools/burst", ""), p))
+	has(t, page, "Excluded providers", "panel=admit", "id=milan", "the agent is away")
 }
 
 // A pool at its limit does not say that it grows.
