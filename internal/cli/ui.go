@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -101,6 +102,9 @@ func (sh *shell) serveOperatorUI(ctx context.Context, path, address string, port
 // serve prints the link and a code, opens the browser unless it stays closed, and serves until ctx ends.
 func (sh *shell) serve(ctx context.Context, s *ui.Server, path string, stay bool) error {
 	fmt.Fprintf(sh.out, "%s\ncode: %s (Enter for another one, Ctrl-C to end)\n", s.URL()+strings.TrimPrefix(path, "/"), s.Code())
+	if u, err := url.Parse(s.URL()); err == nil && os.Getenv("SSH_CONNECTION") != "" {
+		fmt.Fprintf(sh.out, "from your own machine: ssh -L %s:%s HOST, then http://127.0.0.1:%[1]s/\n", u.Port(), u.Host)
+	}
 	go sh.printCodes(ctx, s)
 	if !stay {
 		defer openBrowser(ctx, s, path)()

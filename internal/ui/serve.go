@@ -38,7 +38,7 @@ const lookEvery, asleepAfter = 5 * time.Second, 30 * time.Second
 func Listen(address string, port int) (net.Listener, error) {
 	if address == "" {
 		address = "127.0.0.1"
-		if runtime.GOOS == "linux" {
+		if runtime.GOOS == "linux" && os.Getenv("WSL_DISTRO_NAME") == "" { // a browser of Windows reaches 127.0.0.1 alone
 			bits := make([]byte, 3)
 			_, _ = rand.Read(bits) // never fails
 			address = fmt.Sprintf("127.%d.%d.%d", bits[0], bits[1], 2+bits[2]%252)
