@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/a-h/templ"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/ui/pages"
@@ -20,6 +21,10 @@ func (u *UI) brokers(ctx context.Context, _ *http.Request) content {
 	var err error
 	m.Brokers, err = u.source.brokers(ctx)
 	m.Failed = asError(err)
+	m.Git = map[string]string{}
+	for _, b := range m.Brokers {
+		m.Git[b.ID] = u.o.Reads.GitOf(ctx, &api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: u.o.Reads.AgentNamespace(ctx), Name: b.ID}})
+	}
 	offers, err := u.source.offers(ctx)
 	m.Offers, m.NoCatalog = len(offers), asError(err)
 	for _, l := range offers {

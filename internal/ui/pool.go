@@ -30,8 +30,10 @@ func (u *UI) pool(ctx context.Context, r *http.Request) content {
 	plan, err := ask(ctx, u.source, "plan/"+name, func(ctx context.Context) (api.VirtualNodePoolStatus, error) {
 		return u.o.Acts.PlanVirtualNodePool(ctx, name, p.Pool.Payload.Spec)
 	})
-	if p.NotPlan = asError(err); err == nil {
+	if err == nil {
 		p.Plan = &plan
+	} else if api.CodeOf(err) != api.CodeForbidden {
+		p.NotPlan = asError(err)
 	}
 	return content{title: name, body: func(v pages.View) templ.Component { return pages.VirtualNodePool(v, p) }}
 }

@@ -14,6 +14,8 @@ import (
 type Market struct {
 	Brokers []api.Envelope[api.KnownBroker]
 	Failed  *api.Error // why the agent does not say which brokers there are
+	// Git is what keeps the object of a broker as it is in Git, by its name. Empty: nothing does.
+	Git map[string]string
 	// Offers is how many are in the catalog. CopyOf is when the agent made the copy that it searches while no broker
 	// answers; zero: the catalog is current.
 	Offers    int

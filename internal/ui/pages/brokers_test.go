@@ -26,7 +26,11 @@ func TestBrokersSayWhetherTheyAnswer(t *testing.T) {
 	has(t, html, "Connected", "NotJoined", "the token is used up", "Disabled", "60s ago", "https://b.example:7443", "Enable",
 		"this agent&#39;s copy of the catalog, of 2026-05-04 10:00:00 UTC")
 	hasNot(t, html, "secret-token", "First steps")
-	has(t, render(t, pages.Brokers(view("/brokers", "panel=disable&id=main"), m)), "The 3 reservations made there stay")
+	has(t, render(t, pages.Brokers(view("/brokers", "panel=disable&id=main"), m)), "What was reserved there stays to its end: 3 reservations.")
+	m.Git = map[string]string{"old": "Argo CD"}
+	html = render(t, pages.Brokers(view("/brokers", ""), m))
+	has(t, html, "kept by Argo CD as it is in Git")
+	hasNot(t, html, "panel=enable")
 	v := view("/brokers", "panel=add")
 	v.Failed, v.Typed = api.Invalid("join", "it is malformed"), url.Values{"broker": {"north"}, "join": {"secret-token"}}
 	html = render(t, pages.Brokers(v, m))

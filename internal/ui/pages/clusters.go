@@ -430,6 +430,18 @@ func peeringTone(s api.PeeringState) Tone {
 	return Wait
 }
 
+// deleted names what is deleted: "3 pods, and 1 volume with the data".
+func deleted(pods, volumes int) string {
+	var all []string
+	if pods > 0 {
+		all = append(all, explain.Count(pods, "pod"))
+	}
+	if volumes > 0 {
+		all = append(all, explain.Count(volumes, "volume")+" with the data")
+	}
+	return strings.Join(all, ", and ")
+}
+
 // dies returns what an eviction ends: how many pods, and the volumes whose data is deleted.
 func (o Other) dies() (pods int, volumes []string) {
 	for _, n := range o.Audit.Namespaces {

@@ -206,7 +206,7 @@ func TestClusterShowsWhatIsBetweenUs(t *testing.T) {
 	has(t, html, "<span>JlF-</span>", "<span>JBgR</span>", "Pinned at the first contact, not confirmed", "Opening",
 		"waits for the gateway", "it borrows from this cluster", "8 of 100 CPU reserved, 9 CPU free", "1 namespace")
 	html = render(t, pages.Cluster(view("/clusters/rome", "panel=evict"), o))
-	has(t, html, "1 reservation here end, 3 pods of it and 1 volume with their data are deleted", "team-rome/data",
+	has(t, html, "What ends here: 1 reservation. What is deleted: 3 pods, and 1 volume with the data.", "team-rome/data",
 		`name="digest" value="d1"`, "Type the name of the cluster")
 	html = render(t, pages.Cluster(view("/clusters/rome", "panel=trust"), o))
 	has(t, html, `name="fingerprint" value="SHA256:JlF-JBgRBvh3"`, "I compared it")

@@ -15,8 +15,8 @@ type Pool struct {
 	Pool api.Envelope[api.KnownVirtualNodePool]
 	// Plan is the status that it would have if it decided now. Nil: the user may not ask, or the agent does not answer.
 	Plan    *api.VirtualNodePoolStatus
-	NotPlan *api.Error
-	Git     string // what keeps the pool as it is in Git; "": nothing does
+	NotPlan *api.Error // why the agent does not answer
+	Git     string     // what keeps the pool as it is in Git; "": nothing does
 }
 
 // sizes returns what is used and reserved of the most that the pool may have, by resource.
@@ -45,6 +45,13 @@ func (p Pool) admitVerb(provider string) string {
 		return "Exclude"
 	}
 	return "Admit"
+}
+
+// excluded returns the providers that are excluded and have no virtual node any more.
+func (p Pool) excluded() []string {
+	return slices.DeleteFunc(slices.Clone(p.Pool.Payload.Spec.Providers.Exclude), func(name string) bool {
+		return slices.ContainsFunc(p.Pool.Payload.Status.Providers, func(has api.PoolProvider) bool { return has.Name == name })
+	})
 }
 
 // admitting returns the commands that admit a provider, or exclude one that is admitted.
