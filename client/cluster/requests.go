@@ -113,6 +113,9 @@ func (c *Client) ConfirmRequest(ctx context.Context, namespace, name string) (cl
 // Errors: NotFound, also in a namespace that the client is not for; Conflict if a VirtualNodePool made it, or if its
 // request does not show it yet.
 func (c *Client) ofReservation(ctx context.Context, id string) (*api.ResourceRequest, error) {
+	if id == "" { // any request that nobody has answered has no reservation
+		return nil, api.Errorf(api.CodeConflict, "the request has no reservation yet").Fix("wait until it is Reserved, then try again")
+	}
 	var object *api.ResourceRequest
 	err := list(ctx, c, false, func(_ string, all *api.ResourceRequestList) error {
 		has := func(o api.ResourceRequest) bool {

@@ -81,6 +81,28 @@ func TestRelease(t *testing.T) {
 }
 
 // A reservation whose request the user does not list is not taken for one that ends.
+// A name that is empty is no request that nobody has answered.
+func TestNoReservationIsNamed(t *testing.T) {
+	config, admin := simulated(t)
+	waits := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "waits"}}
+	if err := admin.Create(t.Context(), waits); err != nil {
+		t.Fatal(err)
+	}
+	user, err := cluster.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := user.ReleaseLocally(t.Context(), "", api.Release{}); api.CodeOf(err) != api.CodeConflict {
+		t.Errorf("no reservation is released: %v", err)
+	}
+	if _, err := user.ChangeLocally(t.Context(), "", api.ReservationChange{Withdraw: true}); api.CodeOf(err) != api.CodeConflict {
+		t.Errorf("no reservation is changed: %v", err)
+	}
+	if err := admin.Get(t.Context(), kube.ObjectKeyFromObject(waits), waits); err != nil {
+		t.Errorf("the request that waits: %v", err)
+	}
+}
+
 func TestReleaseOfWhatIsNotListed(t *testing.T) {
 	of := func(id, object string) api.Envelope[api.Reservation] {
 		return api.Envelope[api.Reservation]{ID: id, Payload: api.Reservation{Object: object}}
