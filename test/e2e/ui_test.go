@@ -150,11 +150,9 @@ func TestUIByKubeconfig(t *testing.T) {
 	v.act("/find/create", "gaia may not ask for never", find)
 	find.Set("name", "mine")
 	v.act("/find/create", "ResourceRequest hers/mine made", find)
+	o := api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "hers", Name: "mine"}}
+	becomes(t, w.rome, &o, api.Reserved)
 	v.sees("/requests/hers/mine", "Reserved")
-	var o api.ResourceRequest
-	if err := w.rome.Objects.Get(t.Context(), kube.ObjectKey{Namespace: "hers", Name: "mine"}, &o); err != nil {
-		t.Fatal(err)
-	}
 	seen := seenOf(o)
 	seen.Set("for", "3h")
 	v.act("/requests/hers/mine/extend", "The new end is asked for", seen)
