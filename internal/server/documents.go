@@ -32,6 +32,10 @@ func (s *Server) confirm(ctx context.Context, in *signedCall) (*tagged[api.Reser
 				At("document.generation").Fix("read the reservation again and sign what it says")
 		}
 		held := market.AssignmentOf(r, fingerprint(l), fingerprint(provider))
+		second := r.Assignment != "" && !r.Bound() // two calls of the consumer signed at the same time, and one has arrived
+		if second {
+			held.Expires = a.Expires // the deadline moved when the first arrived
+		}
 		if r.Bound() { // the consumer itself requests the new size
 			held.Generation, held.Resources, held.Until, held.Expires = a.Generation, a.Resources, a.Until, a.Expires
 			if held.Sale != nil && a.Sale != nil {
@@ -45,6 +49,10 @@ func (s *Server) confirm(ctx context.Context, in *signedCall) (*tagged[api.Reser
 		held.Protocol = max(1, a.Protocol) // an older version means the same
 		if err := held.Differs(a); err != nil {
 			return nil, err
+		}
+		if second {
+			return nil, api.Errorf(api.CodeConflict, "reservation %s has another assignment of generation %d already", r.ID, r.Generation).
+				At("document").Fix("read the reservation again: it shows the assignment")
 		}
 		if r.Bound() {
 			return s.reassign(in, l.Cluster, provider, r, a)

@@ -52,6 +52,9 @@ func TestHostileDocuments(t *testing.T) {
 			path: "/clusters/rome/card", body: document(signed), want: want, field: field}
 	}
 	good := w.rome.Assign(w.unsigned)
+	late := w.rome.Assignment(w.signed) // of before the first assignment arrived, which moved the deadline
+	late.Issued, late.Expires = metav1.NewTime(late.Issued.Add(time.Second)), metav1.NewTime(late.Expires.Add(-time.Second))
+	second := w.rome.Sign(api.DocumentAssignment, late)
 	w.refused(t, []call{
 		confirm("nothing", "", api.CodeBadSignature, "document"),
 		confirm("not a document", "x", api.CodeBadSignature, "document"),
@@ -82,6 +85,8 @@ func TestHostileDocuments(t *testing.T) {
 		{name: "confirm: a second assignment for what is signed", by: w.rome.HTTP, method: "POST", path: "/reservations/" +
 			w.signed.ID +
 			"/confirm", body: document(w.rome.Assign(w.unsigned)), want: api.CodeInvalid, field: "document.reservation"},
+		{name: "confirm: a second assignment, signed at the same time", by: w.rome.HTTP, method: "POST", path: "/reservations/" +
+			w.signed.ID + "/confirm", body: document(second), want: api.CodeConflict, field: "document"},
 		{name: "confirm: what is bound already", by: w.rome.HTTP, method: "POST",
 			path: "/reservations/" + w.bound.ID + "/confirm", body: document(w.rome.Assign(w.bound)), want: api.CodeConflict},
 		change("of the same generation", api.CodeConflict, "", func(a *api.Assignment) { a.Generation = 1 }),

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/consumer/requests"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
@@ -68,6 +70,30 @@ func TestConfirmationLost(t *testing.T) {
 	b.hears(d.Shown(), "Confirm r-1")
 	if b.ours().Assignment != signed || d.Shown().Payload.Assignment != signed {
 		t.Error("it signed a second assignment")
+	}
+}
+
+// Two calls sign a hold at the same time, and the broker got the assignment of the other one first: that holds.
+func TestTwoCallsSignAtOnce(t *testing.T) {
+	b := newBorrower(t)
+	d := b.deal()
+	b.offers(d.Shown)
+	if err := b.Ask(t.Context(), *b.wish); api.CodeOf(err) != api.CodeUnavailable {
+		t.Fatal(err)
+	}
+	other := d.Consumer.Assignment(*d.Shown())
+	other.Issued = metav1.NewTime(other.Issued.Add(time.Second))
+	first := d.Consumer.Sign(api.DocumentAssignment, other)
+	if b.ours().Assignment == first {
+		t.Fatal("both calls signed the same")
+	}
+	d.SignedAs(first)
+	b.broker.Asked()
+	b.hears(d.Shown())
+	b.hears(d.Reserved(""))
+	b.holds(api.Reserved, "")
+	if b.ours().Assignment != first {
+		t.Error("it insists on its second assignment")
 	}
 }
 
