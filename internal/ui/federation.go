@@ -15,7 +15,6 @@ import (
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/explain"
 	"github.com/bourse-dev/bourse/internal/market"
-	"github.com/bourse-dev/bourse/internal/payload"
 	"github.com/bourse-dev/bourse/internal/ui/pages"
 )
 
@@ -51,13 +50,8 @@ func (u *UI) federation(ctx context.Context, r *http.Request) content {
 // readTrade reads what all members share, some at once.
 func (u *UI) readTrade(ctx context.Context) (pages.Trade, error) {
 	t := pages.NewTrade()
-	for after := ""; ; {
-		some, next, err := u.o.Broker.ClustersAfter(ctx, after, clustersAtOnce)
-		if t.Add(some); err != nil || next == "" {
-			return t, err
-		}
-		after = next
-	}
+	err := eachPage(ctx, u.o.Broker, t.Add)
+	return t, err
 }
 
 // seenMember returns the member that a form is about. Errors: NotFound; Conflict if it has changed since the form was shown.
@@ -136,9 +130,9 @@ func formNumber(form url.Values, field string, least, most int64, to *int64) err
 
 // makeToken makes a join token, and shows it once.
 func (u *UI) makeToken(ctx context.Context, r *http.Request) ([]string, string, error) {
-	ttl, err := payload.ParseDuration(strings.TrimSpace(r.PostForm.Get("ttl")))
-	if err != nil || ttl <= 0 {
-		return nil, "", api.Invalid("ttl", "%.40q is not a duration", r.PostForm.Get("ttl")).Fix("give one such as 24h or 7d")
+	ttl, wrong := pages.ReadDuration("ttl", strings.TrimSpace(r.PostForm.Get("ttl")), "24h or 7d")
+	if wrong != nil {
+		return nil, "", wrong
 	}
 	t, err := u.o.Broker.CreateToken(ctx, strings.TrimSpace(r.PostForm.Get("cluster")), ttl)
 	if err != nil {

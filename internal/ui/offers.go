@@ -157,9 +157,9 @@ func readTerms(r *http.Request) (t api.ProposalTerms, err error) {
 		}
 	}
 	if text("for") != "" {
-		d, err := payload.ParseDuration(text("for"))
-		if err != nil || d <= 0 {
-			return t, api.Invalid("for", "%.40q is not a duration", text("for")).Fix("give one such as 720h or 30d")
+		d, wrong := pages.ReadDuration("for", text("for"), "720h or 30d")
+		if wrong != nil {
+			return t, wrong
 		}
 		t.Duration = &metav1.Duration{Duration: d}
 	}

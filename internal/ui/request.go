@@ -205,9 +205,9 @@ func (u *UI) release(ctx context.Context, r *http.Request) ([]string, string, er
 
 func (u *UI) extend(ctx context.Context, r *http.Request) ([]string, string, error) {
 	last := strings.TrimSpace(r.PostForm.Get("for"))
-	d, err := payload.ParseDuration(last)
-	if err != nil || d <= 0 {
-		return nil, "", api.Invalid("for", "%.40q is not a duration", last).Fix("give one such as 4h, 90m or 2d")
+	d, wrong := pages.ReadDuration("for", last, "4h, 90m or 2d")
+	if wrong != nil {
+		return nil, "", wrong
 	}
 	asked, to, err := u.target(ctx, r)
 	if err != nil {

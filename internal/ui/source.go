@@ -200,14 +200,22 @@ func (s *source) reservation(ctx context.Context, id string) (client.Reservation
 func (s *source) clusters(ctx context.Context) ([]pages.Neighbour, error) {
 	return ask(ctx, s, "clusters", func(ctx context.Context) ([]pages.Neighbour, error) {
 		var out []pages.Neighbour
-		for after := ""; ; {
-			some, next, err := s.o.Acts.ClustersAfter(ctx, after, clustersAtOnce)
-			if out = append(out, pages.Neighbours(some)...); err != nil || next == "" {
-				return slices.Clone(out), err
-			}
-			after = next
-		}
+		err := eachPage(ctx, s.o.Acts, func(some []api.Envelope[api.Cluster]) { out = append(out, pages.Neighbours(some)...) })
+		return slices.Clone(out), err
 	})
+}
+
+// eachPage reads the clusters that the user may see, some at once, and passes each of these pages on.
+func eachPage(ctx context.Context, from interface {
+	ClustersAfter(ctx context.Context, after string, limit int) ([]api.Envelope[api.Cluster], string, error)
+}, take func([]api.Envelope[api.Cluster])) error {
+	for after := ""; ; {
+		some, next, err := from.ClustersAfter(ctx, after, clustersAtOnce)
+		if take(some); err != nil || next == "" {
+			return err
+		}
+		after = next
+	}
 }
 
 func (s *source) cluster(ctx context.Context, name string) (api.Envelope[api.Cluster], error) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/explain"
 )
@@ -86,22 +88,14 @@ func (t Trade) parts() (out []poolPart) {
 // CapsText says what a member's own bounds are.
 func CapsText(c *api.Caps) string { return cmp.Or(explain.Caps(c), "the bounds of every member") }
 
-// orZero returns a member's own bounds; it may have none.
-func orZero(c *api.Caps) api.Caps {
-	if c == nil {
-		return api.Caps{}
-	}
-	return *c
-}
-
 // capped returns the resources that the form for the bounds of a member has.
 func capped(c *api.Caps) []ResourceName {
-	return names(api.Resources{"cpu": {}, "memory": {}}, orZero(c).Resources)
+	return names(api.Resources{"cpu": {}, "memory": {}}, ptr.Deref(c, api.Caps{}).Resources)
 }
 
 // capOf returns the bound of a resource as the form has it; empty: the bound for every member.
 func capOf(c *api.Caps, name ResourceName) string {
-	if q, has := orZero(c).Resources[name]; has {
+	if q, has := ptr.Deref(c, api.Caps{}).Resources[name]; has {
 		return q.String()
 	}
 	return ""

@@ -75,9 +75,9 @@ func ReadWish(q url.Values, namespace string) Wish {
 		wrong(err)
 	}
 	if text := strings.TrimSpace(q.Get("for")); text != "" {
-		d, err := payload.ParseDuration(text)
-		if err != nil || d <= 0 {
-			wrong(api.Invalid("for", "%.40q is not a duration", text).Fix("give one such as 4h, 90m or 2d"))
+		d, err := ReadDuration("for", text, "4h, 90m or 2d")
+		if err != nil {
+			wrong(err)
 		}
 		r.Duration = &metav1.Duration{Duration: d}
 	}

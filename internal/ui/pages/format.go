@@ -17,6 +17,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/explain"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // longestForeign is how many characters of a text of another cluster a page shows.
@@ -224,6 +225,16 @@ func sentence(text string) string {
 		return text
 	}
 	return text + "."
+}
+
+// ReadDuration reads a field of a form as the command line reads a duration. examples are such as "4h, 90m or 2d". Errors:
+// Invalid at the field, also for 0 and less.
+func ReadDuration(field, text, examples string) (time.Duration, *api.Error) {
+	d, err := payload.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return d, api.Invalid(field, "%.40q is not a duration", text).Fix("give one such as %s", examples)
+	}
+	return d, nil
 }
 
 // plainText returns a text of the documentation without its marks of code.

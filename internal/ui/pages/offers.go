@@ -15,7 +15,6 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/explain"
 	"github.com/bourse-dev/bourse/internal/money"
-	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // Sales is what a cluster sells, and what buyers propose.
@@ -164,9 +163,9 @@ func ReadOffer(q url.Values) (api.OfferSpec, error) {
 		plan.Units = &units
 	}
 	if longest := text("for"); longest != "" {
-		d, err := payload.ParseDuration(longest)
-		if err != nil || d <= 0 {
-			return api.OfferSpec{}, api.Invalid("for", "%.40q is not a duration", longest).Fix("give one such as 720h or 30d")
+		d, wrong := ReadDuration("for", longest, "720h or 30d")
+		if wrong != nil {
+			return api.OfferSpec{}, wrong
 		}
 		plan.MaxDuration = &metav1.Duration{Duration: d}
 	}
