@@ -99,13 +99,18 @@ func (a Asked) kubectl(verb string, args ...string) string {
 
 // patch returns the command of kubectl that writes some fields of the request's spec; nil removes one.
 func (a Asked) patch(spec map[string]any) string {
-	return a.kubectl("patch", mergePatch(spec)...)
+	return patchCommand(a.Namespace, "resourcerequest", a.Name, spec)
 }
 
-// mergePatch returns the arguments of kubectl patch that write some fields of an object's spec; nil removes one.
-func mergePatch(spec map[string]any) []string {
+// patchCommand returns the command of kubectl that writes some fields of an object's spec; nil removes one. namespace is
+// empty for an object of the cluster.
+func patchCommand(namespace, kind, name string, spec map[string]any) string {
 	text, _ := json.Marshal(map[string]any{"spec": spec}) // amounts, names and numbers have no text that fails
-	return []string{"--type", "merge", "-p", string(text)}
+	line := []string{"kubectl"}
+	if namespace != "" {
+		line = append(line, "-n", namespace)
+	}
+	return Quote(append(line, "patch", kind, name, "--type", "merge", "-p", string(text))...)
 }
 
 // flags returns how a command names the size, in place of another one.

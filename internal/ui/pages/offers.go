@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"net/url"
 	"slices"
 	"strconv"
@@ -267,7 +268,7 @@ func saleCommands(v View, o api.Envelope[api.OwnOffer]) []string {
 		verb = "publish"
 	}
 	return []string{Quote("bourse", "offer", verb, o.ID),
-		v.patches("offer", o.ID, `{"draft":`+strconv.FormatBool(!o.Payload.Spec.Draft)+`}`)}
+		patchCommand(v.AgentNamespace, "offer", o.ID, map[string]any{"draft": !o.Payload.Spec.Draft})}
 }
 
 // editCommands open an offer in an editor.
@@ -287,5 +288,5 @@ func answerCommands(v View, p api.Envelope[api.KnownProposal], verb string) []st
 	case "decline":
 		line = append(line, "--reason", "no GPU is free")
 	}
-	return []string{Quote(line...), v.patches("proposal", p.ID, `{"answer":`+reply+`}`)}
+	return []string{Quote(line...), patchCommand(v.AgentNamespace, "proposal", p.ID, map[string]any{"answer": json.RawMessage(reply)})}
 }

@@ -71,9 +71,8 @@ func (p Pool) admitting(provider string) []string {
 	if before.Admits(provider) {
 		verb = "disable"
 	}
-	patch := mergePatch(map[string]any{"providers": providers})
 	return []string{Quote("bourse", "vnp", verb, p.Pool.ID, provider),
-		Quote(append([]string{"kubectl", "patch", "virtualnodepool", p.Pool.ID}, patch...)...)}
+		patchCommand("", "virtualnodepool", p.Pool.ID, map[string]any{"providers": providers})}
 }
 
 // stopping returns the commands that end the pool. kubectl alone does not give volumes up.

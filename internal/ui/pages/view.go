@@ -197,11 +197,6 @@ func (v View) lists(program string, words ...string) string {
 	return Quote(slices.Concat([]string{program, "-n", v.Namespaces[0]}, words)...)
 }
 
-// patches returns the command of kubectl that changes the spec of an object in the agent's namespace.
-func (v View) patches(kind, name, spec string) string {
-	return Quote("kubectl", "-n", v.AgentNamespace, "patch", kind, name, "--type", "merge", "-p", `{"spec":`+spec+`}`)
-}
-
 // sideOf returns the side of the cluster self in a deal that names its seller.
 func sideOf(nameOfSeller, self string) side {
 	switch self {
