@@ -108,8 +108,9 @@ soak: daemons ## Run each suite ten times, and report what failed: hours; the ne
 quick: ## Build, vet, and run the fast tests beside the code and the policies: seconds if nothing changed
 	$(GO) build ./...
 	$(GO) vet ./...
-	$(GOTEST) -short $(BESIDE)
-	$(GOTEST) ./test/policies
+	@$(GOTEST) ./test/policies & policies=$$!; \
+	$(GOTEST) -short $(BESIDE); beside=$$?; \
+	wait $$policies && exit $$beside
 
 # The last commit whose brokers and agents do not know what Liqos exchange.
 FORMER ?= 3a995bf0
