@@ -37,10 +37,15 @@ func known(o *api.Proposal, self string) api.Envelope[api.KnownProposal] {
 // agent, what the cluster received.
 func (c *Client) Proposals(ctx context.Context) ([]api.Envelope[api.KnownProposal], error) {
 	self, _ := c.Status(ctx) // while no agent answers, the buyer of its own is not known
+	return c.ProposalsOf(ctx, self.Cluster)
+}
+
+// ProposalsOf is [Client.Proposals] of a cluster whose ID is known, or "": then its own have no buyer. It asks no agent.
+func (c *Client) ProposalsOf(ctx context.Context, self string) ([]api.Envelope[api.KnownProposal], error) {
 	out := []api.Envelope[api.KnownProposal]{}
 	err := list(ctx, c, true, func(_ string, all *api.ProposalList) error {
 		for i := range all.Items {
-			out = append(out, known(&all.Items[i], self.Cluster))
+			out = append(out, known(&all.Items[i], self))
 		}
 		return nil
 	})

@@ -15,6 +15,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 )
 
@@ -47,11 +48,31 @@ type kindIn struct{ namespace, kind string }
 // watchedKind is one kind in one namespace.
 type watchedKind struct {
 	first   chan struct{} // closed after the first look
+	begun   time.Time     // when the first look began
+	may     bool          // the user may list it: the first look waits for its objects
+	missed  bool          // a reader did not wait for the first look
 	looking bool
 	looked  time.Time
 	good    time.Time   // when a look last succeeded
 	from    kube.Reader // nil: it is not watched yet
 	err     error       // of the last look
+}
+
+// LoadingError is why a reader of a [Watched] has nothing yet: its context ended before the first look at a kind did. The
+// function of the Watched is called once that has ended.
+type LoadingError struct {
+	Kind    string    // such as "ResourceRequest"
+	Since   time.Time // when the first look began
+	Allowed bool      // the API server has said that the user may list the kind, and sends its objects
+	cause   error     // why the context ended
+}
+
+// Error implements error.
+func (e *LoadingError) Error() string { return "the API server has not sent each " + e.Kind + " yet" }
+
+// Unwrap returns the error that other callers handle, and why the context ended.
+func (e *LoadingError) Unwrap() []error {
+	return []error{api.Errorf(api.CodeUnavailable, "%s", e.Error()), e.cause}
 }
 
 // NewWatched makes a client whose reads come from watches. They end with ctx.
@@ -129,7 +150,7 @@ func (w *Watched) reader(ctx context.Context, namespace string, o kube.Object) (
 	key := kindIn{namespace, gvk.Kind}
 	kind := w.kinds[key]
 	if kind == nil {
-		kind = &watchedKind{first: make(chan struct{})}
+		kind = &watchedKind{first: make(chan struct{}), begun: time.Now()}
 		w.kinds[key] = kind
 	}
 	if !kind.looking && time.Since(kind.looked) > probeEvery {
@@ -140,10 +161,13 @@ func (w *Watched) reader(ctx context.Context, namespace string, o kube.Object) (
 	select {
 	case <-kind.first:
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if kind.looked.IsZero() {
+		kind.missed = true
+		return nil, &LoadingError{Kind: gvk.Kind, Since: kind.begun, Allowed: kind.may, cause: context.Cause(ctx)}
+	}
 	if kind.from != nil && isAway(kind.err) { // what was watched stands
 		return kind.from, nil
 	}
@@ -184,11 +208,14 @@ func (w *Watched) look(kind *watchedKind, namespace string, gvk schema.GroupVers
 		err = w.Client.List(ctx, none.(kube.ObjectList), kube.InNamespace(namespace), noObject)
 	}
 	if err == nil && from == nil {
+		w.mu.Lock()
+		kind.may = true
+		w.mu.Unlock()
 		from, err = w.watch(ctx, namespace, gvk)
 	}
 	w.mu.Lock()
 	differs := (err == nil) != (kind.err == nil)
-	first := kind.looked.IsZero()
+	first, missed := kind.looked.IsZero(), kind.missed
 	kind.looking, kind.looked, kind.err = false, time.Now(), err
 	if err == nil {
 		kind.from, kind.good = from, kind.looked
@@ -196,7 +223,8 @@ func (w *Watched) look(kind *watchedKind, namespace string, gvk schema.GroupVers
 	w.mu.Unlock()
 	if first {
 		close(kind.first)
-	} else if differs {
+	}
+	if missed && first || differs && !first {
 		w.changed()
 	}
 }

@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -92,5 +93,36 @@ func TestAHangingAPIServerStallsNoOtherReader(t *testing.T) {
 	var all api.ResourceRequestList
 	if took, err := read(5*time.Second, &all); err != nil || len(all.Items) != 1 {
 		t.Errorf("what is watched is read after %v: %d objects, %v", took, len(all.Items), err)
+	}
+}
+
+// Who does not wait for the first look at a kind is told which it is and in which stage, and called once the objects are
+// there, though there is none.
+func TestAReaderThatDoesNotWaitIsCalled(t *testing.T) {
+	simulated, err := sim.NewCluster(t.Context(), sim.Options{Name: "rome", Types: federation.Kinds()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	called := make(chan bool, 1)
+	w, err := cluster.NewWatched(t.Context(), simulated.API.Config(), func() {
+		select {
+		case called <- true:
+		default:
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	err = w.List(over, &api.OfferList{})
+	loading, is := errors.AsType[*cluster.LoadingError](err)
+	if !is || loading.Kind != "Offer" || loading.Since.IsZero() || !errors.Is(err, context.Canceled) ||
+		api.CodeOf(err) != api.CodeUnavailable {
+		t.Fatalf("the reader gets %v", err)
+	}
+	<-called
+	if err := w.List(over, &api.OfferList{}); err != nil {
+		t.Errorf("what is there is not read: %v", err)
 	}
 }

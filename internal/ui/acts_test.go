@@ -30,6 +30,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/ui/pages"
 )
 
+// patient is how long the pages of a test wait for what they read, unless the test is about what they show before.
+const patient = 20 * time.Second
+
 // admin is a browser of milan's admin, without a door.
 type admin struct {
 	t     *testing.T
@@ -152,7 +155,7 @@ func startMilan(t *testing.T) (*admin, *federation.Federation) {
 	}
 	everything := pages.Rights{Request: true, ChangeRequests: true, ReleaseRequests: true, Propose: true, ChangePools: true,
 		AskCluster: true, Lend: true, Approve: true, Sell: true, EditPeers: true, EditBrokers: true}
-	a.pages = ui.New(ui.Options{Reads: acts.ReadFrom(watched), Acts: acts, User: "admin", Log: slog.New(slog.DiscardHandler),
+	a.pages = ui.New(ui.Options{Reads: acts.ReadFrom(watched), Acts: acts, User: "admin", Patience: patient, Log: slog.New(slog.DiscardHandler),
 		May: func(context.Context, string) pages.Rights { return everything }}, "/s/0")
 	t.Cleanup(a.pages.Close)
 	return a, f

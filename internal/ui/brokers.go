@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/ui/pages"
 )
 
@@ -18,24 +19,31 @@ var brokerActs = map[string]act{"add": (*UI).addBroker, "enable": (*UI).enableBr
 // brokers reads how the cluster reaches the market.
 func (u *UI) brokers(ctx context.Context, _ *http.Request) content {
 	var m pages.Market
-	var err error
-	m.Brokers, err = u.source.brokers(ctx)
-	m.Failed = asError(err)
+	var offers []api.Envelope[api.Listing]
+	var status api.AgentStatus
+	var noBrokers, noOffers, noStatus, noRequests error
+	borrows := false
+	together(
+		func() { m.Brokers, noBrokers = u.source.brokers(ctx) },
+		func() { offers, noOffers = u.source.offers(ctx) },
+		func() { status, noStatus = u.source.status(ctx) },
+		func() {
+			noRequests = u.o.Reads.EachRequest(ctx, func(client.RequestStatus) { borrows = true })
+		},
+	)
+	m.Failed = asError(noBrokers)
 	m.Git = map[string]string{}
 	for _, b := range m.Brokers {
 		m.Git[b.ID] = u.o.Reads.GitOf(ctx, &api.Broker{ObjectMeta: metav1.ObjectMeta{Namespace: u.o.Reads.AgentNamespace(ctx), Name: b.ID}})
 	}
-	offers, err := u.source.offers(ctx)
-	m.Offers, m.NoCatalog = len(offers), asError(err)
+	m.Offers, m.NoCatalog = len(offers), asError(noOffers)
 	for _, l := range offers {
 		if t := l.Payload.AsOf; t != nil && (m.CopyOf.IsZero() || t.Time.Before(m.CopyOf)) {
 			m.CopyOf = t.Time
 		}
 	}
-	status, err := u.source.status(ctx)
-	m.Shares = status.Sharing || err != nil
-	requests, err := u.o.Reads.Requests(ctx)
-	m.Borrows = len(requests) > 0 || err != nil
+	m.Shares, m.Borrows = status.Sharing || noStatus != nil, borrows || noRequests != nil
+	m.NotDone = cmp.Or(pages.OnlyLoading(asError(noStatus)), pages.OnlyLoading(asError(noRequests)))
 	return content{title: "Brokers", body: func(v pages.View) templ.Component { return pages.Brokers(v, m) }}
 }
 

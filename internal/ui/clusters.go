@@ -15,11 +15,12 @@ import (
 // others reads the clusters that the user may see.
 func (u *UI) others(ctx context.Context, _ *http.Request) content {
 	var o pages.Others
-	var err error
-	o.Clusters, err = u.source.clusters(ctx)
-	o.Failed = asError(err)
-	o.Peers, err = u.o.Reads.Peers(ctx) // who may not list them sees the clusters still
-	o.NoPeers = asError(err)
+	var noClusters, noPeers error
+	together(
+		func() { o.Clusters, noClusters = u.source.clusters(ctx) },
+		func() { o.Peers, noPeers = u.o.Reads.Peers(ctx) }, // who may not list them sees the clusters still
+	)
+	o.Failed, o.NoPeers = asError(noClusters), asError(noPeers)
 	return content{title: "Clusters", body: func(v pages.View) templ.Component { return pages.Clusters(v, o) }}
 }
 
@@ -35,41 +36,54 @@ var clusterActs = map[string]act{
 func (u *UI) cluster(ctx context.Context, r *http.Request) content {
 	name := r.PathValue("cluster")
 	o := pages.Other{Name: name}
-	known, err := u.source.cluster(ctx, name)
-	if err == nil {
+	var known api.Envelope[api.Cluster]
+	var peers []api.Envelope[api.KnownPeer]
+	var offers []api.Envelope[api.Listing]
+	var peerings []api.Peering
+	var a api.Audit
+	var noCluster, noPeers, noBetween, noPeerings, noOffers, noAudit error
+	together(
+		func() { known, noCluster = u.source.cluster(ctx, name) },
+		func() { peers, noPeers = u.o.Reads.Peers(ctx) },
+		func() { o.Between, noBetween = u.source.between(ctx, name) },
+		func() { peerings, noPeerings = u.o.Reads.Peerings(ctx) },
+		func() { offers, noOffers = u.source.offers(ctx) },
+		func() { a, noAudit = u.source.audit(ctx, name) },
+	)
+	o.NoCluster, o.NoPeer, o.NoBetween = asError(noCluster), asError(noPeers), asError(noBetween)
+	o.NoPeerings, o.NoOffers, o.NoAudit = asError(noPeerings), asError(noOffers), asError(noAudit)
+	if noCluster == nil {
 		o.Cluster = &known
 	}
-	peers, noPeers := u.o.Reads.Peers(ctx)
-	o.NoPeer = asError(noPeers)
+	if noAudit == nil {
+		o.Audit = &a
+	}
 	if i := slices.IndexFunc(peers, func(p api.Envelope[api.KnownPeer]) bool { return p.ID == name }); i >= 0 {
 		o.Peer = &peers[i]
 		o.Git = u.o.Reads.GitOf(ctx, &api.Peer{ObjectMeta: metav1.ObjectMeta{
 			Namespace: u.o.Reads.AgentNamespace(ctx), Name: name}})
 	}
-	between, noBetween := u.source.between(ctx, name)
-	o.Between, o.NoBetween = between, asError(noBetween)
 	if o.Cluster == nil && o.Peer == nil && len(o.Between) == 0 {
-		if api.CodeOf(err) == api.CodeNotFound {
+		err := error(o.NoCluster)
+		for _, e := range []*api.Error{o.NoCluster, o.NoPeer, o.NoBetween} {
+			if pages.IsLoading(e) {
+				return u.failed(name, e)
+			}
+		}
+		if o.NoCluster.Code == api.CodeNotFound {
 			err = api.Errorf(api.CodeNotFound, "there is no cluster %.63q that this one may see", name).FixBy("see", "bourse", "clusters")
 		}
 		return u.failed(name, err)
 	}
-	peerings, err := u.o.Reads.Peerings(ctx)
-	o.NoPeerings = asError(err)
 	for _, p := range peerings {
 		if p.Spec.Cluster == name {
 			o.Peerings = append(o.Peerings, p)
 		}
 	}
-	offers, _ := u.source.offers(ctx)
 	for _, l := range offers {
 		if l.Payload.Seller == name {
 			o.Offers = append(o.Offers, l)
 		}
-	}
-	a, err := u.source.audit(ctx, name)
-	if o.NoAudit = asError(err); err == nil {
-		o.Audit = &a
 	}
 	return content{title: name, body: func(v pages.View) templ.Component { return pages.Cluster(v, o) }}
 }

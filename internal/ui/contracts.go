@@ -17,8 +17,10 @@ var contractActs = map[string]act{"reclaim": (*UI).reclaim}
 
 // contracts reads what was bought and sold.
 func (u *UI) contracts(ctx context.Context, _ *http.Request) content {
-	all, err := u.o.Reads.Contracts(ctx)
-	d := pages.Deals{All: all, Failed: asError(err), Borrowed: u.borrowed(ctx)}
+	var d pages.Deals
+	var err error
+	together(func() { d.All, err = u.o.Reads.Contracts(ctx) }, func() { d.Borrowed = u.borrowed(ctx) })
+	d.Failed = asError(err)
 	return content{title: "Contracts", body: func(v pages.View) templ.Component { return pages.Contracts(v, d) }}
 }
 

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"net/http"
@@ -28,22 +29,32 @@ var operatorRoutes = []route{{"/{$}", (*UI).federation, map[string]act{
 // federation reads what the operator of a broker sees.
 func (u *UI) federation(ctx context.Context, r *http.Request) content {
 	f := pages.Federation{}
-	var err error
-	f.State, err = ask(ctx, u.source, "state", u.o.Broker.BrokerStatus)
-	if err == nil {
-		f.Members, err = ask(ctx, u.source, "members", u.o.Broker.Members)
+	var all []client.Reservation
+	var noState, noMembers, noTokens, noWaiting, noTrade error
+	together(
+		func() {
+			f.State, noState = ask(ctx, u.source, question{"state", "the state of the broker"}, u.o.Broker.BrokerStatus)
+		},
+		func() {
+			f.Members, noMembers = ask(ctx, u.source, question{"members", "the members"}, u.o.Broker.Members)
+		},
+		func() {
+			f.Tokens, noTokens = ask(ctx, u.source, question{"tokens", "the join tokens"}, u.o.Broker.Tokens)
+		},
+		func() {
+			all, noWaiting = ask(ctx, u.source, question{"reservations", "the requests that wait"}, u.o.Broker.Reservations)
+		},
+		func() { f.Trade, noTrade = ask(ctx, u.source, question{"trade", "what members share"}, u.readTrade) },
+	)
+	f.Waiting = slices.DeleteFunc(slices.Clone(all), func(r client.Reservation) bool { return r.Payload.State != api.Pending })
+	f.NoTrade = asError(noTrade)
+	f.NoState, f.NoMembers = pages.OnlyLoading(asError(noState)), pages.OnlyLoading(asError(noMembers))
+	f.NoTokens, f.NoWaiting = pages.OnlyLoading(asError(noTokens)), pages.OnlyLoading(asError(noWaiting))
+	for _, err := range []error{noState, noMembers, noTokens, noWaiting} {
+		if e := asError(err); !pages.IsLoading(e) {
+			f.Failed = cmp.Or(f.Failed, e)
+		}
 	}
-	if err == nil {
-		f.Tokens, err = ask(ctx, u.source, "tokens", u.o.Broker.Tokens)
-	}
-	if err == nil {
-		var all []client.Reservation
-		all, err = ask(ctx, u.source, "reservations", u.o.Broker.Reservations)
-		f.Waiting = slices.DeleteFunc(slices.Clone(all), func(r client.Reservation) bool { return r.Payload.State != api.Pending })
-	}
-	f.Failed = asError(err)
-	trade, err := ask(ctx, u.source, "trade", u.readTrade)
-	f.Trade, f.NoTrade = trade, asError(err)
 	return content{title: "Federation", body: func(v pages.View) templ.Component { return pages.OperatorPage(v, f) }}
 }
 

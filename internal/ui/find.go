@@ -30,27 +30,40 @@ func (u *UI) find(ctx context.Context, r *http.Request) content {
 	}
 	r.URL.RawQuery = typed.Encode()
 	f := pages.Found{Wish: pages.ReadWish(typed, pages.FirstNamespace(u.o.Namespaces))}
-	if f.Wish.Asked && f.Wish.Wrong == nil {
-		create := f.Wish.Create
-		e, err := ask(ctx, u.source, "evaluation/"+withoutPanel(typed), func(ctx context.Context) (api.Evaluation, error) {
-			e, err := u.o.Acts.DryRun(ctx, create)
-			e.Clusters = pages.Shown(e.Clusters) // of 10,000 clusters, the rest is never shown
-			return e, err
-		})
-		if f.Failed = asError(err); err == nil {
-			f.Evaluation = &e
-		} else if f.Failed.Decision != nil {
-			f.Evaluation = &api.Evaluation{Decision: *f.Failed.Decision}
-		}
-	}
+	var all []pages.Neighbour
+	var noClusters, noOffers error
+	together(
+		func() { u.evaluate(ctx, typed, &f) },
+		func() { all, noClusters = u.source.clusters(ctx) },
+		func() { f.Offers, noOffers = u.source.offers(ctx) },
+	)
 	if r.URL.Query().Get("panel") == "review" && f.Wish.Create.Name == "" {
 		f.Wish.Create.Name = "request-" + secret()[:8] // a form that is sent twice makes one request
 	}
-	all, _ := u.source.clusters(ctx)
 	f.Keep(all)
-	offers, err := u.source.offers(ctx)
-	f.Offers, f.OffersErr, f.Where = offers, asError(err), pages.Suggest(all, offers)
-	return content{title: "Find capacity", body: func(v pages.View) templ.Component { return pages.Find(v, f) }}
+	f.NoClusters, f.OffersErr = pages.OnlyLoading(asError(noClusters)), asError(noOffers)
+	f.Where = pages.Suggest(all, f.Offers)
+	return content{title: "Find capacity", typing: !f.Wish.Asked || f.Wish.Wrong != nil,
+		body: func(v pages.View) templ.Component { return pages.Find(v, f) }}
+}
+
+// evaluate has the agent weigh every cluster, if the form says for what.
+func (u *UI) evaluate(ctx context.Context, typed url.Values, f *pages.Found) {
+	if !f.Wish.Asked || f.Wish.Wrong != nil {
+		return
+	}
+	create := f.Wish.Create
+	q := question{"evaluation/" + withoutPanel(typed), "which clusters fit"}
+	e, err := ask(ctx, u.source, q, func(ctx context.Context) (api.Evaluation, error) {
+		e, err := u.o.Acts.DryRun(ctx, create)
+		e.Clusters = pages.Shown(e.Clusters) // of 10,000 clusters, the rest is never shown
+		return e, err
+	})
+	if f.Failed = asError(err); err == nil {
+		f.Evaluation = &e
+	} else if f.Failed.Decision != nil {
+		f.Evaluation = &api.Evaluation{Decision: *f.Failed.Decision}
+	}
 }
 
 // withoutPanel names an evaluation by the form, whichever panel and page of a list is open.

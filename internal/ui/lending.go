@@ -18,21 +18,26 @@ var lendingActs = map[string]act{"approve": (*UI).approve, "refuse": (*UI).refus
 // lending reads what the cluster lends, and what waits for approval.
 func (u *UI) lending(ctx context.Context, _ *http.Request) content {
 	l := pages.Lends{Failed: map[string]*api.Error{}}
-	var err error
-	if l.Approvals, err = u.o.Reads.Approvals(ctx); err == nil {
-		l.Lent, err = u.o.Reads.Lent(ctx)
+	var ad api.Advertisement
+	var noInstructions, noPolicy, noPeers, noAd error
+	together(
+		func() {
+			if l.Approvals, noInstructions = u.o.Reads.Approvals(ctx); noInstructions == nil {
+				l.Lent, noInstructions = u.o.Reads.Lent(ctx)
+			}
+		},
+		func() { l.Policy, noPolicy = u.o.Reads.Sharing(ctx) },
+		func() { l.Peers, noPeers = u.o.Reads.Peers(ctx) },
+		func() { ad, noAd = u.o.Reads.Advertisement(ctx) },
+	)
+	l.Shared = ad.Status.Pools
+	for kind, err := range map[string]error{"ProviderInstructions": noInstructions, "SharingPolicies": noPolicy, "Advertisements": noAd} {
+		if err != nil && (kind != "Advertisements" || api.CodeOf(err) != api.CodeNotFound) {
+			l.Failed[kind] = asError(err)
+		}
 	}
-	if err != nil {
-		l.Failed["ProviderInstructions"] = asError(err)
-	}
-	if l.Policy, err = u.o.Reads.Sharing(ctx); err != nil {
-		l.Failed["SharingPolicies"] = asError(err)
-	}
-	l.Peers, _ = u.o.Reads.Peers(ctx) // they only say who is suspended
-	if ad, err := u.o.Reads.Advertisement(ctx); err == nil {
-		l.Shared = ad.Status.Pools
-	} else if code := api.CodeOf(err); code != api.CodeNotFound {
-		l.Failed["Advertisements"] = asError(err)
+	if e := pages.OnlyLoading(asError(noPeers)); e != nil { // they only say who is suspended
+		l.Failed["Peers"] = e
 	}
 	return content{title: "Lending", body: func(v pages.View) templ.Component { return pages.Lending(v, l) }}
 }

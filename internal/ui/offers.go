@@ -38,10 +38,13 @@ func (u *UI) ownOffers(ctx context.Context, _ *http.Request) content {
 			s.Git[o.ID] = by
 		}
 	}
-	if s.Proposals, err = u.o.Reads.Proposals(ctx); err != nil {
+	if s.Proposals, err = u.proposals(ctx); err != nil {
 		s.Failed["Proposals"] = asError(err)
 	}
-	listed, _ := u.source.offers(ctx) // while no agent answers, nothing is listed
+	listed, err := u.source.offers(ctx) // while no agent answers, nothing is listed
+	if e := pages.OnlyLoading(asError(err)); e != nil {
+		s.Failed["The catalog"] = e
+	}
 	for _, l := range listed {
 		for _, p := range s.Proposals {
 			if p.Payload.Proposal.Seller == l.Payload.Seller && p.Payload.Answer == l.Payload.Name {

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -22,12 +21,9 @@ func (u *UI) pods(ctx context.Context, a pages.Asked) *pages.Pods {
 		return nil
 	}
 	name := "pods/" + strings.Join(namespaces, ",") + "/" + strings.Join(nodes, ",")
-	p, err := ask(ofObjects(ctx), u.source, name, func(ctx context.Context) (pages.Pods, error) {
+	p, err := ask(ofObjects(ctx), u.source, question{name, "the pods"}, func(ctx context.Context) (pages.Pods, error) {
 		return u.readPods(ctx, namespaces, nodes)
 	})
-	if errors.Is(err, errSlow) {
-		err = api.Errorf(api.CodeUnavailable, "the API server has not answered yet").FixBy("see", "kubectl", "-n", namespaces[0], "get", "pods")
-	}
 	p.Failed = asError(err)
 	if len(p.Hidden) > 0 {
 		if impact, err := u.source.impact(ctx, a.Namespace, a.Name); err == nil && impact.Pods != nil {

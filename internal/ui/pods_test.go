@@ -47,7 +47,7 @@ func ann(t *testing.T, served *kubeapi.API, impact api.Impact) *admin {
 		t.Fatal(err)
 	}
 	acts := cluster.At(client.New(agent.URL, nil), objects, "team")
-	a := &admin{t: t, pages: ui.New(ui.Options{Reads: acts, Acts: acts, User: "ann", Namespaces: []string{"team"},
+	a := &admin{t: t, pages: ui.New(ui.Options{Reads: acts, Acts: acts, User: "ann", Patience: patient, Namespaces: []string{"team"},
 		May: func(context.Context, string) pages.Rights { return pages.Rights{} }, Log: slog.New(slog.DiscardHandler)}, "/s/0")}
 	t.Cleanup(a.pages.Close)
 	return a

@@ -27,7 +27,7 @@ func (u *UI) pool(ctx context.Context, r *http.Request) content {
 	}
 	p := pages.Pool{Pool: all[i]}
 	p.Git = u.o.Reads.GitOf(ctx, &api.VirtualNodePool{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	plan, err := ask(ctx, u.source, "plan/"+name, func(ctx context.Context) (api.VirtualNodePoolStatus, error) {
+	plan, err := ask(ctx, u.source, question{"plan/" + name, "what it would do now"}, func(ctx context.Context) (api.VirtualNodePoolStatus, error) {
 		return u.o.Acts.PlanVirtualNodePool(ctx, name, p.Pool.Payload.Spec)
 	})
 	if err == nil {

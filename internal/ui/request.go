@@ -35,22 +35,18 @@ func (u *UI) borrowed(ctx context.Context) pages.Borrowed {
 	if last.version == version && time.Since(last.at) < questionsEvery && len(last.Failed) == 0 {
 		return last.Borrowed
 	}
-	read := u.reads.DoChan(strconv.FormatUint(version, 10), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin)
+	first := last.at.IsZero() || len(last.Failed) > 0
+	b, _, _ := u.reads.Do(strconv.FormatUint(version, 10), func() (any, error) {
+		until, _ := ctx.Deadline() // another page may share this: it outlives the browser that asked
+		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
 		defer cancel()
-		next := lastBorrowed{u.readBorrowed(ctx), version, time.Now()}
+		next := lastBorrowed{u.readBorrowed(ctx, first), version, time.Now()}
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		u.last = next
 		return next.Borrowed, nil
 	})
-	select {
-	case r := <-read:
-		return r.Val.(pages.Borrowed)
-	case <-ctx.Done():
-		late := api.Errorf(api.CodeUnavailable, "the API server has not answered yet").FixBy("see", "kubectl", "get", "resourcerequests")
-		return pages.Borrowed{Failed: map[string]*api.Error{"ResourceRequests": late}}
-	}
+	return b.(pages.Borrowed)
 }
 
 // lastBorrowed is what was read at a version of the objects.
@@ -60,24 +56,36 @@ type lastBorrowed struct {
 	at      time.Time
 }
 
-// readBorrowed reads all that the user may list. What cannot be read is named: the rest is shown.
-func (u *UI) readBorrowed(ctx context.Context) pages.Borrowed {
-	var noRequests error
+// readBorrowed reads all that the user may list. What cannot be read is named: the rest is shown. The first time it waits
+// for all kinds at once.
+func (u *UI) readBorrowed(ctx context.Context, first bool) pages.Borrowed {
+	var pools []api.Envelope[api.KnownVirtualNodePool]
+	var deals []api.Envelope[api.Deal]
+	var noRequests, noPools, noDeals, noInstructions error
+	faults, uses := map[string]metav1.Condition{}, map[string]pages.Use{}
 	requests := func(yield func(client.RequestStatus) bool) {
 		noRequests = u.o.Reads.EachRequest(ctx, func(r client.RequestStatus) { yield(r) })
 	}
-	pools, noPools := u.o.Reads.VirtualNodePools(ctx)
+	together(
+		func() {
+			if first {
+				_ = u.o.Reads.EachRequest(ctx, func(client.RequestStatus) {})
+			}
+		},
+		func() { pools, noPools = u.o.Reads.VirtualNodePools(ctx) },
+		func() { deals, noDeals = u.o.Reads.Contracts(ctx) },
+		func() {
+			noInstructions = u.o.Reads.EachInstruction(ctx, func(i *api.ReservationInstruction) {
+				if c := explain.PodFault(i.Status.Conditions); c != nil {
+					faults[i.Namespace+"/"+i.Name] = *c
+				}
+				uses[i.Namespace+"/"+i.Name] = pages.Use{Granted: i.Status.Granted, Used: i.Status.Used}
+			})
+		},
+	)
 	if api.CodeOf(noPools) == api.CodeForbidden { // who has one namespace may not list them: they are the cluster's
 		noPools = nil
 	}
-	deals, noDeals := u.o.Reads.Contracts(ctx)
-	faults, uses := map[string]metav1.Condition{}, map[string]pages.Use{}
-	noInstructions := u.o.Reads.EachInstruction(ctx, func(i *api.ReservationInstruction) {
-		if c := explain.PodFault(i.Status.Conditions); c != nil {
-			faults[i.Namespace+"/"+i.Name] = *c
-		}
-		uses[i.Namespace+"/"+i.Name] = pages.Use{Granted: i.Status.Granted, Used: i.Status.Used}
-	})
 	b := pages.NewBorrowed(pages.Listed{Requests: requests, Pools: pools, Deals: deals, Faults: faults, Uses: uses,
 		AgentNamespace: u.o.Reads.AgentNamespace(ctx), Now: u.o.Acts.Now()})
 	for kind, err := range map[string]error{"ResourceRequests": noRequests, "VirtualNodePools": noPools, "Contracts": noDeals,
@@ -103,33 +111,42 @@ func (u *UI) request(ctx context.Context, r *http.Request) content {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
 	asked, err := u.o.Reads.Request(ctx, namespace, name)
 	if err != nil && api.CodeOf(err) == api.CodeNotFound { // it may be newer than the watch
-		asked, err = u.o.Acts.Request(ctx, namespace, name)
+		asked, err = ask(ofObjects(ctx), u.source, question{"request/" + namespace + "/" + name, "the request"},
+			func(ctx context.Context) (client.RequestStatus, error) { return u.o.Acts.Request(ctx, namespace, name) })
 	}
 	if err != nil {
 		return u.failed(name, err)
 	}
 	a := pages.Asked{Request: asked, Namespace: namespace, Name: name}
 	a.Git = u.o.Reads.GitOf(ctx, &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
-	u.readEvents(ctx, &a)
-	if id := asked.Payload.Status.Reservation; id != "" {
-		u.readWhy(ctx, &a, id)
-		u.readParts(ctx, &a)
-		a.Pods = u.pods(ctx, a)
-		if r.URL.Query().Get("panel") == "release" {
-			impact, err := u.source.impact(ctx, namespace, name)
-			a.Impact, a.ImpactFailed = impact, asError(err)
-		}
+	id := asked.Payload.Status.Reservation
+	if id == "" {
+		u.readEvents(ctx, &a)
+		return content{title: name, body: func(v pages.View) templ.Component { return pages.Request(v, a) }}
 	}
+	u.readParts(ctx, &a)
+	of := a
+	together(
+		func() { u.readEvents(ctx, &a) },
+		func() { u.readWhy(ctx, &a, id) },
+		func() { a.Pods = u.pods(ctx, of) },
+		func() {
+			if r.URL.Query().Get("panel") == "release" {
+				impact, err := u.source.impact(ctx, namespace, name)
+				a.Impact, a.ImpactFailed = impact, asError(err)
+			}
+		},
+	)
 	return content{title: name, body: func(v pages.View) templ.Component { return pages.Request(v, a) }}
 }
 
 // readEvents reads the Events of a request, as questions are asked: nothing watches them.
 func (u *UI) readEvents(ctx context.Context, a *pages.Asked) {
-	all, err := ask(ofObjects(ctx), u.source, "events/"+a.Namespace+"/"+a.Name, func(ctx context.Context) ([]explain.Event, error) {
+	all, err := ask(ofObjects(ctx), u.source, question{"events/" + a.Namespace + "/" + a.Name, "the events"}, func(ctx context.Context) ([]explain.Event, error) {
 		all, err := u.o.Acts.Events(ctx, "ResourceRequest", a.Namespace, a.Name)
 		return explain.Events(all), err
 	})
-	if err == nil {
+	if a.NoEvents = asError(err); err == nil {
 		a.Events = all
 	}
 }
@@ -142,7 +159,8 @@ func (u *UI) readWhy(ctx context.Context, a *pages.Asked, id string) {
 	}
 	a.Reservation = &reservation
 	if p := reservation.Payload; p.Provider != "" && p.State.Counts() {
-		if known, err := u.source.cluster(ctx, p.Provider); err == nil {
+		known, err := u.source.cluster(ctx, p.Provider)
+		if a.NoProvider = asError(err); err == nil {
 			a.Provider = &known
 		}
 	}
@@ -171,8 +189,11 @@ func (u *UI) readParts(ctx context.Context, a *pages.Asked) {
 // failed is a page whose subject cannot be read.
 func (u *UI) failed(title string, err error) content {
 	e := asError(err)
-	return content{title: title, status: cmp.Or(api.Codes[e.Code].Status, http.StatusInternalServerError),
-		body: func(pages.View) templ.Component { return pages.Refusal(e) }}
+	status := cmp.Or(api.Codes[e.Code].Status, http.StatusInternalServerError)
+	if pages.IsLoading(e) {
+		status = http.StatusOK
+	}
+	return content{title: title, status: status, body: func(pages.View) templ.Component { return pages.Unread(title, e) }}
 }
 
 // target returns the request that a form is about. Errors: Conflict if it is another one by now, or its reservation is.

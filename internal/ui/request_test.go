@@ -31,7 +31,7 @@ func startRome(t *testing.T) (*admin, *federation.Federation) {
 		t.Fatal(err)
 	}
 	everything := pages.Rights{Request: true, AskCluster: true, ChangeRequests: true, ReleaseRequests: true}
-	a.pages = ui.New(ui.Options{Reads: acts.ReadFrom(watched), Acts: acts, User: "admin", Log: slog.New(slog.DiscardHandler),
+	a.pages = ui.New(ui.Options{Reads: acts.ReadFrom(watched), Acts: acts, User: "admin", Patience: patient, Log: slog.New(slog.DiscardHandler),
 		May: func(context.Context, string) pages.Rights { return everything }}, "/s/0")
 	t.Cleanup(a.pages.Close)
 	return a, f

@@ -13,22 +13,28 @@ import (
 
 // search reads what has names. What the user may not see is left out.
 func (u *UI) search(ctx context.Context, _ *http.Request) content {
-	e := pages.Everything{Borrowed: u.borrowed(ctx)}
+	var e pages.Everything
+	var noClusters, noPeers, noOffers, noListed, noBrokers error
+	together(
+		func() { e.Borrowed = u.borrowed(ctx) },
+		func() { e.Others.Clusters, noClusters = u.source.clusters(ctx) },
+		func() { e.Others.Peers, noPeers = u.o.Reads.Peers(ctx) },
+		func() { e.Offers, noOffers = u.o.Reads.Offers(ctx) },
+		func() { e.Listed, noListed = u.source.offers(ctx) },
+		func() { e.Brokers, noBrokers = u.source.brokers(ctx) },
+	)
 	e.Failed = maps.Clone(e.Borrowed.Failed)
 	failed := func(kind string, err error) {
 		if err != nil && api.CodeOf(err) != api.CodeForbidden {
 			e.Failed[kind] = asError(err)
 		}
 	}
-	var err error
-	e.Others.Clusters, err = u.source.clusters(ctx)
-	failed("Clusters", err)
-	e.Others.Peers, _ = u.o.Reads.Peers(ctx) // a cluster that the user may not list as a Peer is found as a cluster
-	e.Offers, err = u.o.Reads.Offers(ctx)
-	failed("Offers of this cluster", err)
-	e.Listed, err = u.source.offers(ctx)
-	failed("Offers of other clusters", err)
-	e.Brokers, err = u.source.brokers(ctx)
-	failed("Brokers", err)
+	failed("Clusters", noClusters)
+	if pages.IsLoading(asError(noPeers)) { // a cluster that the user may not list as a Peer is found as a cluster
+		failed("Peers", noPeers)
+	}
+	failed("Offers of this cluster", noOffers)
+	failed("Offers of other clusters", noListed)
+	failed("Brokers", noBrokers)
 	return content{title: "Search", body: func(v pages.View) templ.Component { return pages.Search(v, e) }}
 }

@@ -45,7 +45,7 @@ func withoutAgent(t *testing.T, objects ...kube.Object) (*admin, kube.Client) {
 	may := func(context.Context, string) pages.Rights {
 		return pages.Rights{Request: true, Approve: true, Sell: true}
 	}
-	a := &admin{t: t, pages: ui.New(ui.Options{Reads: acts, Acts: acts, User: "ann", May: may,
+	a := &admin{t: t, pages: ui.New(ui.Options{Reads: acts, Acts: acts, User: "ann", Patience: patient, May: may,
 		Log: slog.New(slog.DiscardHandler)}, "/s/0")}
 	t.Cleanup(a.pages.Close)
 	return a, direct

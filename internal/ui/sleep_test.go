@@ -19,7 +19,7 @@ func TestAfterSleepEverythingIsAskedAgain(t *testing.T) {
 		May: func(context.Context, string) pages.Rights { return pages.Rights{} }}, "/s/0")
 	asked := 0
 	question := func() {
-		_, _ = ask(t.Context(), u.source, "q", func(context.Context) (int, error) { asked++; return asked, errors.New("no") })
+		_, _ = ask(t.Context(), u.source, question{"q", "it"}, func(context.Context) (int, error) { asked++; return asked, errors.New("no") })
 	}
 	question()
 	question()

@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	// readWithin bounds what a page reads. What takes longer is shown as away.
+	// readWithin bounds what a file reads, and the answer to a form: neither is shown again when something comes.
 	readWithin = 15 * time.Second
 	// actWithin bounds an act of the user.
 	actWithin = 30 * time.Second
@@ -57,6 +57,8 @@ type Options struct {
 	Namespaces []string
 	// May says what the user may do, of the rights in a namespace in that which the page is about. Each page asks it.
 	May func(ctx context.Context, namespace string) pages.Rights
+	// Patience is how long a page waits for what it reads. Zero: patience.
+	Patience time.Duration
 	// ThemeFile keeps the theme that the user chose. Empty: it ends with the process.
 	ThemeFile string
 	Log       *slog.Logger
@@ -91,6 +93,7 @@ type message struct {
 
 // New makes the pages of a cluster. They are below a prefix, which the handler does not see.
 func New(o Options, prefix string) *UI {
+	o.Patience = cmp.Or(o.Patience, patience)
 	u := &UI{o: o, source: newSource(o), prefix: prefix, theme: newTheme(o.ThemeFile)}
 	u.pages = u.handler()
 	u.live = newLive(u.pages)
@@ -131,10 +134,20 @@ func (u *UI) Pages() int { return u.live.Pages() }
 // Close ends the connections of the pages.
 func (u *UI) Close() { u.live.Close() }
 
+// together calls functions at the same time, and returns after all of them.
+func together(all ...func()) {
+	var running sync.WaitGroup
+	for _, do := range all {
+		running.Go(do)
+	}
+	running.Wait()
+}
+
 // content is a page without its frame. Its status is that of the answer; 0 is 200.
 type content struct {
 	title  string
 	status int
+	typing bool // see [pages.View]
 	body   func(pages.View) templ.Component
 }
 
@@ -203,14 +216,21 @@ func (u *UI) handler() http.Handler {
 
 // answer renders a page. failed is why an act on it changed nothing.
 func (u *UI) answer(w http.ResponseWriter, r *http.Request, show show, failed *api.Error) {
-	ctx, cancel := context.WithTimeout(r.Context(), readWithin)
+	preview, _ := r.Context().Value(previewKey{}).(*api.SharingPreview)
+	within := u.o.Patience
+	if failed != nil || preview != nil {
+		within = readWithin
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), within)
 	defer cancel()
 	reading := &reading{at: time.Now()}
 	ctx = context.WithValue(ctx, readingKey{}, reading)
-	of := show(u, ctx, r)
+	var of content
+	namespace := u.namespaceOf(r)
+	together(func() { of = show(u, ctx, r) }, func() { u.askFrame(ctx, namespace) })
 	v := u.view(ctx, r, of.title)
-	v.AsOf, v.Failed, v.Typed, v.Theme = reading.at, failed, r.PostForm, u.theme.now()
-	v.Preview, _ = r.Context().Value(previewKey{}).(*api.SharingPreview)
+	v.AsOf, v.Failed, v.Typed, v.Theme = reading.oldest(), failed, r.PostForm, u.theme.now()
+	v.Preview, v.Typing = preview, of.typing
 	v.Banners = append(append(v.Banners, u.asleep()...), reading.banners()...)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if failed != nil {
@@ -219,7 +239,7 @@ func (u *UI) answer(w http.ResponseWriter, r *http.Request, show show, failed *a
 	if of.status != 0 {
 		w.WriteHeader(of.status)
 	}
-	if err := pages.Layout(v, of.body(v)).Render(ctx, w); err != nil && r.Context().Err() == nil {
+	if err := pages.Layout(v, of.body(v)).Render(r.Context(), w); err != nil && r.Context().Err() == nil {
 		u.o.Log.Warn("a page is not whole", "page", r.URL.Path, "error", err)
 	}
 }
@@ -283,6 +303,32 @@ func (u *UI) remember(text string) string {
 	return m.id
 }
 
+// rights returns what the user may do, and says if that is on its way.
+func (u *UI) rights(ctx context.Context, namespace string) (pages.Rights, *api.Error) {
+	may, err := ask(ofObjects(ctx), u.source, question{"rights/" + namespace, "your rights"}, func(ctx context.Context) (pages.Rights, error) {
+		return u.o.May(ctx, namespace), nil
+	})
+	if err != nil {
+		return pages.AnyRights, asError(err)
+	}
+	return may, nil
+}
+
+// askFrame asks what the frame of a page shows, while the page asks what it shows itself.
+func (u *UI) askFrame(ctx context.Context, namespace string) {
+	if u.o.Broker != nil {
+		return
+	}
+	together(
+		func() { _, _ = u.source.status(ctx) },
+		func() {
+			if may, unknown := u.rights(ctx, namespace); unknown == nil && may.AskCluster {
+				_, _ = u.source.diagnosis(ctx)
+			}
+		},
+	)
+}
+
 // view returns the frame of a page.
 func (u *UI) view(ctx context.Context, r *http.Request, title string) pages.View {
 	if u.o.Broker != nil {
@@ -292,8 +338,9 @@ func (u *UI) view(ctx context.Context, r *http.Request, title string) pages.View
 		return v
 	}
 	v := pages.View{Prefix: u.prefix, Path: r.URL.Path, Query: r.URL.Query(), Title: title, Context: u.o.Context,
-		Server: u.o.Server, User: u.o.User, Namespaces: u.o.Namespaces, May: u.o.May(ctx, u.namespaceOf(r)), Now: u.o.Acts.Now(),
+		Server: u.o.Server, User: u.o.User, Namespaces: u.o.Namespaces, Now: u.o.Acts.Now(),
 		AgentNamespace: u.o.Reads.AgentNamespace(ctx)}
+	v.May, v.NoRights = u.rights(ctx, u.namespaceOf(r))
 	if u.o.Away != nil {
 		if since, err := u.o.Away(); err != nil {
 			v.Banners = append(v.Banners, pages.Banner{Tone: pages.Bad, Fix: "kubectl get --raw /readyz",
@@ -304,6 +351,8 @@ func (u *UI) view(ctx context.Context, r *http.Request, title string) pages.View
 	var away []pages.Banner
 	status, err := u.source.status(ctx)
 	switch {
+	case pages.IsLoading(asError(err)):
+		v.NoCluster = asError(err)
 	case err != nil:
 		v.Banners = append(v.Banners, pages.Banner{Tone: pages.Bad, Fix: "bourse doctor",
 			Text: "The agent does not answer: " + api.WithoutCode(err.Error()) + ". Objects of the cluster are shown."})
@@ -315,9 +364,14 @@ func (u *UI) view(ctx context.Context, r *http.Request, title string) pages.View
 		}
 		away = []pages.Banner{pages.NoBroker(why, api.Code(code).RefusesMember())}
 	}
-	v.Cluster = u.self(ctx, status)
-	if v.May.AskCluster {
-		if d, err := u.source.diagnosis(ctx); err == nil {
+	if v.Cluster = u.self(ctx, status); v.Cluster != "" {
+		v.NoCluster = nil
+	}
+	if v.NoRights != nil {
+		v.NoProblems = v.NoRights
+	} else if v.May.AskCluster {
+		d, err := u.source.diagnosis(ctx)
+		if v.NoProblems = pages.OnlyLoading(asError(err)); err == nil {
 			v.Problems = append([]api.Problem{}, d.Problems...)
 		}
 	}
@@ -364,6 +418,17 @@ func (u *UI) notFound(context.Context, *http.Request) content {
 func asError(err error) *api.Error {
 	if err == nil {
 		return nil
+	}
+	if e, ok := errors.AsType[*cluster.LoadingError](err); ok {
+		stage := "the API server is asked whether you may list them"
+		if e.Allowed {
+			stage = "the API server sends them"
+		}
+		kinds := e.Kind + "s"
+		if singular, is := strings.CutSuffix(e.Kind, "y"); is {
+			kinds = singular + "ies"
+		}
+		return pages.Loads(kinds, stage, e.Since)
 	}
 	if e, ok := errors.AsType[*api.Error](err); ok {
 		return e

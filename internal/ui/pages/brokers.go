@@ -21,8 +21,9 @@ type Market struct {
 	Offers    int
 	CopyOf    time.Time
 	NoCatalog *api.Error
-	// Shares and Borrows say which first steps are done.
+	// Shares and Borrows say which first steps are done. NotDone says that this is on its way.
 	Shares, Borrows bool
+	NotDone         *api.Error
 }
 
 // brokerState returns the state of a broker in a word, and why it is not connected.

@@ -249,14 +249,17 @@ type Other struct {
 	Offers   []api.Envelope[api.Listing]
 	Audit    *api.Audit
 	Git      string // what keeps its Peer as it is in Git; "": nothing does
-	// NoPeer, NoBetween, NoPeerings and NoAudit are why these are not known.
-	NoPeer, NoBetween, NoPeerings, NoAudit *api.Error
+	// NoCluster, NoPeer, NoBetween, NoPeerings, NoOffers and NoAudit are why these are not known.
+	NoCluster, NoPeer, NoBetween, NoPeerings, NoOffers, NoAudit *api.Error
 }
 
 // state returns the state of the cluster in a word.
 func (o Other) state() (string, Tone) {
 	if o.Peer != nil && o.Peer.Payload.Spec.Suspend {
 		return "Suspended", Warn
+	}
+	if o.Cluster == nil && IsLoading(o.NoCluster) {
+		return "Loading", Off
 	}
 	if o.Cluster == nil {
 		return "Not shown", Off
@@ -269,6 +272,8 @@ func (o Other) lead() string {
 	switch state, _ := o.state(); {
 	case state == "Suspended":
 		return "You lend it nothing more. What it has goes on to its end. " + o.Peer.Payload.Spec.SuspendReason
+	case state == "Loading":
+		return ""
 	case state == "Not shown":
 		return "It is not shown here now: it left, or it does not show itself to this cluster."
 	case state == "Silent":

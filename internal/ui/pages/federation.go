@@ -21,7 +21,10 @@ type Federation struct {
 	Tokens  []api.Envelope[api.Token]
 	// Waiting are the requests that wait for capacity.
 	Waiting []api.Envelope[api.Reservation]
-	Failed  *api.Error
+	Failed  *api.Error // why the broker does not say one of these
+	// NoState, NoMembers, NoTokens and NoWaiting say that these are on their way.
+	NoState, NoMembers, NoTokens, NoWaiting *api.Error
+
 	Trade   Trade
 	NoTrade *api.Error // why it is not known what members share
 }

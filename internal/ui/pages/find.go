@@ -120,6 +120,7 @@ type Found struct {
 	Clusters   map[string]Neighbour // those that the page shows
 	Offers     []api.Envelope[api.Listing]
 	OffersErr  *api.Error
+	NoClusters *api.Error // says that Clusters are on their way
 	// Where are expressions that the form suggests: see [Suggest].
 	Where []string
 }

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"cmp"
+	"maps"
 	"math/big"
 	"net/url"
 	"slices"
@@ -32,6 +33,20 @@ type Overview struct {
 	// Shared has the amounts of the cluster's own pools. Empty: it lends nothing, or NotShared says why it is not known.
 	Shared    map[string]api.Amounts
 	NotShared *api.Error
+}
+
+// unknown returns what could need the user and is not known: a kind of thing and why.
+func (o Overview) unknown(v View) map[string]*api.Error {
+	failed := maps.Clone(o.Borrowed.Failed)
+	if failed == nil {
+		failed = map[string]*api.Error{}
+	}
+	for kind, e := range map[string]*api.Error{"Problems": v.NoProblems, "Cluster": v.NoCluster} {
+		if IsLoading(e) {
+			failed[kind] = e
+		}
+	}
+	return failed
 }
 
 // need is one thing that somebody should look at.

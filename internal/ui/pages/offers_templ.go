@@ -419,7 +419,7 @@ func unsided(v View, all []api.Envelope[api.KnownProposal]) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = unknownSides().Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = unknownSides(v).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1559,7 +1559,7 @@ func answerPanel(v View, s Sales) templ.Component {
 					}()
 				}
 				ctx = templ.InitializeContext(ctx)
-				templ_7745c5c3_Err = unknownSides().Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = unknownSides(v).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

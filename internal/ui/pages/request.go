@@ -30,6 +30,8 @@ type Asked struct {
 	Unexplained *api.Error
 	Provider    *api.Envelope[api.Cluster] // as the broker knows it; nil: that is not known
 	Events      []explain.Event            // of the request, the oldest first
+	// NoProvider and NoEvents are why these are not known.
+	NoProvider, NoEvents *api.Error
 	// Instructions are what the cluster carries out, of each part if it is split. Empty: there is none yet.
 	Instructions []api.ReservationInstruction
 	Contracts    []api.Envelope[api.Deal] // empty: nothing was bought

@@ -41,6 +41,12 @@ type View struct {
 	Banners []Banner
 	// Problems are those that the agent has found. Nil: they are not known, or not for the user.
 	Problems []api.Problem
+	// NoCluster, NoProblems and NoRights say that these are on their way. Until then the user may try every act.
+	NoCluster, NoProblems, NoRights *api.Error
+	// Typing says that the page has a form that the user may be filling in, besides that of an open panel.
+	Typing bool
+	// loading says that something of the page is on its way.
+	loading bool
 	// Done is what the user's last act did; a second line is to copy. Empty: no act led here.
 	Done string
 	// Failed is why the user's last act changed nothing, and Typed what its form said.
@@ -49,6 +55,10 @@ type View struct {
 	// Preview is what the form would change that the user looks at, before it is carried out.
 	Preview *api.SharingPreview
 }
+
+// AnyRights are those of a user of whom the API server has said nothing yet: each act tries.
+var AnyRights = Rights{Request: true, ChangeRequests: true, ReleaseRequests: true, Propose: true, ChangePools: true,
+	AskCluster: true, Lend: true, Approve: true, Sell: true, EditPeers: true, EditBrokers: true}
 
 // Rights are what the user may do in the cluster, as the API server says.
 type Rights struct {
@@ -253,6 +263,9 @@ func (v View) where() string { return cmp.Or(strings.Join(v.Namespaces, ", "), "
 func (v View) who() string {
 	if v.Operator {
 		return "operator"
+	}
+	if IsLoading(v.NoRights) {
+		return "rights are loading"
 	}
 	return v.May.role() + " in " + v.where()
 }

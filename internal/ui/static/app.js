@@ -10,8 +10,8 @@ const touched = (e) => e === document.activeElement ? e.matches("input, select, 
 const keep = (e, name) => name === "open" && e.tagName === "DETAILS";
 
 // An open form stays as the user opened it, with the hidden fields of what was seen: the server refuses it if that has
-// changed since.
-const open = (e, to) => e.matches("section.panel") && e.getAttribute("aria-label") === to.getAttribute("aria-label");
+// changed since. One that loads is not there yet.
+const open = (e, to) => e.matches("section.panel") && !e.querySelector(".loading") && e.getAttribute("aria-label") === to.getAttribute("aria-label");
 
 const morph = (from, to) => {
   if (from.isEqualNode(to)) return;
