@@ -79,8 +79,8 @@ func TestAnswer(t *testing.T) {
 	object := &api.ProviderInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "bourse", Name: "r-1"}}
 	conflict := api.Errorf(api.CodeConflict, "reservation r-1 has been approved").Fix("end it")
 	suspended := api.Errorf(api.CodeSuspended, "rome is")
-	looks := "kubectl -n bourse get providerinstruction r-1 -o jsonpath='{.status.approval}'"
-	acts := "kubectl -n bourse annotate --overwrite providerinstruction r-1 'bourse.dev/approve=DIGEST"
+	looks := "kubectl -n bourse get providerinstruction r-1 -o 'jsonpath={.status.approval}'"
+	acts := "kubectl -n bourse annotate --overwrite providerinstruction r-1 bourse.dev/approve=DIGEST"
 	for name, c := range map[string]struct {
 		value  string
 		failed error
@@ -89,11 +89,11 @@ func TestAnswer(t *testing.T) {
 		says   []string
 	}{
 		"done":         {now, nil, "True", "Approved", []string{now}},
-		"changed":      {old + ".n", nil, "False", "ChangedSince", []string{old + ".n", looks, acts + "'"}},
-		"invalid":      {"true", nil, "False", "Invalid", []string{`"true"`, looks, acts + "'"}},
+		"changed":      {old + ".n", nil, "False", "ChangedSince", []string{old + ".n", looks, acts}},
+		"invalid":      {"true", nil, "False", "Invalid", []string{`"true"`, looks, acts}},
 		"hostile":      {strings.Repeat("\U000e0001", 60_000), nil, "False", "Invalid", []string{`"\U000e0001`}},
 		"answered":     {now, conflict, "False", "ChangedSince", []string{now, "r-1 has been approved; end it", looks}},
-		"is suspended": {now, suspended, "False", "Suspended", []string{now, "rome is", acts + ".2'"}},
+		"is suspended": {now, suspended, "False", "Suspended", []string{now, "rome is", acts + ".2"}},
 	} {
 		got, err := approve.Answer(object, approve.Decide(c.value, now, ""), c.failed)
 		if err != nil || got.Status != c.status || got.Reason != c.reason || len(got.Message) > 2048 {

@@ -74,16 +74,16 @@ const Now = `$(date -u +%FT%TZ)`
 
 // Command returns the kubectl command by which an admin carries out the act with a value.
 func (a Act) Command(object client.Object, value string) string {
-	quote := "'"
+	annotation := api.Command{a.Annotation() + "=" + value}.String()
 	if value == Now {
-		quote = `"`
+		annotation = fmt.Sprintf("%q", a.Annotation()+"="+value)
 	}
-	return fmt.Sprintf("kubectl -n %s annotate --overwrite %s %s %s%s=%s%[4]s",
-		object.GetNamespace(), a.Kind, object.GetName(), quote, a.Annotation(), value)
+	return api.Command{"kubectl", "-n", object.GetNamespace(), "annotate", "--overwrite", a.Kind, object.GetName()}.String() +
+		" " + annotation
 }
 
 // show returns the kubectl command that prints what the digest stands for.
 func (a Act) show(object client.Object) string {
-	return fmt.Sprintf("kubectl -n %s get %s %s -o jsonpath='{%s}'",
-		object.GetNamespace(), a.Kind, object.GetName(), a.Shows)
+	return api.Command{"kubectl", "-n", object.GetNamespace(), "get", a.Kind, object.GetName(),
+		"-o", "jsonpath={" + a.Shows + "}"}.String()
 }

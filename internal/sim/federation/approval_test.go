@@ -173,8 +173,7 @@ func TestApprovalByAnnotation(t *testing.T) {
 	shown := f.pending(id)
 	digest, huge := shown.Status.Approval.Digest, strings.Repeat("a", 200_000)
 	awaits := meta.FindStatusCondition(shown.Status.Conditions, api.ConditionAwaitsApproval)
-	if command := "kubectl -n bourse annotate --overwrite providerinstruction " + id + " 'bourse.dev/approve=" + digest +
-		"'"; !strings.Contains(awaits.Message, command) {
+	if command := "kubectl -n bourse annotate --overwrite providerinstruction " + id + " bourse.dev/approve=" + digest; !strings.Contains(awaits.Message, command) {
 		t.Errorf("it does not say %s: %s", command, awaits.Message)
 	}
 	for _, c := range []struct{ name, value, noted, reason string }{

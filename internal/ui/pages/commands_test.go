@@ -92,11 +92,11 @@ func TestPagesShowKubectlBesideBourse(t *testing.T) {
 		want string
 	}{
 		"panel=approve&id=r-9": {func(v pages.View) templ.Component { return pages.Lending(v, lends) },
-			"kubectl -n bourse annotate --overwrite providerinstruction r-9 'bourse.dev/approve=d9'"},
+			"kubectl -n bourse annotate --overwrite providerinstruction r-9 bourse.dev/approve=d9"},
 		"panel=refuse&id=r-9": {func(v pages.View) templ.Component { return pages.Lending(v, lends) },
 			"kubectl -n bourse annotate --overwrite providerinstruction r-9 'bourse.dev/refuse=d9 the rack is full'"},
 		"panel=reclaim&id=r-1": {func(v pages.View) templ.Component { return pages.Contracts(v, deals) },
-			"kubectl -n bourse annotate --overwrite contract r-1 'bourse.dev/reclaim=d1'"},
+			"kubectl -n bourse annotate --overwrite contract r-1 bourse.dev/reclaim=d1"},
 		"panel=sale&id=web": {func(v pages.View) templ.Component { return pages.Offers(v, sales) },
 			`kubectl -n bourse patch offer web --type merge -p '{"spec":{"draft":true}}'`},
 		"panel=edit&id=web":   {func(v pages.View) templ.Component { return pages.Offers(v, sales) }, "kubectl -n bourse edit offer web"},

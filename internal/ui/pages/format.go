@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -42,7 +41,7 @@ func visible(text string) string {
 		switch {
 		case c == '\n' || c == '\t':
 			out.WriteRune(' ')
-		case unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || unicode.Is(unicode.Zl, c) || unicode.Is(unicode.Zp, c):
+		case api.Invisible(c):
 			fmt.Fprintf(&out, "U+%04X", c)
 		default:
 			out.WriteRune(c)

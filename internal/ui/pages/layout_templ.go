@@ -1117,7 +1117,7 @@ func Remedy(text string, argv api.Command) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = command(Foreign(argv.String())).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = command(argv.String()).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -147,7 +147,7 @@ func Lending(v View, l Lends) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = Commands("bourse approvals", "bourse reservations", "kubectl -n "+v.AgentNamespace+" get providerinstructions", "kubectl edit sharingpolicy default").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Commands("bourse approvals", "bourse reservations", Quote("kubectl", "-n", v.AgentNamespace, "get", "providerinstructions"), "kubectl edit sharingpolicy default").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

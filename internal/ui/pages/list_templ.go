@@ -521,7 +521,7 @@ func denied(v View, may bool, what, verb, resource string) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = command("kubectl auth can-i "+verb+" "+resource+".bourse.dev -n "+v.AgentNamespace).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = command(Quote("kubectl", "auth", "can-i", verb, resource+".bourse.dev", "-n", v.AgentNamespace)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -691,7 +691,7 @@ func VirtualNodePool(v View, p Pool) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = Commands("bourse vnp why "+p.Pool.ID, "kubectl get virtualnodepool "+p.Pool.ID+" -o yaml").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Commands(Quote("bourse", "vnp", "why", p.Pool.ID), Quote("kubectl", "get", "virtualnodepool", p.Pool.ID, "-o", "yaml")).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
