@@ -149,7 +149,8 @@ func TestAChangeReachesTheScreen(t *testing.T) {
 	must(t, b.Wait(`document.getElementById("row-team/appears")?.innerText.includes("Reserved")`))
 }
 
-// What a user does stays while the page changes ten times a second: typed text, focus, selection, open details.
+// What a user does stays while the page changes ten times a second: typed text, focus, selection, open details, the place
+// to which the user scrolled.
 func TestUndisturbed(t *testing.T) {
 	b := tab(t, shared.pages(t, "rome", ""), 1280)
 	must(t, b.Go("/borrowing"))
@@ -173,6 +174,22 @@ func TestUndisturbed(t *testing.T) {
 		}
 	}
 	must(t, b.Wait(`[...document.querySelectorAll("tbody tr")].every((r) => r.id.includes("noise"))`))
+
+	marked := `document.getElementById("row-team/noise-15").querySelector("a")`
+	must(t, b.Do(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur(); scrollTo(0, 300); getSelection().selectAllChildren(`+marked+`)`)))
+	scrolled, err := browser.Eval[float64](b, `scrollY`)
+	must(t, err)
+	for i := range 10 {
+		shared.request(t, fmt.Sprintf("noise-more-%d", i), small())
+		time.Sleep(100 * time.Millisecond)
+	}
+	must(t, b.Wait(`document.getElementById("row-team/noise-more-9") !== null`))
+	if at, err := browser.Eval[float64](b, `scrollY`); err != nil || scrolled < 200 || at != scrolled {
+		t.Errorf("the page is at %v px, and was at %v, %v", at, scrolled, err)
+	}
+	if text, err := browser.Eval[string](b, `String(getSelection())`); err != nil || !strings.Contains(text, "noise-15") {
+		t.Errorf("%q is selected, %v", text, err)
+	}
 }
 
 // The whole way without a script: find, review, create, extend, release.

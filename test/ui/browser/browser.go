@@ -41,11 +41,23 @@ func Start(ctx context.Context, width int) (*Tab, func(), error) {
 		options = append(options, chromedp.NoSandbox)
 	}
 	ctx, end := chromedp.NewExecAllocator(ctx, options...)
+	t, closeTab, err := open(ctx, width)
+	if err != nil {
+		end()
+		return nil, nil, err
+	}
+	return t, func() { closeTab(); end() }, nil
+}
+
+// Another opens a second tab in the same browser, with its cookies. It ends with the returned function.
+func (t *Tab) Another(width int) (*Tab, func(), error) { return open(t.ctx, width) }
+
+// open opens a tab. ctx is that of a new browser, or of another tab of it.
+func open(ctx context.Context, width int) (*Tab, func(), error) {
 	ctx, cancel := chromedp.NewContext(ctx)
 	t := &Tab{ctx: ctx}
 	if err := chromedp.Do(ctx, chromedp.EmulateViewport(int64(width), 900)); err != nil {
 		cancel()
-		end()
 		return nil, nil, err
 	}
 	messages := chromedp.Console(ctx)
@@ -61,7 +73,7 @@ func Start(ctx context.Context, width int) (*Tab, func(), error) {
 			}
 		}
 	}()
-	return t, func() { cancel(); end() }, nil
+	return t, cancel, nil
 }
 
 // Faults returns what the browser complained about since the last call: errors of scripts, violations of the content
@@ -138,6 +150,28 @@ func (t *Tab) Go(path string) error {
 		return err
 	}
 	return t.Open(prefix + path)
+}
+
+// Reach presses Tab until the element has the focus for which the expression is true: e is the element.
+func (t *Tab) Reach(expression string) error {
+	for range 150 {
+		if err := t.Do(chromedp.KeyEvent("\t")); err != nil {
+			return err
+		}
+		is, err := Eval[bool](t, "((e) => "+expression+")(document.activeElement)")
+		if err != nil || is {
+			return err
+		}
+	}
+	return fmt.Errorf("no Tab leads to %s", expression)
+}
+
+// Press reaches the element that shows a text, and presses Enter.
+func (t *Tab) Press(text string) error {
+	if err := t.Reach(fmt.Sprintf("e.innerText.trim() === %q", text)); err != nil {
+		return err
+	}
+	return t.Do(chromedp.KeyEvent("\r"))
 }
 
 // Dark shows pages in dark colours, or not.
