@@ -85,6 +85,14 @@ func (c *Client) EditOffer(ctx context.Context, name string,
 	return object.Envelope(), err
 }
 
+// TryOffer returns the error of EditOffer, and writes nothing.
+func (c *Client) TryOffer(ctx context.Context, name string, change func(*api.OfferSpec) error) error {
+	try := *c
+	try.objects = kube.NewDryRunClient(c.objects)
+	_, err := try.EditOffer(ctx, name, change)
+	return err
+}
+
 // offer changes an Offer by hand: it is no answer to a proposal any more, and one that a broker took off sale is
 // published again.
 func (c *Client) offer(object *api.Offer, spec api.OfferSpec) {

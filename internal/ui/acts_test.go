@@ -197,6 +197,7 @@ func TestActsAreForWhatThePageShowed(t *testing.T) {
 	a.until("/offers", "Put on sale")
 	seen = form(a.get("/offers?panel=edit&id=web"), "/offers/edit")
 	a.refused("/offers/edit", with(seen, "yaml", "plants: []"), "no spec of an Offer")
+	checkOfferEdit(a, f)
 
 	a.until("/contracts", "Take back")
 	row := regexp.MustCompile(`contract-(r-[a-z0-9]+)`).FindStringSubmatch(a.get("/contracts"))[1]
@@ -253,6 +254,44 @@ func TestActsAreForWhatThePageShowed(t *testing.T) {
 	a.done("/clusters/rome/evict", with(evict, "name", "rome"))
 	a.refused("/clusters/rome/trust", url.Values{"fingerprint": {"SHA256:abcd"}}, "were not compared")
 	a.until("/brokers", "Connected")
+}
+
+// checkOfferEdit edits a plan of the offer web by the form. Only what was reviewed is written, and only over what was seen.
+func checkOfferEdit(a *admin, f *federation.Federation) {
+	t := a.t
+	t.Helper()
+	to := "/offers/edit?id=web"
+	seen := form(a.get("/offers?panel=edit&id=web"), "/offers/edit")
+	seen.Set("plans.0.was", "small")
+	seen.Set("plans.0.name", "small")
+	seen.Set("plans.0.resources.cpu", "2")
+	seen.Set("plans.0.price", "0.12EUR/hour")
+	a.refused(to, with(seen, "plans.0.price", "cheap"), "plans.small.price")
+	a.refused(to, with(seen, "plans.0.resources.cpu", "0"), "no positive amount")
+	a.refused(to, with(seen, "type", strings.Repeat("x", 64)), "type") // as the API server refuses it
+	a.refused(to, with(seen, "seen", "another"), "has changed since you saw it")
+	code, page := a.post(to, seen)
+	if code != http.StatusOK || !strings.Contains(page, `<td data-label="Now">0.08 EUR/hour</td><td data-label="After">0.12 EUR/hour</td>`) {
+		t.Fatalf("a review is answered %d:\n%s", code, page)
+	}
+	reviewed := with(seen, "reviewed", form(page, "/offers/edit").Get("reviewed"))
+	if code, page := a.post(to, with(reviewed, "plans.0.price", "9EUR/hour")); code != http.StatusOK || !strings.Contains(page, "9.00 EUR/hour") {
+		t.Errorf("what was not reviewed is answered %d:\n%s", code, page)
+	}
+	web := func() (o api.Offer) {
+		if err := f.Members["milan"].Objects.Get(t.Context(), kube.ObjectKey{Namespace: api.Namespace, Name: "web"}, &o); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	if p := web().Spec.Plans[0]; p.Price.Amount != "0.08" {
+		t.Errorf("a review wrote %v", p)
+	}
+	a.done(to, reviewed)
+	if p := web().Spec.Plans[0]; p.Price.Amount != "0.12" || p.Resources.Cpu().Value() != 2 || p.Notice == nil || p.Quantity != 8 {
+		t.Errorf("the plan is %+v", p) // notice is not in the form, and quantity was not sent
+	}
+	a.refused(to, reviewed, "has changed since you saw it")
 }
 
 // The theme that a user chose is that of the next run, and a file that says something else is none.

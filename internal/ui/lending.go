@@ -80,7 +80,7 @@ func (u *UI) putPolicy(ctx context.Context, r *http.Request) ([]string, string, 
 		}
 		p, err := u.o.Acts.PreviewSharing(ctx, spec)
 		if err == nil {
-			err = &previewed{p}
+			err = &previewed{&p}
 		}
 		return nil, "", err
 	}

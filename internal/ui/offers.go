@@ -62,10 +62,10 @@ func (u *UI) ownOffers(ctx context.Context, _ *http.Request) content {
 	}}
 }
 
-// offerSpec reads the spec of an Offer of a form: its YAML, or the fields of a new one. Errors: Invalid.
-func offerSpec(r *http.Request) (spec api.OfferSpec, err error) {
+// offerSpec reads the spec of an Offer of a form: its YAML, or the fields that change the one before it. Errors: Invalid.
+func offerSpec(r *http.Request, before api.OfferSpec) (spec api.OfferSpec, err error) {
 	if !r.PostForm.Has("yaml") {
-		return pages.ReadOffer(r.PostForm)
+		return pages.ReadOffer(r.PostForm, before)
 	}
 	if err := payload.ReadYAML([]byte(r.PostForm.Get("yaml")), &spec); err != nil {
 		return spec, api.Invalid("yaml", "it is no spec of an Offer: %s", err).FixBy("see the fields", "kubectl", "explain", "offer.spec")
@@ -75,7 +75,7 @@ func offerSpec(r *http.Request) (spec api.OfferSpec, err error) {
 
 func (u *UI) newOffer(ctx context.Context, r *http.Request) ([]string, string, error) {
 	name := strings.TrimSpace(r.PostForm.Get("offer"))
-	spec, err := offerSpec(r)
+	spec, err := offerSpec(r, api.OfferSpec{Draft: true})
 	if err != nil {
 		return nil, "", err
 	}
@@ -92,12 +92,22 @@ func (u *UI) newOffer(ctx context.Context, r *http.Request) ([]string, string, e
 	return []string{"offers"}, "Offer " + name + " is made.", err
 }
 
+// editOffer writes what the user reviewed. Without a review, or after one of something else, it shows what would change.
 func (u *UI) editOffer(ctx context.Context, r *http.Request) ([]string, string, error) {
-	spec, err := offerSpec(r)
-	if err != nil {
+	var review pages.OfferReview
+	edit := func(o *api.OfferSpec) (err error) {
+		review.Before = *o.DeepCopy()
+		review.After, err = offerSpec(r, review.Before)
+		*o = review.After
+		return err
+	}
+	if err := u.o.Acts.TryOffer(ctx, r.PostForm.Get("offer"), seen(r, edit)); err != nil {
 		return nil, "", err
 	}
-	return u.changeOffer(ctx, r, "is written. Buyers see it once the agent has published it.", func(o *api.OfferSpec) { *o = spec })
+	if r.PostForm.Get("reviewed") != pages.Seen(review.After) {
+		return nil, "", &previewed{review}
+	}
+	return u.changeOffer(ctx, r, "is written. Buyers see it once the agent has published it.", edit)
 }
 
 func (u *UI) putOnSale(ctx context.Context, r *http.Request) ([]string, string, error) {
@@ -106,22 +116,29 @@ func (u *UI) putOnSale(ctx context.Context, r *http.Request) ([]string, string, 
 	if draft {
 		done = "is taken off sale. Contracts that were made stay."
 	}
-	return u.changeOffer(ctx, r, done, func(o *api.OfferSpec) { o.Draft = draft })
-}
-
-// changeOffer changes the offer that the user saw, and none that changed since then.
-func (u *UI) changeOffer(ctx context.Context, r *http.Request, done string,
-	change func(*api.OfferSpec)) ([]string, string, error) {
-	name, seen := r.PostForm.Get("offer"), r.PostForm.Get("seen")
-	_, err := u.o.Acts.EditOffer(ctx, name, func(o *api.OfferSpec) error {
-		if pages.Seen(*o) != seen {
-			return api.Errorf(api.CodeConflict, "offer %s has changed since you saw it; nothing was written", name).
-				Fix("keep your text elsewhere, reload the page, and change it again")
-		}
-		change(o)
+	return u.changeOffer(ctx, r, done, func(o *api.OfferSpec) error {
+		o.Draft = draft
 		return nil
 	})
+}
+
+// changeOffer changes the offer that the user saw.
+func (u *UI) changeOffer(ctx context.Context, r *http.Request, done string,
+	change func(*api.OfferSpec) error) ([]string, string, error) {
+	name := r.PostForm.Get("offer")
+	_, err := u.o.Acts.EditOffer(ctx, name, seen(r, change))
 	return []string{"offers"}, "Offer " + name + " " + done, err
+}
+
+// seen returns a change of the offer that the user saw, and of none that changed since then.
+func seen(r *http.Request, change func(*api.OfferSpec) error) func(*api.OfferSpec) error {
+	return func(o *api.OfferSpec) error {
+		if pages.Seen(*o) != r.PostForm.Get("seen") {
+			return api.Errorf(api.CodeConflict, "offer %s has changed since you saw it; nothing was written", r.PostForm.Get("offer")).
+				Fix("keep your text elsewhere, reload the page, and change it again")
+		}
+		return change(o)
+	}
 }
 
 func (u *UI) accept(ctx context.Context, r *http.Request) ([]string, string, error) {

@@ -216,7 +216,7 @@ func (u *UI) handler() http.Handler {
 
 // answer renders a page. failed is why an act on it changed nothing.
 func (u *UI) answer(w http.ResponseWriter, r *http.Request, show show, failed *api.Error) {
-	preview, _ := r.Context().Value(previewKey{}).(*api.SharingPreview)
+	preview := r.Context().Value(previewKey{})
 	within := u.o.Patience
 	if failed != nil || preview != nil {
 		within = readWithin
@@ -263,7 +263,7 @@ func (u *UI) carryOut(w http.ResponseWriter, r *http.Request, show show, name st
 	u.changes.Add(1)
 	preview, only := errors.AsType[*previewed](err)
 	if only {
-		r, err = r.WithContext(context.WithValue(r.Context(), previewKey{}, &preview.SharingPreview)), nil
+		r, err = r.WithContext(context.WithValue(r.Context(), previewKey{}, preview.of)), nil
 	}
 	if err != nil || only {
 		r.URL.Path = strings.TrimSuffix(r.URL.Path, "/"+name)
@@ -285,7 +285,7 @@ func (u *UI) carryOut(w http.ResponseWriter, r *http.Request, show show, name st
 }
 
 // previewed is what an act returns that was only to show what it would do.
-type previewed struct{ api.SharingPreview }
+type previewed struct{ of any }
 
 // Error implements error.
 func (*previewed) Error() string { return "nothing was written" }

@@ -439,3 +439,52 @@ func TestAClickAfterRowsMovedActsOnNothing(t *testing.T) {
 	must(t, b.Do(chromedp.Click("section.panel form button")))
 	must(t, b.See(second+" is approved"))
 }
+
+// An offer is made and edited by a form, without a script: Enter reviews, and what was reviewed is written.
+func TestAnOfferIsEdited(t *testing.T) {
+	b := tab(t, shared.pages(t, "milan", ""), 390)
+	must(t, b.Script(false))
+	t.Cleanup(func() {
+		_ = shared.Members["milan"].Objects.Delete(context.Background(), &api.Offer{ObjectMeta: metav1.ObjectMeta{
+			Namespace: api.Namespace, Name: "edited"}})
+	})
+	field := func(i int, name string) string { return fmt.Sprintf(`[name="plans.%d.%s"]`, i, name) }
+	must(t, b.Go("/offers?panel=new"))
+	b.Faults() // the page before it lost its script amid an update
+	must(t, b.Do(chromedp.SendKeys("#offer", "edited"), chromedp.SendKeys(field(0, "name"), "small"),
+		chromedp.SendKeys(field(0, "resources.cpu"), "2\r")))
+	must(t, b.See("Offer edited is made"))
+	must(t, b.Go("/offers?panel=edit&id=edited"))
+	must(t, b.Do(chromedp.SendKeys(field(0, "price"), "0.10EUR/hour"), chromedp.Click("#another-plan summary"),
+		chromedp.SendKeys(field(1, "name"), "large"), chromedp.SendKeys(field(1, "resources.cpu"), "8\r")))
+	must(t, b.See("Nothing is written yet"))
+	review, err := browser.Eval[string](b, `document.querySelector("#review").innerText.replace(/\s+/g, " ")`)
+	if err != nil || !strings.Contains(review, "plans.large none 8 CPU for free") ||
+		!strings.Contains(review, "plans.small.price free 0.10 EUR/hour") {
+		t.Errorf("the review says %q, %v", review, err)
+	}
+	if over, err := browser.Eval[float64](b, `document.documentElement.scrollWidth - innerWidth`); err != nil || over > 0 {
+		t.Errorf("%v px of a review are outside, %v", over, err)
+	}
+	axe, err := os.ReadFile("testdata/axe.min.js")
+	must(t, err)
+	must(t, b.Script(true))
+	found, err := check(b, string(axe))
+	must(t, err)
+	for _, violation := range found {
+		t.Error(violation)
+	}
+	must(t, b.Script(false))
+	must(t, b.Do(chromedp.Click(`section.panel .refusal button`)))
+	must(t, b.See("Offer edited is written"))
+	must(t, b.Go("/offers?panel=edit&id=edited"))
+	must(t, b.Do(chromedp.Click(field(0, "remove")), chromedp.Click(`section.panel form button`)))
+	must(t, b.See("Nothing is written yet"))
+	must(t, b.Do(chromedp.Click(`section.panel form button`)))
+	must(t, b.See("Offer edited is written"))
+	var o api.Offer
+	must(t, shared.Members["milan"].Objects.Get(context.Background(), key(api.Namespace, "edited"), &o))
+	if len(o.Spec.Plans) != 1 || o.Spec.Plans[0].Name != "large" || !o.Spec.Draft {
+		t.Errorf("the offer is %+v", o.Spec)
+	}
+}

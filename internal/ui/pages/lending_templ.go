@@ -1321,7 +1321,7 @@ func policyPanel(v View, l Lends) templ.Component {
 }
 
 // previewed shows what a policy would change.
-func previewed(p *api.SharingPreview) templ.Component {
+func previewed(preview any) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1338,7 +1338,7 @@ func previewed(p *api.SharingPreview) templ.Component {
 		}
 		ctx = templ.InitializeContext(ctx)
 		ctx = templ.ClearChildren(ctx)
-		if p != nil {
+		if p, is := preview.(*api.SharingPreview); is {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 105, "<div class=\"refusal\" data-tone=\"wait\" role=\"status\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

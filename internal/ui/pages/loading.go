@@ -76,7 +76,7 @@ func Layout(v View, content templ.Component) templ.Component {
 			return err
 		}
 		v.loading = v.loading || IsLoading(v.NoCluster) || IsLoading(v.NoProblems) || IsLoading(v.NoRights)
-		return layout(v, templ.Raw(body.String())).Render(ctx, w)
+		return allVisible(layout(v, templ.Raw(body.String()))).Render(ctx, w)
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/explain"
-	"github.com/bourse-dev/bourse/internal/money"
 )
 
 // Sales is what a cluster sells, and what buyers propose.
@@ -120,58 +118,6 @@ plans:
     min: 1
     max: 4
 `
-
-// offerFields are the fields of the form of a new offer, beside its name and those that name the amounts of a unit.
-var offerFields = []struct{ Field, Label, Example string }{
-	{"plan", "Name of its plan", "small"},
-	{"price", "Price of a unit", "0.10EUR/hour"},
-	{"quantity", "Units on sale at a time", "5"},
-	{"least", "Fewest units of a contract", "1"},
-	{"most", "Most units of a contract", "4"},
-	{"for", "Longest contract", "30d"},
-	{"type", "A word to search for", "compute"},
-	{"description", "Description for buyers", ""},
-}
-
-// ReadOffer reads the form of a new offer: it has one plan, and is kept off sale. Errors: Invalid at the field.
-func ReadOffer(q url.Values) (api.OfferSpec, error) {
-	text := func(field string) string { return strings.TrimSpace(q.Get(field)) }
-	plan := api.Plan{Name: text("plan")}
-	amounts, wrong := readAmounts(q)
-	if wrong != nil {
-		return api.OfferSpec{}, wrong
-	}
-	plan.Resources = amounts
-	if price := text("price"); price != "" {
-		var err error
-		if plan.Price, err = money.Read("price", price); err != nil {
-			return api.OfferSpec{}, err
-		}
-	}
-	var units api.Units
-	numbers := []*int64{&plan.Quantity, &units.Min, &units.Max}
-	for i, field := range []string{"quantity", "least", "most"} {
-		number, err := strconv.ParseInt(cmp.Or(text(field), "0"), 10, 64)
-		if err != nil || number < 0 {
-			return api.OfferSpec{}, api.Invalid(field, "%.40q is not a number of units", text(field)).
-				Fix("give a number of 1 or more, or nothing")
-		}
-		*numbers[i] = number
-	}
-	if units != (api.Units{}) {
-		units.Min = max(units.Min, 1)
-		units.Max = cmp.Or(units.Max, units.Min)
-		plan.Units = &units
-	}
-	if longest := text("for"); longest != "" {
-		d, wrong := ReadDuration("for", longest, "720h or 30d")
-		if wrong != nil {
-			return api.OfferSpec{}, wrong
-		}
-		plan.MaxDuration = &metav1.Duration{Duration: d}
-	}
-	return api.OfferSpec{Draft: true, Type: text("type"), Description: text("description"), Plans: []api.Plan{plan}}, nil
-}
 
 // offer returns an offer by its name; nil if there is none.
 func (s Sales) offer(name string) *api.Envelope[api.OwnOffer] {

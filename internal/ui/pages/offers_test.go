@@ -2,11 +2,15 @@ package pages_test
 
 import (
 	"errors"
+	"html"
 	"maps"
 	"net/url"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
@@ -61,28 +65,126 @@ func TestOffersAreShownAsBuyersSeeThem(t *testing.T) {
 		Proposals: []api.Envelope[api.KnownProposal]{anyProposal("p-3", hostile, "milan", hostile)}})))
 }
 
-// The form of a new offer makes a draft with one plan. Each field that is wrong is named, and what was typed stays.
+// The form of a new offer makes a draft with its plans. Each field that is wrong is named, and what was typed stays.
 func TestANewOfferIsAForm(t *testing.T) {
-	form := url.Values{"offer": {"web"}, "plan": {"small"}, "cpu": {"2"}, "memory": {"4Gi"}, "price": {"0.10EUR/hour"}, "quantity": {"5"},
-		"most": {"4"}, "for": {"30d"}, "type": {"compute"}}
-	spec, err := pages.ReadOffer(form)
+	form := url.Values{"offer": {"web"}, "plans.0.name": {"small"}, "plans.0.resources.cpu": {"2"}, "plans.0.resources.memory": {"4Gi"},
+		"plans.0.price": {"0.10EUR/hour"}, "plans.0.quantity": {"5"}, "plans.0.units.max": {"4"}, "plans.0.maxDuration": {"30d"},
+		"type": {"compute"}, "plans.1.name": {"gpu"}, "plans.1.resources.nvidia.com/gpu": {"1"}, "plans.2.name": {""}}
+	spec, err := pages.ReadOffer(form, api.OfferSpec{Draft: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	has(t, pages.YAML(spec), "draft: true", "type: compute", "cpu: \"2\"", "memory: 4Gi", "amount: \"0.10\"",
-		"quantity: 5", "min: 1", "max: 4",
-		"maxDuration: 720h0m0s")
-	for field, value := range map[string]string{"cpu": "two", "price": "cheap", "quantity": "-1", "most": "x", "for": "soon"} {
+		"quantity: 5", "min: 1", "max: 4", "maxDuration: 720h0m0s", "name: gpu", "nvidia.com/gpu: \"1\"")
+	if len(spec.Plans) != 2 {
+		t.Errorf("the offer has %d plans", len(spec.Plans))
+	}
+	for field, value := range map[string]string{"resources.cpu": "two", "price": "cheap", "quantity": "-1", "units.max": "x", "maxDuration": "soon"} {
 		wrong := maps.Clone(form)
-		wrong.Set(field, value)
-		_, err := pages.ReadOffer(wrong)
+		wrong.Set("plans.0."+field, value)
+		_, err := pages.ReadOffer(wrong, api.OfferSpec{Draft: true})
 		e, is := errors.AsType[*api.Error](err)
-		if !is || e.Field != field {
+		if !is || e.Field != "plans.small."+field {
 			t.Errorf("%s %q is answered %v", field, value, err)
 			continue
 		}
 		v := view("/offers", "panel=new")
 		v.Failed, v.Typed = e, wrong
-		has(t, render(t, pages.Offers(v, pages.Sales{})), `id="new-`+field+`" name="`+field+`" value="`+value+`"`, `aria-invalid="true"`)
+		html := render(t, pages.Offers(v, pages.Sales{}))
+		has(t, html, `name="plans.0.`+field+`" value="`+value+`"`, `name="plans.1.name" value="gpu"`, `name="plans.2.name" value=""`)
+		if n := strings.Count(html, `aria-invalid="true"`); n != 1 {
+			t.Errorf("%d fields are marked for %s", n, e.Field)
+		}
 	}
+}
+
+// The form of an offer begins with what is in force. What it does not show stays, and is named.
+func TestAnOfferIsEditedByAForm(t *testing.T) {
+	offer := anyOffer("web", "OnSale", "True", false)
+	was := &offer.Payload.Spec
+	was.Description, was.Labels, was.ApproveWithin = "For\nall.", map[string]string{"tier": "gold"}, &metav1.Duration{Duration: time.Hour}
+	was.Plans[0].Resources["example.com/fpga"] = resource.MustParse("1")
+	was.Plans[0].Units.Step = 3
+	was.Plans = append(was.Plans, api.Plan{Name: "rack", Resources: amounts("cpu", "64"), Dedicated: true, Pool: "big"})
+	s := pages.Sales{Offers: []api.Envelope[api.OwnOffer]{offer}, Git: map[string]string{}}
+	html := render(t, pages.Offers(view("/offers", "panel=edit&id=web"), s))
+	has(t, html, `name="plans.0.price" value="0.08EUR/hour"`, `name="plans.1.resources.cpu" value="64"`, `name="plans.2.name" value=""`,
+		"For\nall.</textarea>", "as=yaml", `name="plans.1.remove"`, "kubectl", "bourse offer edit web")
+	_, beyond, _ := strings.Cut(html, "stay as they are: <code>")
+	beyond, _, _ = strings.Cut(beyond, "</code>")
+	for _, path := range []string{"approveWithin", "labels.tier", "plans.small.resources.example.com/fpga", "plans.small.notice", "plans.small.units.step",
+		"plans.rack.dedicated", "plans.rack.pool"} {
+		has(t, beyond, path)
+	}
+	hasNot(t, beyond, "price", "description", "units.min", "cpu", "draft")
+
+	form := shown(html)
+	if same, err := pages.ReadOffer(form, *was); err != nil || pages.Seen(same) != pages.Seen(*was) {
+		t.Errorf("what nobody changed is now\n%s%v", pages.YAML(same), err)
+	}
+	form.Set("description", "For\r\nall.") // as browsers send it
+	form.Set("plans.0.price", "0.10EUR/hour")
+	form.Set("plans.0.name", "tiny")
+	form.Set("plans.1.resources.cpu", "32")
+	form.Set("plans.1.units.max", "2")
+	form.Set("plans.2.name", "gpu")
+	form.Set("plans.2.resources.nvidia.com/gpu", "1")
+	next, err := pages.ReadOffer(form, *was)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := *was.DeepCopy()
+	want.Plans[0].Name, want.Plans[0].Price.Amount = "tiny", "0.10"
+	want.Plans[1].Resources["cpu"], want.Plans[1].Units = resource.MustParse("32"), &api.Units{Min: 1, Max: 2}
+	want.Plans = append(want.Plans, api.Plan{Name: "gpu", Resources: amounts("nvidia.com/gpu", "1")})
+	if pages.YAML(next) != pages.YAML(want) {
+		t.Errorf("the form makes\n%s, want\n%s", pages.YAML(next), pages.YAML(want))
+	}
+	form.Set("plans.1.remove", "yes")
+	if next, err = pages.ReadOffer(form, *was); err != nil || next.Plan("rack") != nil || len(next.Plans) != 2 {
+		t.Errorf("a plan that is removed: %v\n%s", err, pages.YAML(next))
+	}
+	s.Git["web"] = "Argo CD"
+	has(t, render(t, pages.Offers(view("/offers", "panel=edit&id=web"), s)), "is kept by Argo CD", "<button disabled>Review</button>")
+}
+
+// A review names each change exactly, what signed contracts keep, and the commands that do the same.
+func TestTheReviewOfAnOffer(t *testing.T) {
+	offer := anyOffer("web", "OnSale", "True", false)
+	was := offer.Payload.Spec
+	was.Plans = append(was.Plans, api.Plan{Name: "rack", Resources: amounts("cpu", "64")})
+	offer.Payload.Spec = was
+	next := *was.DeepCopy()
+	next.Plans = next.Plans[:1]
+	next.Plans[0].Price.Amount = "0.10"
+	next.Plans[0].Resources["cpu"] = resource.MustParse("2001m")
+	next.Plans[0].Notice = nil
+	next.Plans = append(next.Plans, api.Plan{Name: "gpu", Resources: amounts("nvidia.com/gpu", "1"), Dedicated: true})
+	v := view("/offers", "panel=edit&id=web")
+	v.AgentNamespace = "bourse-system"
+	v.Preview, v.Typed = pages.OfferReview{Before: was, After: next}, url.Values{"seen": {pages.Seen(was)}}
+	html := render(t, pages.Offers(v, pages.Sales{Offers: []api.Envelope[api.OwnOffer]{offer}}))
+	for path, texts := range map[string][2]string{"plans.small.price": {"0.08 EUR/hour", "0.10 EUR/hour"},
+		"plans.small.resources.cpu": {"2 CPU", "2001m CPU"}, "plans.small.notice": {"10m0s", "none"},
+		"plans.rack": {"64 CPU for free", "none"}, "plans.gpu": {"none", "1 GPU for free, the whole pool"}} {
+		has(t, html, "<code>"+path+`</code></td><td data-label="Now">`+texts[0]+`</td><td data-label="After">`+texts[1]+"</td>")
+	}
+	hasNot(t, html, "<code>plans.small.quantity", "<code>plans.gpu.dedicated", "<code>plans.small</code>")
+	has(t, html, "Sold now: 2 units of small. Their contracts keep price, amounts and notice to their end.", "Write it",
+		`name="reviewed" value="`+pages.Seen(next)+`"`, "kubectl -n bourse-system patch offer web --type merge -p", "2001m")
+}
+
+var input = regexp.MustCompile(`<(?:input|textarea)[^>]* name="([^"]+)"(?: value="([^"]*)")?[^>]*>([^<]*)`)
+
+// shown returns what the form of an offer's fields would send.
+func shown(page string) url.Values {
+	_, form, _ := strings.Cut(page, `<form method="post"`)
+	form, _, _ = strings.Cut(form, "</form>")
+	out := url.Values{}
+	for _, f := range input.FindAllStringSubmatch(form, -1) {
+		if !strings.HasSuffix(f[1], ".remove") {
+			out.Set(f[1], html.UnescapeString(f[2]+f[3]))
+		}
+	}
+	return out
 }

@@ -52,8 +52,9 @@ type View struct {
 	// Failed is why the user's last act changed nothing, and Typed what its form said.
 	Failed *api.Error
 	Typed  url.Values
-	// Preview is what the form would change that the user looks at, before it is carried out.
-	Preview *api.SharingPreview
+	// Preview is what the form would change that the user looks at, before it is carried out: a *api.SharingPreview, or an
+	// OfferReview.
+	Preview any
 }
 
 // AnyRights are those of a user of whom the API server has said nothing yet: each act tries.

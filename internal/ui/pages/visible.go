@@ -15,11 +15,11 @@ import (
 // longestText is how many bytes of a text between two tags a page shows, but for objects, and for what a user edits.
 const longestText = 4000
 
-// Layout is a whole page. Whoever wrote its texts, each character of them is visible: see [visibleWriter].
-func Layout(v View, content templ.Component) templ.Component {
+// allVisible is a page with each character of its texts visible, no matter who wrote them: see [visibleWriter].
+func allVisible(page templ.Component) templ.Component {
 	return templ.ComponentFunc(func(ctx context.Context, w io.Writer) error {
 		out := &visibleWriter{w: w}
-		if err := layout(v, content).Render(ctx, out); err != nil {
+		if err := page.Render(ctx, out); err != nil {
 			return err
 		}
 		return out.flush()
