@@ -192,6 +192,32 @@ func TestUndisturbed(t *testing.T) {
 	}
 }
 
+// A row stays where it is while one reads, also when what orders the list has changed. A filter and a click on the order
+// of the list move it.
+func TestRowsStayWhereTheyAre(t *testing.T) {
+	rome := shared.Members["rome"].People
+	b := tab(t, shared.pages(t, "rome", ""), 1280)
+	must(t, b.Go("/clusters?sort=-state"))
+	rows := `[...document.querySelectorAll("tbody tr")].map((r) => r.id).join(" ")`
+	must(t, b.Wait(`socket.readyState === 1 && `+rows+` === "cluster-milan cluster-paris"`))
+	t.Cleanup(func() { _, _ = rome.Resume(context.Background(), "paris") })
+	_, err := rome.Suspend(t.Context(), "paris", "a test")
+	must(t, err)
+	must(t, b.Wait(`document.querySelector("#cluster-paris").innerText.includes("Suspended")`))
+	if got, err := browser.Eval[string](b, rows); err != nil || got != "cluster-milan cluster-paris" {
+		t.Errorf("the rows are %q, %v", got, err)
+	}
+	must(t, b.Do(chromedp.SendKeys("main [name=q]", "i")))
+	must(t, b.Wait(rows+` === "cluster-paris cluster-milan"`))
+	_, err = rome.Resume(t.Context(), "paris")
+	must(t, err)
+	must(t, b.Wait(`!document.querySelector("#cluster-paris").innerText.includes("Suspended") && `+rows+` === "cluster-paris cluster-milan"`))
+	for _, order := range []string{"state", "-state"} {
+		must(t, b.Do(chromedp.Click(`th a[href*="sort=`+order+`"]`)))
+		must(t, b.Wait(`new URLSearchParams(location.search).get("sort") === "`+order+`" && `+rows+` === "cluster-milan cluster-paris"`))
+	}
+}
+
 // The whole way without a script: find, review, create, extend, release.
 func TestWithoutScript(t *testing.T) {
 	b := tab(t, shared.pages(t, "rome", "ann"), 1280)

@@ -13,12 +13,22 @@ const keep = (e, name) => name === "open" && e.tagName === "DETAILS";
 // changed since. One that loads is not there yet.
 const open = (e, to) => e.matches("section.panel") && !e.querySelector(".loading") && e.getAttribute("aria-label") === to.getAttribute("aria-label");
 
+// Rows keep the order in which the page shows them, and new ones come at the end, until another address is shown.
+let fixed = false;
+const keepOrder = (from, to) => {
+  const order = new Map([...from.children].map((e, i) => [e.id, i])), place = (e) => order.get(e.id) ?? order.size;
+  const rows = [...to.children].filter((e) => e.id), after = rows.length ? rows.at(-1).nextSibling : null;
+  for (const row of rows.sort((a, b) => place(a) - place(b))) to.insertBefore(row, after);
+};
+const address = (page) => page.querySelector(".theme [name=to]")?.value; // of what it shows
+
 const morph = (from, to) => {
   if (from.isEqualNode(to)) return;
   if (from.nodeType !== 1) { from.nodeValue = to.nodeValue; return; }
   if (touched(from) || open(from, to)) return;
   for (const { name } of [...from.attributes]) if (!to.hasAttribute(name) && !keep(from, name)) from.removeAttribute(name);
   for (const { name, value } of to.attributes) if (from.getAttribute(name) !== value && !keep(from, name)) from.setAttribute(name, value);
+  if (fixed && from.matches("table, tbody, ul, ol")) keepOrder(from, to);
   let at = from.firstChild;
   for (const child of [...to.childNodes]) {
     const same = (n) => n && n.nodeType === child.nodeType && n.nodeName === child.nodeName && (n.id || "") === (child.id || "");
@@ -46,6 +56,7 @@ const show = (text) => {
   later = null;
   const page = new DOMParser().parseFromString(policy.createHTML(text), "text/html");
   document.title = page.title;
+  fixed = address(page) === address(document);
   morph(document.body, page.body);
 };
 addEventListener("pointerdown", () => { mouse = Date.now(); });
