@@ -25,7 +25,7 @@ func (u *UI) pool(ctx context.Context, r *http.Request) content {
 	if i < 0 {
 		return u.failed(name, api.Errorf(api.CodeNotFound, "there is no VirtualNodePool %.80q", name).FixBy("see", "bourse", "vnp"))
 	}
-	p := pages.Pool{Pool: all[i]}
+	p := pages.Pool{Pool: all[i], Samples: u.sizes.look(all[i])}
 	p.Git = u.o.Reads.GitOf(ctx, &api.VirtualNodePool{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	plan, err := ask(ctx, u.source, question{"plan/" + name, "what it would do now"}, func(ctx context.Context) (api.VirtualNodePoolStatus, error) {
 		return u.o.Acts.PlanVirtualNodePool(ctx, name, p.Pool.Payload.Spec)

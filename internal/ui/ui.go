@@ -72,6 +72,7 @@ type UI struct {
 	pages  http.Handler
 	prefix string
 	theme  *theme
+	sizes  *sizes
 
 	// changes counts those of objects, and reads the requests that are read now.
 	changes atomic.Uint64
@@ -94,7 +95,7 @@ type message struct {
 // New makes the pages of a cluster. They are below a prefix, which the handler does not see.
 func New(o Options, prefix string) *UI {
 	o.Patience = cmp.Or(o.Patience, patience)
-	u := &UI{o: o, source: newSource(o), prefix: prefix, theme: newTheme(o.ThemeFile)}
+	u := &UI{o: o, source: newSource(o), prefix: prefix, theme: newTheme(o.ThemeFile), sizes: newSizes(o)}
 	u.pages = u.handler()
 	u.live = newLive(u.pages)
 	u.source.changed = u.live.Change
@@ -104,6 +105,7 @@ func New(o Options, prefix string) *UI {
 // Change has the pages that are open show what changed.
 func (u *UI) Change() {
 	u.changes.Add(1)
+	u.sizes.change()
 	u.live.Change()
 }
 

@@ -3,6 +3,7 @@ package pages
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,17 +18,19 @@ type Pool struct {
 	Plan    *api.VirtualNodePoolStatus
 	NotPlan *api.Error // why the agent does not answer
 	Git     string     // what keeps the pool as it is in Git; "": nothing does
+	// Samples are what it used and reserved since its page was opened, the oldest first. They are changes alone.
+	Samples []Sample
 }
 
 // sizes returns what is used and reserved of the most that the pool may have, by resource.
-func (p Pool) sizes() []poolSize {
+func (p Pool) sizes(now time.Time) []poolSize {
 	s, most := p.Pool.Payload.Status, p.Pool.Payload.Spec.Max
 	var out []poolSize
 	for _, name := range names(s.Used, s.Reserved, most) {
 		used, reserved, all := s.Used[name], s.Reserved[name], most[name]
 		text := Amount(string(name), used) + " of " + Amount(string(name), reserved) + ", at most " + Amount(string(name), all)
 		out = append(out, poolSize{resourceLabel(string(name)), used.AsApproximateFloat64(), reserved.AsApproximateFloat64(),
-			all.AsApproximateFloat64(), text})
+			all.AsApproximateFloat64(), text, p.chart(name, now)})
 	}
 	return out
 }
@@ -37,6 +40,7 @@ type poolSize struct {
 	Name                string
 	Used, Reserved, Max float64
 	Text                string
+	Chart               *chart // nil: nothing was sampled
 }
 
 // admitVerb is what admits a provider, or excludes one that is admitted.

@@ -163,3 +163,23 @@ func TestAPoolAtItsLimitDoesNotGrow(t *testing.T) {
 	has(t, render(t, pages.VirtualNodePool(view("/pools/burst", ""), p)),
 		"3 pods can be served, but the pool cannot grow: max leaves no room for 3 more pods.")
 }
+
+// The page of a pool shows what it used and reserved since then, as a chart and in words. Without samples it has neither.
+func TestAPoolOverTime(t *testing.T) {
+	p := pages.Pool{}
+	p.Pool.Payload.Spec.Max = amounts("cpu", "8", "memory", "4Gi")
+	p.Pool.Payload.Status.Used, p.Pool.Payload.Status.Reserved = amounts("cpu", "6"), amounts("cpu", "8", "memory", "2Gi")
+	hasNot(t, render(t, pages.VirtualNodePool(view("/pools/burst", ""), p)), "Since", "figure")
+	p.Samples = []pages.Sample{{At: now.Add(-100 * time.Second), Used: amounts("cpu", "2"), Reserved: amounts("cpu", "4")},
+		{At: now.Add(-50 * time.Second), Used: amounts("cpu", "2"), Reserved: amounts("cpu", "8", "memory", "512Mi")},
+		{At: now.Add(-25 * time.Second), Used: amounts("cpu", "500m"), Reserved: amounts("cpu", "8", "memory", "2Gi")}}
+	html := render(t, pages.VirtualNodePool(view("/pools/burst", ""), p))
+	has(t, html, "Since 11:58:20 UTC: 0.5–6 CPU used, 4–8 CPU reserved", "Since 11:58:20 UTC: 0 B used, 0 B–2 GiB reserved",
+		`<path class="part second" d="M0 24V12.0H50.0V0.0H75.0H100.0V24Z">`, `<path class="part" d="M0 24V18.0H50.0H75.0V22.5H100.0V24Z">`)
+	p.Samples = []pages.Sample{{At: now, Used: p.Pool.Payload.Status.Used, Reserved: p.Pool.Payload.Status.Reserved}}
+	has(t, render(t, pages.VirtualNodePool(view("/pools/burst", ""), p)), "Since 12:00:00 UTC: 6 CPU used, 8 CPU reserved",
+		`d="M0 24V6.0H100V24Z"`)
+	p.Pool.Payload.Spec.Max, p.Pool.Payload.Status.Used, p.Pool.Payload.Status.Reserved = nil, amounts("cpu", "0"), nil
+	p.Samples[0].Used, p.Samples[0].Reserved = nil, nil
+	hasNot(t, render(t, pages.VirtualNodePool(view("/pools/burst", ""), p)), "NaN", "Inf")
+}
