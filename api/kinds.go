@@ -318,19 +318,48 @@ type SharingPolicyStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Agent is the agent that lends by this policy. An agent with another key or another Ledger leaves it, and reports
-	// IdentityReplaced.
-	Agent *LendingAgent `json:"agent,omitempty"`
 }
 
-// LendingAgent tells an agent from another one of the same cluster, also from one that lost what it had.
-type LendingAgent struct {
+// Agent records which agent this cluster has. Only the one named "default" counts, and only the agent writes it. It
+// outlives the agent's namespace, so that an agent which lost its key or its Ledger is noticed: an agent with another
+// key or another Ledger leaves the record, and reports IdentityReplaced. No policy takes it as its parameter.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,categories=bourse
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="the Agent of a cluster is named \"default\""
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.status.cluster`
+// +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.status.namespace`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
+// +kubebuilder:printcolumn:name="Key",type=string,JSONPath=`.status.fingerprint`
+// +kubebuilder:printcolumn:name="Ledger",type=string,JSONPath=`.status.ledger`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Agent struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Status            RecordedAgent `json:"status,omitempty"`
+}
+
+// AgentName is the name of the only Agent that counts.
+const AgentName = "default"
+
+// RecordedAgent tells an agent from another one of the same cluster, also from one that lost what it had.
+type RecordedAgent struct {
 	// Fingerprint is that of the cluster key.
 	// +kubebuilder:validation:MaxLength=64
-	Fingerprint string `json:"fingerprint"`
+	Fingerprint string `json:"fingerprint,omitempty"`
 	// Ledger is the lineage of its Ledger: a new one begins where there is no Ledger.
 	// +kubebuilder:validation:MaxLength=64
-	Ledger string `json:"ledger"`
+	Ledger string `json:"ledger,omitempty"`
+	// Cluster is the ID of the cluster.
+	// +kubebuilder:validation:MaxLength=63
+	Cluster string `json:"cluster,omitempty"`
+	// Namespace is where the agent keeps its key, its Ledger and its other objects.
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+	// Version is that of the agent's software.
+	// +kubebuilder:validation:MaxLength=128
+	Version string `json:"version,omitempty"`
 }
 
 // Advertisement is what this cluster measured and reports to its broker.

@@ -17,6 +17,7 @@ func AddToScheme(s *runtime.Scheme) error {
 	add[ReservationInstruction](s)
 	add[ProviderInstruction](s)
 	add[SharingPolicy](s)
+	add[Agent](s)
 	add[Advertisement](s)
 	add[Ledger](s)
 	add[Peering](s)
@@ -46,6 +47,7 @@ type (
 	ReservationInstructionList = KindList[ReservationInstruction, *ReservationInstruction]
 	ProviderInstructionList    = KindList[ProviderInstruction, *ProviderInstruction]
 	SharingPolicyList          = KindList[SharingPolicy, *SharingPolicy]
+	AgentList                  = KindList[Agent, *Agent]
 	AdvertisementList          = KindList[Advertisement, *Advertisement]
 	LedgerList                 = KindList[Ledger, *Ledger]
 	PeeringList                = KindList[Peering, *Peering]

@@ -153,7 +153,7 @@ func mapper(known *runtime.Scheme) meta.RESTMapper {
 	for kind := range known.KnownTypes(api.GroupVersion) {
 		scope := meta.RESTScopeNamespace
 		switch kind {
-		case "SharingPolicy", "VirtualNodePool", "ClusterSession":
+		case "Agent", "SharingPolicy", "VirtualNodePool", "ClusterSession":
 			scope = meta.RESTScopeRoot
 		}
 		m.Add(api.GroupVersion.WithKind(kind), scope)

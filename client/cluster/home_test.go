@@ -1,26 +1,26 @@
 package cluster_test
 
 import (
+	"errors"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client/cluster"
 )
 
-// The agent's namespace is where its objects are. In a cluster without such objects it is the usual one.
+// The agent's namespace and the cluster's ID are what the agent's record says. In a cluster without one the namespace is
+// the usual one.
 func TestAnAgentInAnotherNamespace(t *testing.T) {
-	for _, first := range []kube.Object{nil, &api.Advertisement{}, &api.Peer{}} {
+	for _, want := range []string{api.Namespace, "platform-x"} {
 		config, admin := simulated(t)
-		want := api.Namespace
-		if first != nil {
-			want = "platform-x"
-			first.SetNamespace(want)
-			first.SetName("rome")
-			if err := admin.Create(t.Context(), first); err != nil {
+		name, record := "", &api.Agent{ObjectMeta: metav1.ObjectMeta{Name: api.AgentName}}
+		if want != api.Namespace {
+			name = "rome"
+			patch := merge(`{"status":{"namespace":"platform-x","cluster":"rome"}}`)
+			if err := errors.Join(admin.Create(t.Context(), record), admin.Status().Patch(t.Context(), record, patch)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -34,7 +34,10 @@ func TestAnAgentInAnotherNamespace(t *testing.T) {
 			t.Fatal(err)
 		}
 		if found := user.AgentNamespace(t.Context()); found != want {
-			t.Errorf("the agent of %T is in %s", first, found)
+			t.Errorf("the agent is in %s, want %s", found, want)
+		}
+		if found := user.ClusterName(t.Context()); found != name {
+			t.Errorf("the cluster is %q, want %q", found, name)
 		}
 		if all, err := user.Lent(t.Context()); err != nil || len(all) != 1 {
 			t.Errorf("in %s is lent %v, %v", want, all, err)

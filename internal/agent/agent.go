@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/bourse-dev/bourse/api"
+	bourse "github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/agent/consumer/requests"
 	"github.com/bourse-dev/bourse/internal/agent/consumer/virtualnodepools"
@@ -104,8 +105,7 @@ func start(ctx context.Context, s settings.Settings) error {
 		if err != nil {
 			return err
 		}
-		close(began)
-		rooms, err := makeRooms(ctx, m, s, list)
+		rooms, err := makeRooms(ctx, m, s, list, began)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -156,8 +156,10 @@ func makeConsumerList(ctx context.Context, m ctrl.Manager, s settings.Settings) 
 }
 
 // makeRooms makes the rooms in order of dependency: each is made of those above it. A dependency that
-// would close a circle is a trigger or the session set. Both are made first. list is nil without Liqo.
-func makeRooms(ctx context.Context, m ctrl.Manager, s settings.Settings, list *posture.ConsumerList) (*stages, error) {
+// would close a circle is a trigger or the session set. Both are made first. list is nil without Liqo. begins is closed
+// once the agent is recorded.
+func makeRooms(ctx context.Context, m ctrl.Manager, s settings.Settings, list *posture.ConsumerList,
+	begins chan<- struct{}) (*stages, error) {
 	w := &wiring{
 		Settings: s, manager: m, client: m.GetClient(), reader: m.GetAPIReader(),
 		events: m.GetEventRecorder("bourse-agent"), engine: match.New(), sessions: &session.Sessions{}, consumers: list,
@@ -165,8 +167,9 @@ func makeRooms(ctx context.Context, m ctrl.Manager, s settings.Settings, list *p
 	if list != nil {
 		w.stages.First = append(w.stages.First, list)
 	}
+	began := func(context.Context) error { close(begins); return nil }
 	for _, step := range []func(context.Context) error{
-		w.makeIdentity, w.makeMeasures, w.makeSessions, w.makeOthers, w.makeLoans, w.makeViews,
+		w.makeIdentity, w.makeRecord, began, w.makeMeasures, w.makeSessions, w.makeOthers, w.makeLoans, w.makeViews,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -193,6 +196,7 @@ type wiring struct {
 	proposalsChanged                                                                           kubeobject.Trigger
 
 	member     *enrollment.Membership
+	record     *enrollment.Record
 	books      room
 	market     *exchange.Exchange // of the Ledger
 	ledgers    doctor.Ledgers
@@ -263,6 +267,24 @@ func (w *wiring) makeIdentity(ctx context.Context) (err error) {
 	return nil
 }
 
+// makeRecord records this agent in its cluster, unless that is a clone, which may not stay.
+func (w *wiring) makeRecord(ctx context.Context) error {
+	kube, err := client.NewWithWatch(w.manager.GetConfig(), client.Options{
+		HTTPClient: w.manager.GetHTTPClient(), Scheme: w.manager.GetScheme(), Mapper: w.manager.GetRESTMapper()})
+	if err != nil {
+		return err
+	}
+	w.record = enrollment.NewRecord(enrollment.RecordOptions{Client: kube, Former: w.member.Former(), Clock: realClock, Log: w.Log,
+		Own: api.RecordedAgent{Fingerprint: w.key.Public().Fingerprint().String(), Ledger: w.market.Lineage(), Cluster: w.cluster,
+			Namespace: w.Namespace, Version: bourse.Version()}})
+	if w.member.IsCloned() {
+		return nil
+	}
+	w.record.Make(ctx)
+	w.stages.First = append(w.stages.First, w.record)
+	return nil
+}
+
 // makeMeasures makes what reads this cluster: its size, its policy and its Liqo.
 func (w *wiring) makeMeasures(ctx context.Context) (err error) {
 	w.inventory = inventory.New(w.kube, inventory.Options{
@@ -271,9 +293,7 @@ func (w *wiring) makeMeasures(ctx context.Context) (err error) {
 		Allow: w.Ranges, Kubernetes: w.kube, Clock: realClock, Log: w.Log})
 	w.addresses.ReadRanges(ctx)
 	w.policy = sharing.NewPolicy(sharing.PolicyOptions{
-		Client: w.client, Engine: w.engine, Namespace: w.Namespace, Offers: &w.offersChanged,
-		Agent:  api.LendingAgent{Fingerprint: w.key.Public().Fingerprint().String(), Ledger: w.market.Lineage()},
-		Former: w.member.Former()})
+		Client: w.client, Engine: w.engine, Namespace: w.Namespace, Offers: &w.offersChanged})
 	w.stages.First = append(w.stages.First, w.addresses, w.inventory)
 	w.stages.Measured = w.inventory.Synced()
 	w.probe = &liqo.Probe{OpenAPI: w.kube.Discovery().OpenAPIV3()}
@@ -423,6 +443,7 @@ type gateAndOffers struct {
 func (w *wiring) makeViews(context.Context) (err error) {
 	finds := doctor.New(doctor.Options{
 		Liqo: w.liqo.Liqo, Show: w.advertiser.ShowHealth, Clock: realClock, Checks: append([]doctor.Check{
+			{About: "the record of this agent", Find: doctor.Agent{Record: w.record}.Find},
 			{About: "the main broker", Find: doctor.MainBroker{
 				Cluster: w.cluster, Membership: w.member, Brokers: w.brokers, Clock: realClock}.Find},
 			{About: "the other brokers", Find: doctor.OtherBrokers{Brokers: w.brokers, Clock: realClock}.Find},

@@ -46,7 +46,7 @@ func kinds() []kubeapi.Type {
 			"reservationinstructions", true, true},
 		{"ProviderInstruction", "providerinstructions", true, true}, {"SharingPolicy", "sharingpolicies", false, true},
 		{"Advertisement", "advertisements", true, true}, {"Ledger", "ledgers", true, false}, {"Peering", "peerings", true,
-			true}, {"Peer", "peers", true, true}, {"Offer", "offers", true, true}, {"Contract", "contracts", true, true}, {"Broker", "brokers", true, true},
+			true}, {"Peer", "peers", true, true}, {"Offer", "offers", true, true}, {"Contract", "contracts", true, true}, {"Broker", "brokers", true, true}, {"Agent", "agents", false, true},
 	} {
 		types = append(types, kubeapi.Type{GroupVersion: api.GroupVersion,
 			Kind: k.kind, Resource: k.resource, Namespaced: k.namespaced, Status: k.status})

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -124,54 +125,120 @@ func TestAClone(t *testing.T) {
 	}
 }
 
-// An agent that lost its Secret and its Ledger, as with its namespace, would be born a second time. The doctor says so,
-// also before it has a token, until an admin takes the record of the first one away. A restart is no second birth.
+// An agent that lost its Secret and its Ledger, as with its namespace, is born a second time. The doctor says so, also
+// in a cluster that only borrows and before there is a token, until an admin deletes the record of the first one. A
+// restart is no second birth.
 func TestASecondBirth(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	f := startBroker(ctx, t)
 	m := f.startMember(t)
-	policy := &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"},
-		Spec: api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
-	if err := m.kube.Create(ctx, policy); err != nil {
-		t.Fatal(err)
+	first := *m.recorded()
+	if first.Cluster != "rome" || first.Namespace != api.Namespace || first.Version != bourse.Version() {
+		t.Errorf("it records %+v", first)
 	}
-	records := func() *api.LendingAgent {
-		if err := m.kube.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
-			t.Error(err)
-		}
-		return policy.Status.Agent
-	}
-	eventually(t, "the policy records its agent", func() bool { return records() != nil })
-	first := *records()
-	m.end()
-	m.run("")
+	m.restart("")
 	eventually(t, "rome is connected again", m.connects)
 	m.finds(health.IdentityReplaced, "", false)
-	m.end()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: agent.SecretName}}
-	if err := m.kube.Delete(ctx, secret); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.kube.DeleteAllOf(ctx, &api.Ledger{}, client.InNamespace(api.Namespace)); err != nil {
-		t.Fatal(err)
-	}
-	m.run("")
-	m.finds(health.IdentityReplaced, "/status/agent", true)
-	if now := records(); *now != first {
+	m.losesAll()
+	m.run("") // and waits for a token
+	m.finds(health.WaitsForToken, "", true)
+	m.finds(health.IdentityReplaced, acceptance, true)
+	m.restart("")
+	m.finds(health.IdentityReplaced, acceptance, true)
+	if now := *m.recorded(); now != first {
 		t.Errorf("it records %+v, want %+v", now, first)
 	}
-	if err := m.kube.Status().Patch(ctx, policy,
-		client.RawPatch(types.JSONPatchType, []byte(`[{"op":"remove","path":"/status/agent"}]`))); err != nil {
-		t.Fatal(err)
-	}
-	m.finds(health.IdentityReplaced, "", false)
-	eventually(t, "the policy records the second", func() bool { return records() != nil }) // the doctor knows it before
-	if second := records(); second.Fingerprint == first.Fingerprint || second.Ledger == first.Ledger {
+	m.acceptsAgent()
+	if second := *m.recorded(); second.Fingerprint == first.Fingerprint || second.Ledger == first.Ledger {
 		t.Errorf("it records %+v after %+v", second, first)
 	}
 	m.end()
 	cancel()
 	if err := <-f.ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// A deliberate move, to another namespace or from another cluster, is no second birth: the key and the Ledger came along.
+// A record that names no agent is filled in.
+func TestAMoveIsNoSecondBirth(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	f := startBroker(ctx, t)
+	m := f.startMember(t)
+	first := *m.recorded()
+	m.end()
+	object := &api.Agent{ObjectMeta: metav1.ObjectMeta{Name: api.AgentName}}
+	for _, change := range []string{`{"status":null}`, `{"status":{"namespace":"elsewhere","version":"former","cluster":null}}`} {
+		if err := m.kube.Status().Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(change))); err != nil {
+			t.Fatal(err)
+		}
+		m.run("")
+		m.finds(health.IdentityReplaced, "", false)
+		if now := *m.recorded(); now != first {
+			t.Errorf("after %s it records %+v, want %+v", change, now, first)
+		}
+		m.end()
+	}
+	identity := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: agent.SecretName}}
+	m.patch(identity, types.MergePatchType, `{"data":{"kube-system-uid":"ZWxzZXdoZXJl"}}`)
+	if err := m.kube.Delete(ctx, object); err != nil { // the namespace alone is moved
+		t.Fatal(err)
+	}
+	m.run("")
+	m.finds(health.ClonedIdentity, "", true)
+	if err := m.kube.Get(ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
+		t.Errorf("a clone is recorded: %+v, %v", object.Status, err)
+	}
+	m.patch(identity, types.JSONPatchType, `[{"op":"remove","path":"/data/kube-system-uid"}]`)
+	eventually(t, "rome is connected after the move", m.connects)
+	m.finds(health.IdentityReplaced, "", false)
+	if now := *m.recorded(); now != first {
+		t.Errorf("after the move it records %+v, want %+v", now, first)
+	}
+	m.end()
+	cancel()
+	if err := <-f.ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// acceptance is the command by which an admin accepts an agent in place of the one before.
+const acceptance = "kubectl delete agents.bourse.dev default"
+
+// acceptsAgent has an admin accept the agent that runs, and waits until it is recorded.
+func (m *member) acceptsAgent() {
+	m.t.Helper()
+	if err := m.kube.Delete(m.t.Context(), &api.Agent{ObjectMeta: metav1.ObjectMeta{Name: api.AgentName}}); err != nil {
+		m.t.Fatal(err)
+	}
+	m.finds(health.IdentityReplaced, "", false)
+}
+
+// recorded waits until an agent is recorded, and returns it.
+func (m *member) recorded() *api.RecordedAgent {
+	m.t.Helper()
+	object := &api.Agent{ObjectMeta: metav1.ObjectMeta{Name: api.AgentName}}
+	eventually(m.t, "an agent is recorded", func() bool {
+		return m.kube.Get(m.t.Context(), client.ObjectKeyFromObject(object), object) == nil && object.Status != (api.RecordedAgent{})
+	})
+	return &object.Status
+}
+
+func (m *member) restart(token string) {
+	m.t.Helper()
+	m.end()
+	m.run(token)
+}
+
+// losesAll ends a life of the agent, and all that it kept in its namespace.
+func (m *member) losesAll() {
+	m.t.Helper()
+	m.end()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: agent.SecretName}}
+	if err := m.kube.Delete(m.t.Context(), secret); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := m.kube.DeleteAllOf(m.t.Context(), &api.Ledger{}, client.InNamespace(api.Namespace)); err != nil {
+		m.t.Fatal(err)
 	}
 }

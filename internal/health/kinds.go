@@ -282,8 +282,8 @@ var (
 		"If this cluster replaces the other one for good, stop the agent there, and run the command of the message. The " +
 			"agent continues by itself."}
 	IdentityReplaced = Kind{"IdentityReplaced", bad,
-		"The SharingPolicy records an agent with another key or another Ledger. The agent's namespace was made again or " +
-			"restored, or a second agent runs in another namespace.",
+		"The object Agent `default` records an agent with another key or another Ledger. The agent's namespace was made " +
+			"again or restored, or a second agent runs in another namespace.",
 		"Other clusters know this one by the former key, and what the former Ledger promised is unknown here.",
 		"Restore what the message names. If there are two agents, remove one. If it is lost for good, run the command of the " +
 			"message."}

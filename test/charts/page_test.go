@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,6 +39,9 @@ type player struct {
 	port             int
 	questions        map[string]int // the port of each agent for users
 }
+
+// plainCluster is the name of a player's cluster without Liqo.
+const plainCluster = "plain"
 
 // agentPod is the pod of each agent.
 const agentPod = "bourse-agent-5c9d8f7b6-x2k4q"
@@ -122,7 +126,7 @@ func newPlayerOf(t *testing.T, agents string, names ...string) *player {
 	group, ctx := errgroup.WithContext(t.Context())
 	for i, name := range names {
 		group.Go(func() (err error) {
-			o := lab.ClusterOptions{Name: name, Light: name == "hall", Liqo: name != "hall", Nodes: []lab.Node{{Name: name + "-1",
+			o := lab.ClusterOptions{Name: name, Light: name == "hall", Liqo: name != "hall" && name != plainCluster, Nodes: []lab.Node{{Name: name + "-1",
 				Resources: corev1.ResourceList{"cpu": resource.MustParse("32"), "memory": resource.MustParse("64Gi")}}}}
 			if name == "hall" { // a command in the broker's pod is one of this machine
 				o.Execs = []lab.Exec{{Namespace: hallNamespace, Pod: "broker-0",
@@ -202,8 +206,9 @@ func (p *player) startBroker(t *testing.T) {
 	runPod(t, p.client(t, "hall"), hallNamespace, "broker-0", "hall-1", p.bourse)
 }
 
-// startAgent likewise. It names itself as Liqo would, and reaches its cluster as its ServiceAccount.
-func (p *player) startAgent(t *testing.T, cluster string) {
+// startAgent likewise. It names itself as Liqo would, and reaches its cluster as its ServiceAccount. stop ends it, but not
+// its pod.
+func (p *player) startAgent(t *testing.T, cluster string) (stop func()) {
 	t.Helper()
 	var d appsv1.Deployment
 	p.get(t, cluster, p.agents, "bourse-agent", &d)
@@ -215,9 +220,10 @@ func (p *player) startAgent(t *testing.T, cluster string) {
 	if err := lab.WriteKubeconfig(kubeconfig, cluster, account); err != nil {
 		t.Fatal(err)
 	}
-	p.run(t, cluster, d.Spec.Template.Spec.Containers[0], map[string]string{}, "--cluster-id="+cluster, "--kubeconfig="+kubeconfig,
+	stop = p.run(t, cluster, d.Spec.Template.Spec.Containers[0], map[string]string{}, "--cluster-id="+cluster, "--kubeconfig="+kubeconfig,
 		"--allow-peer-range=127.0.0.0/8", fmt.Sprintf("--questions-listen=127.0.0.1:%d", p.questions[cluster]))
 	runPod(t, p.client(t, cluster), p.agents, agentPod, cluster+"-1", p.bourse)
+	return stop
 }
 
 func (p *player) client(t *testing.T, cluster string) kube.Client {
@@ -236,8 +242,9 @@ func (p *player) get(t *testing.T, cluster, namespace, name string, into kube.Ob
 	}
 }
 
-// run runs a container until the test ends, with other values of some arguments, and returns when it is ready.
-func (p *player) run(t *testing.T, name string, c corev1.Container, with map[string]string, more ...string) {
+// run runs a container until the test ends or stop is called, with other values of some arguments, and returns when it is
+// ready.
+func (p *player) run(t *testing.T, name string, c corev1.Container, with map[string]string, more ...string) (stop func()) {
 	t.Helper()
 	probes := map[string]string{"--metrics-bind-address": "metrics", "--health-probe-bind-address": "health"}
 	at := map[string]string{} // the address of each port of the container
@@ -267,9 +274,12 @@ func (p *player) run(t *testing.T, name string, c corev1.Container, with map[str
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
+	})
+	t.Cleanup(func() {
+		stop()
 		_ = log.Close()
 		if said, _ := os.ReadFile(log.Name()); t.Failed() {
 			t.Logf("%s:\n%s", name, bytes.TrimSpace(said[max(0, len(said)-4<<10):]))
@@ -293,4 +303,5 @@ func (p *player) run(t *testing.T, name string, c corev1.Container, with map[str
 		}
 		return nil
 	})
+	return stop
 }

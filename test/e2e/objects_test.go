@@ -48,6 +48,8 @@ func TestAPIServerRefuses(t *testing.T) {
 		{"a policy's duration in days", raw("SharingPolicy", "maxDuration", "7d", pools()), "spec.maxDuration"},
 		{"a policy's time in words", raw("SharingPolicy", "approveWithin", "a day", pools()), "spec.approveWithin"},
 		{"a policy of another name", policy("other", api.GeneralPool), `the SharingPolicy of a cluster is named "default"`},
+		{"an agent's record of another name", &api.Agent{ObjectMeta: metav1.ObjectMeta{Name: "other"}},
+			`the Agent of a cluster is named "default"`},
 		{"a policy of another pool", policy("default", "GPUs"), "spec.pools[0].name"},
 		{"a policy without a pool", &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, "spec.pools"},
 		{"an empty request", request(api.Request{Resources: api.Resources{}}), "ask for 1 to 64 resources"},

@@ -20,23 +20,16 @@ import (
 type refusedPolicy struct {
 	invalid  error
 	refusals sharing.Refusals
-	other    *api.LendingAgent
 }
 
-func (p refusedPolicy) Sharing() *api.Sharing         { return nil }
-func (p refusedPolicy) UnknownBrokers() []string      { return nil }
-func (p refusedPolicy) Invalid() error                { return p.invalid }
-func (p refusedPolicy) OtherAgent() *api.LendingAgent { return p.other }
-func (p refusedPolicy) Refusals() sharing.Refusals    { return p.refusals }
+func (p refusedPolicy) Sharing() *api.Sharing      { return nil }
+func (p refusedPolicy) UnknownBrokers() []string   { return nil }
+func (p refusedPolicy) Invalid() error             { return p.invalid }
+func (p refusedPolicy) Refusals() sharing.Refusals { return p.refusals }
 
 // The doctor says why a policy is not in force, and what a broker refuses, each with its remedy.
 func TestDoctorSeesARefusedPolicy(t *testing.T) {
 	bad := api.Invalid("labels", "it cannot be shown").Fix("use printable characters")
-	replaced := findIn(t, Sharing{Cluster: "milan", Policy: refusedPolicy{other: &api.LendingAgent{Fingerprint: "SHA256:x"}}}.Find)
-	if len(replaced) == 0 || replaced[0].Code != health.IdentityReplaced.Code ||
-		!strings.Contains(replaced[0].Detail, "SHA256:x") || !strings.Contains(replaced[0].Remedy, "/status/agent") {
-		t.Errorf("another agent: %+v", replaced)
-	}
 	for name, c := range map[string]struct {
 		policy refusedPolicy
 		want   health.Kind
@@ -51,6 +44,21 @@ func TestDoctorSeesARefusedPolicy(t *testing.T) {
 		if len(found) == 0 || found[0].Code != c.want.Code || found[0].Remedy != c.remedy {
 			t.Errorf("%s: %+v", name, found)
 		}
+	}
+}
+
+// otherAgent is an agent that is recorded instead of this one.
+type otherAgent api.RecordedAgent
+
+func (o otherAgent) Other() (*api.RecordedAgent, error) { return (*api.RecordedAgent)(&o), nil }
+
+// The doctor names the agent that the cluster had before, and how an admin accepts the new one.
+func TestDoctorSeesAnotherAgent(t *testing.T) {
+	found := findIn(t, Agent{Record: otherAgent{Fingerprint: "SHA256:x", Ledger: "first", Namespace: "bourse"}}.Find)
+	if len(found) != 1 || found[0].Code != health.IdentityReplaced.Code || found[0].Subject != "Agent default" ||
+		!strings.HasSuffix(found[0].Remedy, "kubectl delete agents.bourse.dev default") ||
+		found[0].Detail != "it records an agent in namespace bourse with the key SHA256:x and the Ledger first" {
+		t.Errorf("it finds %+v", found)
 	}
 }
 

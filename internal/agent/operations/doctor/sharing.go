@@ -32,8 +32,6 @@ type Sharing struct {
 		UnknownBrokers() []string
 		// Invalid returns why the newest SharingPolicy is not in force, nil if it is or there is none.
 		Invalid() error
-		// OtherAgent returns the agent that the SharingPolicy records, if that is not this one.
-		OtherAgent() *api.LendingAgent
 		// Refusals returns what brokers refuse of what this cluster shows.
 		Refusals() sharing.Refusals
 	}
@@ -45,12 +43,6 @@ func (c Sharing) Find(ctx context.Context) (found []api.Problem, _ error) {
 	for _, name := range slices.Sorted(maps.Keys(refusals)) {
 		found = append(found, health.AdvertisementRefused.Of("broker "+name,
 			cmp.Or(remedyOf(refusals[name]), "mend what the message names"), "%s", refusals[name]))
-	}
-	if other := c.Policy.OtherAgent(); other != nil {
-		found = append(found, health.IdentityReplaced.Of("SharingPolicy default",
-			"restore the Secret bourse-identity and the Ledgers from a backup; if they are lost for good: kubectl patch "+
-				"sharingpolicy default --subresource=status --type=json -p '[{\"op\":\"remove\",\"path\":\"/status/agent\"}]'",
-			"an agent with the key %s and the Ledger %s lent by it", other.Fingerprint, other.Ledger))
 	}
 	policy := c.Policy.Sharing()
 	if err := c.Policy.Invalid(); err != nil {

@@ -108,6 +108,9 @@ func Uninstall(ctx context.Context, config *rest.Config, r Removal) error {
 			u.kept, r.Namespace))
 		return nil
 	}
+	if err := u.removeRecord(ctx); err != nil {
+		return err
+	}
 	if err := u.letNamespaceGo(ctx); err != nil {
 		return err
 	}
@@ -117,6 +120,18 @@ func Uninstall(ctx context.Context, config *rest.Config, r Removal) error {
 		}
 	}
 	return nil
+}
+
+// removeRecord removes the record of the agent whose key and Ledger go, where a broker keeps the kinds: the next agent is
+// no replacement. That of an agent in another namespace stays.
+func (u *removal) removeRecord(ctx context.Context) error {
+	record := &api.Agent{ObjectMeta: metav1.ObjectMeta{Name: api.AgentName}}
+	if err := u.c.Get(ctx, client.ObjectKeyFromObject(record), record); unknown(err) || err == nil && record.Status.Namespace != u.Namespace {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return u.remove(ctx, record)
 }
 
 // letNamespaceGo marks the agent's namespace: an API server may apply the policy that guards it a moment longer.

@@ -87,12 +87,14 @@ func TestUninstallWithLingeringPeerings(t *testing.T) {
 	}
 }
 
-// A broker in the same cluster keeps its rights, its policies and its members' objects.
+// A broker in the same cluster keeps its rights, its policies and its members' objects. The agent's record goes with the
+// agent's namespace, that of an agent elsewhere stays.
 func TestUninstallBesideABroker(t *testing.T) {
 	crds := schema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"}
 	k := kubeapi.New(kubeapi.Options{Types: []kubeapi.Type{
 		{GroupVersion: rbacv1.SchemeGroupVersion, Kind: "ClusterRole", Resource: "clusterroles"},
 		{GroupVersion: crds, Kind: "CustomResourceDefinition", Resource: "customresourcedefinitions"},
+		{GroupVersion: api.GroupVersion, Kind: "Agent", Resource: "agents"},
 	}})
 	c, err := client.New(k.Config(), client.Options{Scheme: scheme.New()})
 	if err != nil {
@@ -103,14 +105,23 @@ func TestUninstallBesideABroker(t *testing.T) {
 	kind.SetName("peers." + api.Group)
 	broker := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "bourse-broker-kubernetes"}}
 	agent := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "bourse-agent"}}
-	for _, o := range []client.Object{kind, broker, agent} {
+	record := &api.Agent{ObjectMeta: metav1.ObjectMeta{Name: api.AgentName}, Status: api.RecordedAgent{Namespace: "bourse"}}
+	for _, o := range []client.Object{kind, broker, agent, record} {
 		if err := c.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r := install.Removal{Namespace: "bourse", LiqoNamespace: "liqo", Tell: func(step string) { t.Log(step) }}
-	if err := install.Uninstall(t.Context(), k.Config(), r); err != nil {
-		t.Fatal(err)
+	for _, namespace := range []string{"elsewhere", "bourse"} {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil {
+			t.Errorf("the agent's record, before %s is left: %v", namespace, err)
+		}
+		r := install.Removal{Namespace: namespace, LiqoNamespace: "liqo", Tell: func(step string) { t.Log(step) }}
+		if err := install.Uninstall(t.Context(), k.Config(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(record), record); !apierrors.IsNotFound(err) {
+		t.Errorf("the agent's record is still there: %v", err)
 	}
 	for _, o := range []client.Object{kind, broker} {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {

@@ -18,7 +18,7 @@ import (
 // Listen serves /livez and /readyz at one address and /metrics at another, in each replica, as long as the
 // manager runs. It has the bounds of our other listeners. Empty or "0": it does not listen. An agent is
 // ready without its broker. A replica that leads is ready once began is closed: then the list of consumers is
-// there. Errors: Invalid with the flag.
+// there, and the agent is recorded. Errors: Invalid with the flag.
 func Listen(mgr manager.Manager, healthAddress, metricsAddress string, began <-chan struct{}) error {
 	caches := func(r *http.Request) error {
 		if !mgr.GetCache().WaitForCacheSync(r.Context()) {
@@ -36,7 +36,7 @@ func Listen(mgr manager.Manager, healthAddress, metricsAddress string, began <-c
 		case <-began:
 			return nil
 		default:
-			return errors.New("the list of consumers is not there yet")
+			return errors.New("the list of consumers or the record of the agent is not there yet")
 		}
 	}
 	health := http.NewServeMux()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,10 +35,6 @@ type PolicyOptions struct {
 	Engine *match.Engine
 	// Namespace is the agent's. It has the Brokers that this cluster joined.
 	Namespace string
-	// Agent is this agent, which the status of the policy records. Former are the fingerprints of keys that it had. With
-	// the zero Agent nothing is recorded.
-	Agent  api.LendingAgent
-	Former []string
 	// Offers makes the controller of Offers look at all of them. It gets the empty name when the policy
 	// shows them at other brokers than before.
 	Offers *kubeobject.Trigger
@@ -55,9 +50,8 @@ type Policy struct {
 	// refused is what brokers refuse of what it shows, and invalid why the newest policy is not in force.
 	refused atomic.Pointer[Refusals]
 	invalid atomic.Pointer[error]
-	other   atomic.Pointer[api.LendingAgent] // that the policy records instead of this one
-	again   kubeobject.Trigger               // to show what brokers refuse
-	changed chan struct{}                    // to advertise again
+	again   kubeobject.Trigger // to show what brokers refuse
+	changed chan struct{}      // to advertise again
 }
 
 // NewPolicy returns a Policy that shares nothing yet: see Load.
@@ -84,25 +78,6 @@ func (p *Policy) Refusals() Refusals { return *p.refused.Load() }
 
 // Invalid returns why the newest policy is not in force. It is nil if it is, or if there is none.
 func (p *Policy) Invalid() error { return *p.invalid.Load() }
-
-// OtherAgent returns the agent that the policy records, if that is not this one. Nil: it is, or there is no policy.
-func (p *Policy) OtherAgent() *api.LendingAgent { return p.other.Load() }
-
-// recordAgent returns the agent that the policy is to record: this one, unless another is recorded. After a namespace
-// that was made anew or restored, the other one's key or Ledger is lost.
-func (p *Policy) recordAgent(recorded *api.LendingAgent) *api.LendingAgent {
-	own := p.options.Agent
-	if own == (api.LendingAgent{}) {
-		return recorded
-	}
-	if recorded != nil && (recorded.Ledger != own.Ledger ||
-		recorded.Fingerprint != own.Fingerprint && !slices.Contains(p.options.Former, recorded.Fingerprint)) {
-		p.other.Store(recorded)
-		return recorded
-	}
-	p.other.Store(nil)
-	return &own
-}
 
 // setRefusals notes what brokers refuse, for the policy's status.
 func (p *Policy) setRefusals(r Refusals) {
@@ -146,7 +121,6 @@ func (p *Policy) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 		// the brokers stay: without a policy, the others are shown nothing more
 		p.unknown.Store(new([]string))
 		p.invalid.Store(new(error))
-		p.other.Store(nil)
 		p.set(nil)
 		return ctrl.Result{}, nil
 	} else if err != nil {
@@ -174,22 +148,9 @@ func (p *Policy) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 	next := object.Status.DeepCopy()
 	meta.SetStatusCondition(&next.Conditions, condition)
 	meta.RemoveStatusCondition(&next.Conditions, formerPluginCondition)
-	next.Agent = p.recordAgent(next.Agent)
 	setWhere(&next.Conditions, api.ConditionIgnoredFields, ignoredCondition(&object))
 	setWhere(&next.Conditions, api.ConditionUnknownBrokers, unknownCondition(&object, unknown))
-	return ctrl.Result{}, p.show(ctx, &object, *next)
-}
-
-// show writes the status. An API server with the CRD of a former release refuses a status with the agent: there it is
-// left out.
-func (p *Policy) show(ctx context.Context, object *api.SharingPolicy, next api.SharingPolicyStatus) error {
-	read := object.DeepCopy()
-	err := kubeobject.ShowStatus(ctx, p.options.Client, object, &object.Status, next)
-	if err == nil || !strings.Contains(err.Error(), ".status.agent: field not declared in schema") {
-		return err
-	}
-	next.Agent = nil
-	return kubeobject.ShowStatus(ctx, p.options.Client, read, &read.Status, next)
+	return ctrl.Result{}, kubeobject.ShowStatus(ctx, p.options.Client, &object, &object.Status, *next)
 }
 
 // setWhere sets a condition, or removes it if it is nil.

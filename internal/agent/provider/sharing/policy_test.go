@@ -1,8 +1,6 @@
 package sharing_test
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -11,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -153,85 +149,6 @@ func TestBrokersOfAPolicy(t *testing.T) {
 		err := sharing.Check(&api.Sharing{Brokers: c.brokers, Pools: []api.PoolPolicy{{Name: api.GeneralPool}}})
 		if (err == nil) != c.valid || err != nil && !strings.Contains(err.Error(), "brokers") {
 			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-// The status of the policy records which agent lends by it. One with another key or another Ledger, as after a namespace
-// that was made anew, leaves the record and reports the other one, until an admin takes the record away. A rotated key
-// is the same agent's.
-func TestThePolicyRecordsItsAgent(t *testing.T) {
-	ctx, c := t.Context(), newClient(t)
-	object := &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"},
-		Spec: api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
-	if err := c.Create(ctx, object); err != nil {
-		t.Fatal(err)
-	}
-	type agent = api.LendingAgent
-	look := func(own agent, former ...string) (recorded agent, other *agent) {
-		t.Helper()
-		policy := sharing.NewPolicy(sharing.PolicyOptions{Client: c, Engine: match.New(), Agent: own, Former: former})
-		if err := errors.Join(policy.Load(ctx), c.Get(ctx, client.ObjectKeyFromObject(object), object)); err != nil {
-			t.Fatal(err)
-		}
-		return *object.Status.Agent, policy.OtherAgent()
-	}
-	first, rotated := agent{Fingerprint: "one", Ledger: "first"}, agent{Fingerprint: "two", Ledger: "first"}
-	for _, own := range []agent{first, first, rotated} {
-		if recorded, other := look(own, "one"); recorded != own || other != nil {
-			t.Errorf("of %+v it records %+v, and reports %+v", own, recorded, other)
-		}
-	}
-	for _, own := range []agent{first, {Fingerprint: "three", Ledger: "first"}, {Fingerprint: "two", Ledger: "second"}} {
-		if recorded, other := look(own); recorded != rotated || other == nil || *other != rotated {
-			t.Errorf("of %+v it records %+v, and reports %+v", own, recorded, other)
-		}
-	}
-	mend := client.RawPatch(types.JSONPatchType, []byte(`[{"op":"remove","path":"/status/agent"}]`))
-	if err := c.Status().Patch(ctx, object, mend); err != nil {
-		t.Fatal(err)
-	}
-	again := agent{Fingerprint: "three", Ledger: "second"}
-	if recorded, other := look(again); recorded != again || other != nil {
-		t.Errorf("after the mend it records %+v, and reports %+v", recorded, other)
-	}
-}
-
-// olderCRD is the API server of a cluster whose SharingPolicy has no field for the agent.
-type olderCRD struct{ client.Client }
-
-func (c olderCRD) Status() client.SubResourceWriter { return olderStatus{c.Client.Status()} }
-
-type olderStatus struct{ client.SubResourceWriter }
-
-func (s olderStatus) Apply(ctx context.Context, o runtime.ApplyConfiguration, options ...client.SubResourceApplyOption) error {
-	text, err := json.Marshal(o)
-	if err == nil && strings.Contains(string(text), `"agent"`) {
-		err = errors.New("failed to create typed patch object: .status.agent: field not declared in schema")
-	}
-	if err != nil {
-		return err
-	}
-	return s.SubResourceWriter.Apply(ctx, o, options...)
-}
-
-// An agent that is upgraded before its CRDs lends, and records itself once they are upgraded.
-func TestAnOlderSharingPolicy(t *testing.T) {
-	ctx, c := t.Context(), newClient(t)
-	object := &api.SharingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"},
-		Spec: api.Sharing{Pools: []api.PoolPolicy{{Name: api.GeneralPool}}}}
-	if err := c.Create(ctx, object); err != nil {
-		t.Fatal(err)
-	}
-	for _, at := range []client.Client{olderCRD{c}, c} {
-		policy := sharing.NewPolicy(sharing.PolicyOptions{Client: at, Engine: match.New(),
-			Agent: api.LendingAgent{Fingerprint: "one", Ledger: "first"}})
-		if err := errors.Join(policy.Load(ctx), c.Get(ctx, client.ObjectKeyFromObject(object), object)); err != nil {
-			t.Fatal(err)
-		}
-		if policy.Sharing() == nil || !meta.IsStatusConditionTrue(object.Status.Conditions, api.ConditionReady) ||
-			(object.Status.Agent != nil) != (at == c) {
-			t.Errorf("it shows %+v", object.Status)
 		}
 	}
 }
