@@ -5,37 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/cli"
-	"github.com/bourse-dev/bourse/test/e2e/federation"
 )
-
-// kubeconfigOf writes the kubeconfig of a person, and returns its file.
-func kubeconfigOf(t *testing.T, m *federation.Member, person string) string {
-	t.Helper()
-	config, err := clientcmd.LoadFromFile(m.Cluster.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, user := range config.AuthInfos {
-		user.Impersonate = person
-	}
-	file := filepath.Join(t.TempDir(), person)
-	if err := clientcmd.WriteToFile(*config, file); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
 
 // bourse runs a command, and returns what it writes and the error.
 func bourse(ctx context.Context, args ...string) (string, error) {
@@ -76,7 +56,7 @@ func TestBourseByKubeconfig(t *testing.T) {
 		}
 		return nil
 	})
-	as := []string{"--kubeconfig", kubeconfigOf(t, w.rome, "gaia"), "-n", "hers"}
+	as := []string{"--kubeconfig", w.rome.KubeconfigOf(t, "gaia"), "-n", "hers"}
 	for _, step := range []struct {
 		args, says string
 		fails      api.Code
@@ -162,7 +142,7 @@ spec: {policyName: never, validationActions: [Deny]}
 func TestAdminByKubeconfig(t *testing.T) {
 	w := start(t)
 	bind(t, w.paris, "sofia", "bourse-provider-admin", "")
-	as := []string{"--kubeconfig", kubeconfigOf(t, w.paris, "sofia")}
+	as := []string{"--kubeconfig", w.paris.KubeconfigOf(t, "sofia")}
 	eventually(t, "the role is known", func(ctx context.Context) error {
 		said, err := bourse(ctx, append(as, "doctor")...)
 		if api.CodeOf(err) == api.CodeConflict { // it found an Error

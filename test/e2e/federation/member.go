@@ -7,12 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"testing"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -97,6 +99,23 @@ func (m *Member) writeKubeconfig(ctx context.Context) error {
 	config := m.Cluster.Config()
 	config.BearerToken = answer.Status.Token
 	return lab.WriteKubeconfig(m.agentKubeconfig(), m.Name, config)
+}
+
+// KubeconfigOf writes the kubeconfig of a person, whom the cluster's admin impersonates, and returns its file.
+func (m *Member) KubeconfigOf(t testing.TB, person string) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(m.Cluster.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range config.AuthInfos {
+		user.Impersonate = person
+	}
+	file := filepath.Join(t.TempDir(), person)
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 func (m *Member) agentKubeconfig() string { return filepath.Join(m.Cluster.Dir(), "agent.kubeconfig") }
