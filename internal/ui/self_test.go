@@ -64,13 +64,11 @@ func sold() *api.Contract {
 // While the agent does not answer, objects that only the agent writes name the cluster. If there is none, no page shows
 // what was sold as bought.
 func TestObjectsNameTheClusterOfAnAgentThatIsAway(t *testing.T) {
-	at := metav1.ObjectMeta{Namespace: api.Namespace, Name: "r-1"}
 	between := api.Instruction{Reservation: "r-1", Consumer: "rome", Provider: "milan", Until: metav1.Now(),
 		Resources: api.Resources{"cpu": resource.MustParse("1")}}
 	for name, o := range map[string]kube.Object{
-		"an Advertisement": &api.Advertisement{ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: "milan"},
-			Status: api.AdvertisementStatus{Cluster: "milan"}},
-		"a ProviderInstruction": &api.ProviderInstruction{ObjectMeta: at, Spec: between},
+		"the agent's record": &api.Agent{ObjectMeta: metav1.ObjectMeta{Name: api.AgentName},
+			Status: api.RecordedAgent{Cluster: "milan", Namespace: api.Namespace}},
 		"a ReservationInstruction": &api.ReservationInstruction{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "r-2"},
 			Spec: api.Instruction{Reservation: "r-2", Consumer: "milan", Provider: "oslo", Until: between.Until, Resources: between.Resources}},
 	} {
