@@ -3,7 +3,6 @@ package ui
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -53,8 +52,6 @@ func TestOperatorPages(t *testing.T) {
 
 func lookAt(t *testing.T, b *browser.Tab, paths []string) {
 	t.Helper()
-	axe, err := os.ReadFile("testdata/axe.min.js")
-	must(t, err)
 	for _, dark := range []bool{false, true} {
 		must(t, b.Dark(dark))
 		for _, width := range []int{1280, 390} {
@@ -82,7 +79,7 @@ func lookAt(t *testing.T, b *browser.Tab, paths []string) {
 				if width == 390 && dark {
 					continue // what axe looks at differs by theme or by width, not by both
 				}
-				found, err := check(b, string(axe))
+				found, err := check(b)
 				must(t, err)
 				for _, violation := range found {
 					t.Errorf("%s: %s", name, violation)
@@ -119,22 +116,6 @@ func TestOperator(t *testing.T) {
 		!strings.Contains(text, "oslo") {
 		t.Errorf("the page shows %s, %v", text, err)
 	}
-}
-
-// check runs axe on the page.
-func check(b *browser.Tab, axe string) ([]string, error) {
-	if err := b.Do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		_, err := chromedp.Run(ctx, chromedp.Evaluate[bool](axe+"; true"))
-		return err
-	})); err != nil {
-		return nil, err
-	}
-	text, err := browser.Await[string](b, `axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}).then(r =>
-		r.violations.map(v => v.id + ": " + v.nodes.map(n => n.html).join(" | ").slice(0, 400)).join("\n"))`)
-	if err != nil || text == "" {
-		return nil, err
-	}
-	return strings.Split(text, "\n"), nil
 }
 
 // A change of an object by kubectl reaches the screen by itself.
@@ -492,10 +473,8 @@ func TestAnOfferIsEdited(t *testing.T) {
 	if over, err := browser.Eval[float64](b, `document.documentElement.scrollWidth - innerWidth`); err != nil || over > 0 {
 		t.Errorf("%v px of a review are outside, %v", over, err)
 	}
-	axe, err := os.ReadFile("testdata/axe.min.js")
-	must(t, err)
 	must(t, b.Script(true))
-	found, err := check(b, string(axe))
+	found, err := check(b)
 	must(t, err)
 	for _, violation := range found {
 		t.Error(violation)
