@@ -48,7 +48,7 @@ func (u *UI) admit(ctx context.Context, r *http.Request) ([]string, string, erro
 	name, provider := r.PathValue("name"), r.PostForm.Get("provider")
 	admitted := r.PostForm.Get("admitted") == "true"
 	_, err := u.o.Acts.AdmitProvider(ctx, name, provider, api.Admission{Admitted: admitted})
-	done := provider + " is excluded: its virtual node is emptied."
+	done := provider + " is disabled: its virtual node is emptied."
 	if admitted {
 		done = provider + " may serve " + name + "."
 	}

@@ -3,6 +3,7 @@ package pages
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -43,12 +44,12 @@ type poolSize struct {
 	Chart               *chart // nil: nothing was sampled
 }
 
-// admitVerb is what admits a provider, or excludes one that is admitted.
-func (p Pool) admitVerb(provider string) string {
+// toggle is the act on a provider: the command's word with a capital letter.
+func (p Pool) toggle(provider string) string {
 	if p.Pool.Payload.Spec.Providers.Admits(provider) {
-		return "Exclude"
+		return "Disable"
 	}
-	return "Admit"
+	return "Enable"
 }
 
 // excluded returns the providers that are excluded and have no virtual node any more.
@@ -58,7 +59,7 @@ func (p Pool) excluded() []string {
 	})
 }
 
-// admitting returns the commands that admit a provider, or exclude one that is admitted.
+// admitting returns the commands that enable a provider, or disable one that is enabled.
 func (p Pool) admitting(provider string) []string {
 	before := p.Pool.Payload.Spec.Providers
 	after := before.Admit(provider, !before.Admits(provider))
@@ -71,11 +72,7 @@ func (p Pool) admitting(provider string) []string {
 			providers[name] = nil
 		}
 	}
-	verb := "enable"
-	if before.Admits(provider) {
-		verb = "disable"
-	}
-	return []string{Quote("bourse", "vnp", verb, p.Pool.ID, provider),
+	return []string{Quote("bourse", "vnp", strings.ToLower(p.toggle(provider)), p.Pool.ID, provider),
 		patchCommand("", "virtualnodepool", p.Pool.ID, map[string]any{"providers": providers})}
 }
 

@@ -623,7 +623,7 @@ func VirtualNodePool(v View, p Pool) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = actLink(v, p.Git == "" && v.May.ChangePools, "secondary", "admit", provider.Name, p.admitVerb(provider.Name)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = actLink(v, p.Git == "" && v.May.ChangePools, "secondary", "admit", provider.Name, p.toggle(provider.Name)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -638,7 +638,7 @@ func VirtualNodePool(v View, p Pool) templ.Component {
 			}
 		}
 		if excluded := p.excluded(); len(excluded) > 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 63, "<section><h2>Excluded providers</h2><ul class=\"list\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 63, "<section><h2>Disabled providers</h2><ul class=\"list\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -655,7 +655,7 @@ func VirtualNodePool(v View, p Pool) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = actLink(v, p.Git == "" && v.May.ChangePools, "secondary", "admit", name, "Admit").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = actLink(v, p.Git == "" && v.May.ChangePools, "secondary", "admit", name, p.toggle(name)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -900,9 +900,9 @@ func admitPanel(v View, p Pool, provider string) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var43 string
-			templ_7745c5c3_Var43, templ_7745c5c3_Err = templ.JoinStringErrs(p.admitVerb(provider))
+			templ_7745c5c3_Var43, templ_7745c5c3_Err = templ.JoinStringErrs(p.toggle(provider))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `pages/pool.templ`, Line: 203, Col: 128}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `pages/pool.templ`, Line: 203, Col: 125}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var43))
 			if templ_7745c5c3_Err != nil {
@@ -939,7 +939,7 @@ func admitPanel(v View, p Pool, provider string) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = panel(v, p.admitVerb(provider)+" "+Foreign(provider)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var39), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = panel(v, p.toggle(provider)+" "+Foreign(provider)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var39), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -151,7 +151,7 @@ func TestAnExcludedProviderCanBeAdmitted(t *testing.T) {
 	p := pages.Pool{NotPlan: api.Errorf(api.CodeUnavailable, "the agent is away")}
 	p.Pool.ID, p.Pool.Payload.Spec.Providers.Exclude = "burst", []string{"milan"}
 	page := render(t, pages.VirtualNodePool(view("/pools/burst", ""), p))
-	has(t, page, "Excluded providers", "panel=admit", "id=milan", "the agent is away")
+	has(t, page, "Disabled providers", "panel=admit", "id=milan", "the agent is away")
 }
 
 // A pool at its limit does not say that it grows.
