@@ -124,8 +124,8 @@ func TestWhatToDecideAboutIsShown(t *testing.T) {
 		t.Fatalf("it shows %+v of what came at %s and waits until %s", s, r.Created.Go(), r.ApproveBy.Go())
 	}
 	c := meta.FindStatusCondition(i.Status.Conditions, api.ConditionAwaitsApproval)
-	for _, command := range []string{"approve=" + s.Digest, "refuse=" + s.Digest + " REASON"} {
-		command = "kubectl -n bourse annotate --overwrite providerinstruction r-1 'bourse.dev/" + command + "'"
+	for _, command := range []string{"bourse.dev/approve=" + s.Digest, "'bourse.dev/refuse=" + s.Digest + " REASON'"} {
+		command = "kubectl -n bourse annotate --overwrite providerinstruction r-1 " + command
 		if c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, command) {
 			t.Errorf("it lacks %s: %+v", command, c)
 		}
@@ -242,7 +242,7 @@ func TestOtherAnnotationsChangeNothing(t *testing.T) {
 		a.told()
 		r, answer := a.says(i, c.name, c.value)
 		a.is(answer, metav1.ConditionFalse, c.reason, c.says, "nothing was changed",
-			"kubectl -n bourse get providerinstruction r-2 -o jsonpath='{.status.approval}'")
+			"kubectl -n bourse get providerinstruction r-2 -o 'jsonpath={.status.approval}'")
 		if !r.AwaitsApproval() || len(answer.Message) > 1024 {
 			t.Errorf("%s %.80q: %+v", c.name, c.value, r)
 		}
