@@ -40,15 +40,18 @@ func (a List) Resources() api.Resources {
 // Quantity returns the amount in the one spelling that Kubernetes keeps when it reads and writes it, because
 // signed documents contain it.
 func (x Amount) Quantity() resource.Quantity {
-	switch x.Resource {
-	case "cpu":
+	switch {
+	case x.Resource == "cpu":
 		return *resource.NewMilliQuantity(x.Value, resource.DecimalSI)
-	case "memory", "ephemeral-storage", "storage":
-		if x.Value%1024 == 0 { // otherwise it has no suffix, and Kubernetes reads a decimal quantity
-			return *resource.NewQuantity(x.Value, resource.BinarySI)
-		}
+	case x.bytes() && x.Value%1024 == 0: // otherwise it has no suffix, and Kubernetes reads a decimal quantity
+		return *resource.NewQuantity(x.Value, resource.BinarySI)
 	}
 	return *resource.NewQuantity(x.Value, resource.DecimalSI)
+}
+
+// bytes reports whether the resource is counted in bytes.
+func (x Amount) bytes() bool {
+	return slices.Contains([]string{"memory", "ephemeral-storage", "storage"}, x.Resource)
 }
 
 // Of returns the amount of one resource.

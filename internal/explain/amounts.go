@@ -3,7 +3,6 @@ package explain
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,31 +31,15 @@ func Sizes(r api.Resources) string {
 	return strings.Join(parts, " ")
 }
 
-// Quantity returns a quantity in a readable form: CPUs in cores, with one decimal, bytes rounded down to the largest
-// unit that leaves a readable number.
+// Quantity returns a quantity as [amounts.Amount.Text] writes it. What has no whole number of units is exact.
 func Quantity(q resource.Quantity, name string) string {
-	if name == "cpu" && q.MilliValue()%1000 != 0 && max(q.MilliValue(), -q.MilliValue()) >= 100 {
-		return strings.TrimSuffix(fmt.Sprintf("%.1f", math.Floor(float64(q.MilliValue())/100)/10), ".0")
-	}
-	if name != "memory" && name != "ephemeral-storage" {
-		if q.MilliValue()%1000 == 0 {
-			return strconv.FormatInt(q.Value(), 10)
-		}
+	switch value := q.MilliValue(); {
+	case name == "cpu":
+		return amounts.Amount{Resource: name, Value: value}.Text()
+	case value%1000 != 0:
 		return q.String()
 	}
-	v, sign := q.Value(), ""
-	if v < 0 {
-		v, sign = -v, "-"
-	}
-	for _, unit := range []struct {
-		name  string
-		bytes int64
-	}{{"Ti", 1 << 40}, {"Gi", 1 << 30}, {"Mi", 1 << 20}, {"Ki", 1 << 10}} {
-		if v >= 10*unit.bytes || v >= unit.bytes && v%unit.bytes == 0 {
-			return fmt.Sprintf("%s%d%s", sign, v/unit.bytes, unit.name)
-		}
-	}
-	return fmt.Sprintf("%s%d", sign, v)
+	return amounts.Amount{Resource: name, Value: q.Value()}.Text()
 }
 
 // Part returns the largest of equal parts of an amount; nil if the amount is not valid.
