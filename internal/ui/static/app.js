@@ -109,14 +109,24 @@ addEventListener("input", (e) => {
   }, 300);
 });
 
+// A form is sent once, no matter how often its button is pressed.
+addEventListener("submit", (e) => {
+  if (e.target.method === "post" && e.submitter) setTimeout(() => { e.submitter.disabled = true; });
+});
+
+// Where a panel is closed, the cursor goes back to what opened it.
+const opener = sessionStorage.getItem("closed");
+sessionStorage.removeItem("closed");
+if (opener) document.querySelector('main a[href="' + CSS.escape(opener) + '"]')?.focus();
+
 // Keys: / searches, g and a letter opens a page, Esc closes a panel.
 let g = 0;
 addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey) return;
   const editing = e.target.matches("input, select, textarea");
   if (e.key === "Escape") {
-    const close = document.querySelector("a[data-close]");
-    if (editing) e.target.blur(); else if (close) close.click();
+    const close = document.querySelector("a[data-close]"), was = e.target.defaultValue;
+    if (editing && (!close || was !== undefined && e.target.value !== was)) e.target.blur(); else if (close) close.click();
   } else if (!editing && e.key === "/") {
     const search = document.querySelector("main input[type=search]") || document.querySelector("input[type=search]");
     if (search) { e.preventDefault(); search.focus(); search.select(); }
@@ -129,6 +139,7 @@ addEventListener("keydown", (e) => {
   }
 });
 addEventListener("click", (e) => {
+  if (e.target.closest("a[data-close]")) sessionStorage.setItem("closed", location.pathname + location.search);
   const copy = e.target.closest("button[data-copy]");
   if (copy) {
     navigator.clipboard.writeText(copy.dataset.copy);
