@@ -222,6 +222,11 @@ func TestActsAreForWhatThePageShowed(t *testing.T) {
 	a.refused("/lending/policy", with(with(policy, "generation", "99"), "yaml", "pools: [{name: general}]"), "has changed since you saw it")
 	a.done("/lending/policy", with(policy, "yaml", "pools: [{name: general, percentage: 50}]"))
 	a.until("/lending", "percentage: 50")
+	stale := with(policy, "yaml", "pools: [{name: general, percentage: 30}]")
+	if _, page := a.post("/lending/policy", stale); !strings.Contains(page, "This is the policy now") ||
+		form(page, "/lending/policy").Get("generation") != policy.Get("generation") {
+		t.Errorf("a form that another change overtook can write:\n%s", page)
+	}
 	var kept api.SharingPolicy
 	if err := f.Members["milan"].Objects.Get(t.Context(), kube.ObjectKey{Name: "default"}, &kept); err != nil {
 		t.Fatal(err)
