@@ -16,7 +16,6 @@ import (
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/explain"
-	"github.com/bourse-dev/bourse/internal/payload"
 	"github.com/bourse-dev/bourse/internal/ui/pages"
 )
 
@@ -259,8 +258,28 @@ func (u *UI) resize(ctx context.Context, r *http.Request) ([]string, string, err
 	if err != nil {
 		return nil, "", err
 	}
+	request := asked.Payload.Request
+	for name, q := range change.Resources {
+		if q.IsZero() {
+			return nil, "", api.Invalid("resources."+string(name), "0 takes all of it away").FixBy("give what the pods need; to take it away",
+				"bourse", "-n", to[1], "resize", to[2], "--resource", string(name)+"=0")
+		}
+	}
+	if p := request.Purchase; p != nil && change.Units == max(p.Units, 1) || p == nil && covers(request.Resources, change.Resources) {
+		return to, "It asks for this size already. Nothing changes.", nil
+	}
 	_, err = u.o.Acts.ChangeLocally(ctx, asked.Payload.Status.Reservation, change)
 	return to, "The new size is asked for. This page shows what the provider answers.", err
+}
+
+// covers reports whether a size has each of some amounts.
+func covers(size, some api.Resources) bool {
+	for name, q := range some {
+		if had, has := size[name]; !has || had.Cmp(q) != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (u *UI) withdraw(ctx context.Context, r *http.Request) ([]string, string, error) {
@@ -290,9 +309,9 @@ func formAmounts(r *http.Request) (api.Resources, error) {
 		if !is || len(values) == 0 || strings.TrimSpace(values[0]) == "" {
 			continue
 		}
-		q, err := payload.ParseQuantity(strings.TrimSpace(values[0]))
-		if err != nil {
-			return nil, api.Invalid(name, "%.40q is not an amount", values[0]).Fix("write it as Kubernetes does: 4, 500m, 8Gi")
+		q, wrong := pages.ReadAmount("resources."+name, name, strings.TrimSpace(values[0]))
+		if wrong != nil {
+			return nil, wrong
 		}
 		out[pages.ResourceName(name)] = q
 	}

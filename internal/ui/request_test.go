@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
@@ -68,6 +70,34 @@ func TestExtendNeverShortens(t *testing.T) {
 	}
 	if longer := after.Spec.Duration.Duration - before.Spec.Duration.Duration; longer < 46*time.Hour {
 		t.Errorf("it was asked for %s, and is for %s", before.Spec.Duration.Duration, after.Spec.Duration.Duration)
+	}
+}
+
+// A resize takes nothing away by a 0, and has fields also for what the request does not ask for.
+func TestResizeTakesNothingAway(t *testing.T) {
+	a, f := startRome(t)
+	a.until("/find?cpu=1", `<span class="big">1</span>`) // milan's advertisement may be on its way
+	made := &api.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "sized"}, Spec: api.ResourceRequestSpec{
+		Request: api.Request{Resources: api.Resources{"cpu": resource.MustParse("1")}, Duration: &metav1.Duration{Duration: time.Hour}}}}
+	if err := f.Members["rome"].Objects.Create(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	bought(t, f, "sized")
+	const page, path = "/requests/default/sized", "/requests/default/sized/resize"
+	shown := a.until(page+"?panel=resize", "<dt>In force</dt>")
+	resize := form(shown, path)
+	if !strings.Contains(shown, `name="amount.memory" value="" placeholder="none"`) {
+		t.Errorf("no memory can be asked for:\n%s", shown)
+	}
+	a.refused(path, with(resize, "amount.cpu", "0"), "bourse -n default resize sized --resource cpu=0")
+	a.done(path, with(resize, "amount.cpu", "1"))
+	a.done(path, with(resize, "amount.memory", "1Gi"))
+	var after api.ResourceRequest
+	if err := f.Members["rome"].Objects.Get(t.Context(), kube.ObjectKeyFromObject(made), &after); err != nil {
+		t.Fatal(err)
+	}
+	if cpu, memory := after.Spec.Resources["cpu"], after.Spec.Resources["memory"]; cpu.String() != "1" || memory.String() != "1Gi" || after.Generation != 2 {
+		t.Errorf("it asks for %v, and was written %d times", after.Spec.Resources, after.Generation)
 	}
 }
 

@@ -238,6 +238,17 @@ func hourly(bought map[string]api.ContractStatus, s api.ResourceRequestStatus, n
 	return strings.Join(out, ", ")
 }
 
+// sizable are amounts that each form of a size has, so that what is taken away can come back.
+var sizable = api.Resources{"cpu": {}, "memory": {}, "nvidia.com/gpu": {}}
+
+// amountIn returns an amount of a size as Kubernetes writes it; empty: it has none.
+func amountIn(size api.Resources, name ResourceName) string {
+	if q, has := size[name]; has {
+		return q.String()
+	}
+	return ""
+}
+
 // sizeOf returns what is in force, else what is asked for.
 func sizeOf(r client.RequestStatus) api.Resources {
 	if len(r.Payload.Status.Resources) > 0 {

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/explain"
@@ -41,6 +43,26 @@ var amountFields = []struct{ Field, Resource, Label, Example string }{
 	{"gpu", "nvidia.com/gpu", "NVIDIA GPUs", "1"},
 }
 
+// ReadAmount reads an amount that a user typed in a field. Errors: Invalid at the field, also for so few bytes that the
+// unit was forgotten.
+func ReadAmount(field, name, text string) (q resource.Quantity, wrong *api.Error) {
+	example := "4 or 500m"
+	if inBytes(name) {
+		example = "8Gi or 512Mi"
+	}
+	q, err := payload.ParseQuantity(text)
+	switch {
+	case err != nil:
+		return q, api.Invalid(field, "%.40q is not an amount", text).Fix("write it as Kubernetes does, such as %s", example)
+	case inBytes(name) && q.Sign() > 0 && q.Value() < 1<<20:
+		return q, api.Invalid(field, "%.40q is less than 1 MiB", text).Fix("write the unit, too, such as %s", example)
+	}
+	return q, nil
+}
+
+// inBytes reports whether a resource is counted in bytes.
+func inBytes(name string) bool { return name == "memory" || strings.HasSuffix(name, "storage") }
+
 // readAmounts reads the fields of a form that name amounts; nil if none does. Errors: Invalid at the field.
 func readAmounts(q url.Values) (out api.Resources, wrong *api.Error) {
 	for _, f := range amountFields {
@@ -48,9 +70,9 @@ func readAmounts(q url.Values) (out api.Resources, wrong *api.Error) {
 		if text == "" {
 			continue
 		}
-		amount, err := payload.ParseQuantity(text)
+		amount, err := ReadAmount(f.Field, f.Resource, text)
 		if err != nil {
-			wrong = cmp.Or(wrong, api.Invalid(f.Field, "%.40q is not an amount", text).Fix("write it as Kubernetes does, such as %s", f.Example))
+			wrong = cmp.Or(wrong, err)
 			continue
 		}
 		if out == nil {

@@ -60,7 +60,7 @@ func Amount(name string, q resource.Quantity) string {
 var resourceUnits = map[string]string{"cpu": "CPU", "nvidia.com/gpu": "GPU", "pods": "pods"}
 
 func amount(name string, q resource.Quantity) (number, unit string) {
-	if name != "memory" && !strings.HasSuffix(name, "storage") {
+	if !inBytes(name) {
 		unit = resourceUnits[name]
 		if unit == "" {
 			unit = Foreign(name)
@@ -73,11 +73,10 @@ func amount(name string, q resource.Quantity) (number, unit string) {
 	for ; i < len(units)-1 && (v >= 1024 || v <= -1024); i++ {
 		v /= 1024
 	}
-	decimals := 0
-	if v != float64(int64(v)) && v < 100 {
-		decimals = 1
+	part := 1.0 // of a unit; amounts are rounded down, so that what is shown as free can be had
+	for ; part < 100 && math.Abs(v)*part < 100; part *= 10 {
 	}
-	return strconv.FormatFloat(v, 'f', decimals, 64), units[i]
+	return strconv.FormatFloat(math.Floor(v*part)/part, 'f', -1, 64), units[i]
 }
 
 // Amounts returns all amounts that are not 0, CPUs and memory first.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/money"
-	"github.com/bourse-dev/bourse/internal/payload"
 )
 
 // offerForm is the form of an offer.
@@ -154,9 +153,9 @@ func amountsOfAUnit() (out []formField[api.Plan]) {
 			if delete(p.Resources, name); text == "" {
 				return nil
 			}
-			q, err := payload.ParseQuantity(text)
-			if err != nil {
-				return api.Invalid(path, "%.40q is not an amount", text).Fix("write it as Kubernetes does, such as %s", f.Example)
+			q, wrong := ReadAmount(path, f.Resource, text)
+			if wrong != nil {
+				return wrong
 			}
 			if p.Resources == nil {
 				p.Resources = api.Resources{}
