@@ -107,8 +107,7 @@ func (sh *shell) contextName() string {
 // loaded reads the kubeconfig that the flags, KUBECONFIG or the home folder name. It is not one that loads later: where a
 // kubeconfig is empty, that takes the rights of the pod it is in.
 func (sh *shell) loaded() (clientcmd.ClientConfig, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = sh.kubeconfig
+	rules := sh.loadingRules()
 	files := strings.Join(rules.GetLoadingPrecedence(), string(filepath.ListSeparator))
 	raw, err := rules.Load()
 	if err != nil {
@@ -119,6 +118,13 @@ func (sh *shell) loaded() (clientcmd.ClientConfig, error) {
 			Fix("see: kubectl config get-contexts; or name a file: --kubeconfig FILE")
 	}
 	return clientcmd.NewNonInteractiveClientConfig(*raw, sh.context, &clientcmd.ConfigOverrides{}, rules), nil
+}
+
+// loadingRules name the files of the kubeconfig.
+func (sh *shell) loadingRules() *clientcmd.ClientConfigLoadingRules {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = sh.kubeconfig
+	return rules
 }
 
 // close ends the sessions of a command. The agent ends those that stay.

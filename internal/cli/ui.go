@@ -77,6 +77,14 @@ func (sh *shell) serveOperatorUI(ctx context.Context, path, address string, port
 	if sh.allNamespaces {
 		return api.Invalid("--broker", "does not go with --all-namespaces").Fix("name the broker's namespace: -n NAMESPACE")
 	}
+	words := []string{"--broker"}
+	if sh.namespace != "" {
+		words = append(words, "-n", sh.namespace)
+	}
+	var kubeconfig *ui.Kubeconfig
+	if sh.context != "" || sh.kubeconfig != "" {
+		kubeconfig = sh.kubeconfigOfUI(words...)
+	}
 	broker, err := sh.operator()
 	if err != nil {
 		return err
@@ -96,6 +104,7 @@ func (sh *shell) serveOperatorUI(ctx context.Context, path, address string, port
 	if err != nil {
 		return err
 	}
+	s.WatchKubeconfig(kubeconfig)
 	return sh.serve(ctx, s, path, stay)
 }
 
@@ -118,6 +127,7 @@ func (sh *shell) startUI(ctx context.Context, address string, port int) (*ui.Ser
 	if sh.namespace != "" {
 		namespaces = strings.Split(sh.namespace, ",")
 	}
+	kubeconfig := sh.kubeconfigOfUI()
 	config, err := sh.userConfig()
 	if err != nil {
 		return nil, err
@@ -129,8 +139,24 @@ func (sh *shell) startUI(ctx context.Context, address string, port int) (*ui.Ser
 	s, err := ui.Start(ctx, config, listener, sh.contextName(), sh.namespace, namespaces, slog.New(slog.DiscardHandler))
 	if err != nil {
 		_ = listener.Close()
+		return nil, err
 	}
-	return s, err
+	s.WatchKubeconfig(kubeconfig)
+	return s, nil
+}
+
+// kubeconfigOfUI reads the kubeconfig to notice later changes. Call it before the pages read it: a change in between is
+// noticed, too. words are flags with which the pages are started again.
+func (sh *shell) kubeconfigOfUI(words ...string) *ui.Kubeconfig {
+	restart := append(api.Command{"bourse", "ui"}, words...)
+	if sh.kubeconfig != "" {
+		restart = append(restart, "--kubeconfig", sh.kubeconfig)
+	}
+	name := sh.contextName()
+	if name != "" {
+		restart = append(restart, "--context", name)
+	}
+	return ui.NewKubeconfig(sh.loadingRules().GetLoadingPrecedence(), name, restart)
 }
 
 // printCodes prints a code for each line that the user enters.

@@ -156,8 +156,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	return err
 }
 
-// watchTime looks at the wall clock at each tick, because timers stand still while a laptop sleeps. It returns when ctx
-// ends, or no page was open for idleEnd.
+// watchTime looks at the wall clock and the kubeconfig at each tick, because timers stand still while a laptop sleeps. It
+// returns when ctx ends, or no page was open for idleEnd.
 func (u *UI) watchTime(ctx context.Context, ticks <-chan time.Time, wall func() time.Time) {
 	used, last := wall(), wall()
 	for wall().Sub(used) < idleEnd {
@@ -170,6 +170,7 @@ func (u *UI) watchTime(ctx context.Context, ticks <-chan time.Time, wall func() 
 		if now.Sub(last) > asleepAfter {
 			u.wake(last, now)
 		}
+		go u.kubeconfig.look(now, u.Change)
 		if last = now; u.Pages() > 0 {
 			used = now
 		}

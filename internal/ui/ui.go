@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -73,6 +74,8 @@ type UI struct {
 	prefix string
 	theme  *theme
 	sizes  *sizes
+	// kubeconfig is that of the user. Nil: nobody looks whether it changes.
+	kubeconfig *Kubeconfig
 
 	// changes counts those of objects, and reads the requests that are read now.
 	changes atomic.Uint64
@@ -233,7 +236,7 @@ func (u *UI) answer(w http.ResponseWriter, r *http.Request, show show, failed *a
 	v := u.view(ctx, r, of.title)
 	v.AsOf, v.Failed, v.Typed, v.Theme = reading.oldest(), failed, r.PostForm, u.theme.now()
 	v.Preview, v.Typing = preview, of.typing
-	v.Banners = append(append(v.Banners, u.asleep()...), reading.banners()...)
+	v.Banners = slices.Concat(v.Banners, u.asleep(), u.kubeconfig.banners(), reading.banners())
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if failed != nil {
 		of.status = http.StatusUnprocessableEntity
