@@ -29,8 +29,10 @@ func (sh *shell) uiCommand() *cobra.Command {
 		Long: "Ui serves pages on this machine, for you alone, until Ctrl-C. They read and write objects with your\n" +
 			"kubeconfig, and can do what you can do. The browser opens by itself; one that does not asks for the code\n" +
 			"that is printed. Each code lets one browser in. Press Enter for another one.\n" +
+			"-n takes several namespaces: -n team-a,team-b. Ui remembers them for the context, and shows them when you leave\n" +
+			"-n out. -A forgets them.\n" +
 			"From another machine: ssh -L, with the printed port, and http://127.0.0.1:PORT.",
-		Example: "  bourse ui\n  bourse ui --context rome -n team-a\n  bourse ui /borrowing",
+		Example: "  bourse ui\n  bourse ui --context rome -n team-a,team-b\n  bourse ui /borrowing",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path := "/"
@@ -123,9 +125,9 @@ func (sh *shell) serve(ctx context.Context, s *ui.Server, path string, stay bool
 
 // startUI listens for the pages of the user's cluster. They are served once Serve is called.
 func (sh *shell) startUI(ctx context.Context, address string, port int) (*ui.Server, error) {
-	var namespaces []string
+	var chosen []string // by -n; userConfig takes another namespace without it
 	if sh.namespace != "" {
-		namespaces = strings.Split(sh.namespace, ",")
+		chosen = strings.Split(sh.namespace, ",")
 	}
 	kubeconfig := sh.kubeconfigOfUI()
 	config, err := sh.userConfig()
@@ -136,6 +138,7 @@ func (sh *shell) startUI(ctx context.Context, address string, port int) (*ui.Ser
 	if err != nil {
 		return nil, err
 	}
+	namespaces := sh.namespacesOfUI(chosen, config.Host)
 	s, err := ui.Start(ctx, config, listener, sh.contextName(), sh.namespace, namespaces, slog.New(slog.DiscardHandler))
 	if err != nil {
 		_ = listener.Close()
@@ -143,6 +146,23 @@ func (sh *shell) startUI(ctx context.Context, address string, port int) (*ui.Ser
 	}
 	s.WatchKubeconfig(kubeconfig)
 	return s, nil
+}
+
+// namespacesOfUI returns the namespaces to show: those of -n, which are kept, else those of the last -n for the context at
+// this server. With -A these are forgotten.
+func (sh *shell) namespacesOfUI(chosen []string, server string) []string {
+	if len(chosen) == 0 && !sh.allNamespaces {
+		chosen = ui.RememberedNamespaces(sh.contextName(), server)
+		if len(chosen) > 0 {
+			fmt.Fprintf(sh.progress, "namespaces of the last -n: %s (others: bourse ui -n NS, all: bourse ui -A)\n",
+				strings.Join(chosen, ", "))
+		}
+		return chosen
+	}
+	if err := ui.RememberNamespaces(sh.contextName(), server, chosen); err != nil {
+		fmt.Fprintf(sh.progress, "warning: the next bourse ui does not know the namespaces: %s\n", err)
+	}
+	return chosen
 }
 
 // kubeconfigOfUI reads the kubeconfig to notice later changes. Call it before the pages read it: a change in between is

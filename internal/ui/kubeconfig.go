@@ -137,14 +137,14 @@ type fileText struct {
 
 func (k *Kubeconfig) read() (out []fileText) {
 	for _, name := range k.files {
-		text, err := readFile(name)
+		text, err := readFile(name, mostKubeconfig)
 		out = append(out, fileText{name, text, err})
 	}
 	return out
 }
 
-// readFile reads a file, but no pipe: that could wait for ever.
-func readFile(name string) ([]byte, error) {
+// readFile reads a file of at most this many bytes, but no pipe: that could wait for ever.
+func readFile(name string, most int) ([]byte, error) {
 	switch info, err := os.Stat(name); {
 	case err != nil:
 		return nil, err
@@ -156,9 +156,9 @@ func readFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, mostKubeconfig+1))
-	if len(text) > mostKubeconfig {
-		return nil, errors.New("is larger than 1 MiB")
+	text, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
+	if len(text) > most {
+		return nil, fmt.Errorf("is larger than %d KiB", most>>10)
 	}
 	return text, err
 }

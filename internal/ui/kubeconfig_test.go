@@ -77,7 +77,7 @@ func TestAChangedKubeconfigIsShown(t *testing.T) {
 		{"no context", edited("- {name: rome, context", "- {name: paris, context"), "The kubeconfig has no such context since "},
 		{"no user", edited("name: ann", "name: bob"), "this context has another user."},
 		{"no kubeconfig", "token: secret-3: [", "The kubeconfig cannot be parsed since "},
-		{"too much", aKubeconfig + "#" + strings.Repeat("x", mostKubeconfig), "The kubeconfig is larger than 1 MiB since "},
+		{"too much", aKubeconfig + "#" + strings.Repeat("x", mostKubeconfig), "The kubeconfig is larger than 1024 KiB since "},
 		{"the first text again", aKubeconfig, same},
 		{"no file", "", "The kubeconfig is gone since "},
 	} {

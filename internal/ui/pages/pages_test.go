@@ -355,3 +355,15 @@ func TestAReleaseNamesThePods(t *testing.T) {
 		Began: &metav1.Time{Time: now}}
 	has(t, render(t, pages.Request(view("/requests/team/train", "panel=release"), a)), "3 pods (team/web-1 and 2 more)")
 }
+
+// The menu names the namespaces that the pages show, the first of many, and how to see others.
+func TestTheMenuNamesNamespaces(t *testing.T) {
+	v := view("/brokers", "")
+	for want, names := range map[string][]string{"Showing namespace team": {"team"}, "Showing namespaces a, b": {"a", "b"},
+		"Showing namespaces a, b, c, d, e and 2 more": {"a", "b", "c", "d", "e", "f", "g"}} {
+		v.Namespaces = names
+		has(t, render(t, pages.Layout(v, pages.NotFound(v))), want, "<code>bourse ui -n NS</code>", "<code>bourse ui -A</code>")
+	}
+	v.Namespaces = nil
+	hasNot(t, render(t, pages.Layout(v, pages.NotFound(v))), "Showing namespace", "bourse ui -A")
+}

@@ -6,6 +6,7 @@ package pages
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -259,6 +260,18 @@ func (v View) to(path string) templ.SafeURL {
 
 // where says where the page looks: "all namespaces", or their names.
 func (v View) where() string { return cmp.Or(strings.Join(v.Namespaces, ", "), "all namespaces") }
+
+// showing is a sentence about the namespaces that the pages show: the first few of many.
+func (v View) showing() string {
+	const most = 5
+	if n := len(v.Namespaces); n > most {
+		return fmt.Sprintf("Showing namespaces %s and %d more", strings.Join(v.Namespaces[:most], ", "), n-most)
+	}
+	if len(v.Namespaces) == 1 {
+		return "Showing namespace " + v.where()
+	}
+	return "Showing namespaces " + v.where()
+}
 
 // who says what the user may do, and where: "requester in team-a".
 func (v View) who() string {
