@@ -29,8 +29,8 @@ func (sh *shell) uiCommand() *cobra.Command {
 		Long: "Ui serves pages on this machine, for you alone, until Ctrl-C. They read and write objects with your\n" +
 			"kubeconfig, and can do what you can do. The browser opens by itself; one that does not asks for the code\n" +
 			"that is printed. Each code lets one browser in. Press Enter for another one.\n" +
-			"-n takes several namespaces: -n team-a,team-b. Ui remembers them for the context, and shows them when you leave\n" +
-			"-n out. -A forgets them.\n" +
+			"-n takes several namespaces: -n team-a,team-b. Ui remembers them for the context, and shows them again\n" +
+			"without -n. -A forgets them.\n" +
 			"From another machine: ssh -L, with the printed port, and http://127.0.0.1:PORT.",
 		Example: "  bourse ui\n  bourse ui --context rome -n team-a,team-b\n  bourse ui /borrowing",
 		Args:    cobra.MaximumNArgs(1),

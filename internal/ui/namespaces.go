@@ -2,6 +2,7 @@ package ui
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"slices"
 
@@ -10,9 +11,9 @@ import (
 	"github.com/bourse-dev/bourse/internal/identity/atomicfile"
 )
 
-// mostRemembered is how many contexts are remembered, and mostMemory the size of their file in bytes. The context that
-// was not chosen for the longest time is forgotten first.
-const mostRemembered, mostMemory = 100, 64 << 10
+// mostRemembered is how many contexts are remembered, mostNamed how many namespaces of each, and mostMemory the size of
+// their file in bytes. The context that was not chosen for the longest time is forgotten first.
+const mostRemembered, mostNamed, mostMemory = 100, 200, 64 << 10
 
 // remembered are the namespaces that a user chose for a context. The server tells contexts of the same name apart.
 type remembered struct {
@@ -41,12 +42,14 @@ func RememberedNamespaces(context, server string) []string {
 }
 
 // RememberNamespaces keeps the namespaces that the user chose for a context, or forgets those of before if there are none.
-// Names that no namespace can have change nothing. Errors: those of the file.
+// Names that no namespace can have change nothing. Errors: those of the file, and too many namespaces.
 func RememberNamespaces(context, server string, namespaces []string) error {
 	file := namespacesFile()
-	if file == "" || slices.Equal(namespaces, RememberedNamespaces(context, server)) ||
-		!areNamespaces(namespaces) {
+	if file == "" || slices.Equal(namespaces, RememberedNamespaces(context, server)) || !areNamespaces(namespaces) {
 		return nil
+	}
+	if len(namespaces) > mostNamed {
+		return fmt.Errorf("more than %d are not kept", mostNamed)
 	}
 	all := slices.DeleteFunc(readRemembered(file), func(r remembered) bool { return r.Context == context && r.Server == server })
 	if len(namespaces) > 0 {

@@ -53,15 +53,21 @@ func TestNamespacesAreRemembered(t *testing.T) {
 	check("rome", "https://b")
 	check("c0", "s", "team")
 	var many []string
-	for i := range 4000 {
-		many = append(many, fmt.Sprintf("namespace-with-a-name-%d", i))
+	for i := range mostNamed {
+		many = append(many, fmt.Sprintf("a-namespace-with-the-longest-name-that-one-of-them-may-have-%d", i))
 	}
-	keep("rome", "https://a", many...)
-	keep("rome", "https://b", "team-c")
-	if info, err := os.Stat(namespacesFile()); err != nil || info.Size() > mostMemory {
-		t.Errorf("the file has %d bytes: %v", info.Size(), err)
+	for i := range 10 {
+		keep(fmt.Sprint("many", i), "s", many...)
+		if info, err := os.Stat(namespacesFile()); err != nil || info.Size() > mostMemory {
+			t.Errorf("the file has %d bytes: %v", info.Size(), err)
+		}
 	}
-	check("rome", "https://b", "team-c")
+	check("many0", "s")
+	check("many9", "s", many...)
+	if err := RememberNamespaces("rome", "https://a", append(many, "team")); err == nil {
+		t.Error("too many namespaces are kept")
+	}
+	check("many9", "s", many...)
 
 	for _, text := range []string{"", "[", "{}", `[{"context":"rome","server":"https://b","namespaces":["a","` + "\x1b[2J" + `"]}]`,
 		`[{"context":"rome","server":"https://b","namespaces":[""]}]`,
