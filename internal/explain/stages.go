@@ -252,7 +252,7 @@ func (a Asked) pods() Stage {
 		s.Progress, s.Text = Current, "waits until its namespaces are offloaded: "+of
 		return s
 	}
-	s.At, s.Text = c.LastTransitionTime.Time, "pods of "+of+" run there"
+	s.At, s.Text = c.LastTransitionTime.Time, "pods of "+of+" may run there"
 	return s
 }
 
