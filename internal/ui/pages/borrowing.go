@@ -81,8 +81,8 @@ func NewBorrowed(l Listed) Borrowed {
 		if by.Pool {
 			continue
 		}
-		if fault, has := l.Faults[row.Namespace+"/"+s.Reservation]; has && row.Tone == OK {
-			row.Tone, row.Why, row.Fault = Warn, api.WithoutCode(fault.Message), fault.Type
+		if fault, has := l.Faults[row.Namespace+"/"+s.Reservation]; has && (row.Tone == OK || row.Refused) {
+			row.Refused, row.Tone, row.Why, row.Fault = false, Warn, api.WithoutCode(fault.Message), fault.Type
 		}
 		row.use(l.Uses, s)
 		row.Cost = hourly(bought, s, l.Now)
@@ -113,6 +113,7 @@ type borrowedRow struct {
 	Early           bool   // somebody else ended it before its time
 	Limited         bool   // a VirtualNodePool has less than its pods need
 	Confirm         bool   // it is held until the user confirms it
+	Refused         bool   // a change that it asks for is refused, and nothing worse is wrong
 }
 
 // matching returns the lines that match what the query says.
@@ -191,6 +192,10 @@ func requestRow(r client.RequestStatus) borrowedRow {
 		if c.Type == api.ConditionReserved && s.State.Over() && api.Reason(c.Reason).EndedByOthers() {
 			row.Tone, row.Early = Warn, true
 		}
+	}
+	if c := changeAsked(r); c != nil && c.Refused && row.Tone != Warn && row.Tone != Bad {
+		row.Tone, row.Refused = Warn, true
+		row.Why = "its change is refused, and " + explain.KeepsAsking + ": " + c.Message
 	}
 	return row
 }

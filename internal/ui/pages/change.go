@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/internal/explain"
 )
 
@@ -62,14 +63,28 @@ func (e extent) String() string {
 	return size + ", until " + Full(e.Ends)
 }
 
-// change returns the condition of a change that the request asks for, and that is not in force. Nil: it asks for none.
-func (a Asked) change() *metav1.Condition {
-	c := meta.FindStatusCondition(a.Request.Payload.Status.Conditions, api.ConditionUpToDate)
-	if c == nil || c.Status != metav1.ConditionFalse || !a.bound() ||
-		a.asksFor().sameSize(a.inForce()) && a.asksFor().sameEnd(a.inForce()) {
+// change is what a bound request asks for and does not have.
+type change struct {
+	Refused bool   // the agent asks again every minute, until the user withdraws it
+	Message string // how it stands, or why it is refused
+}
+
+// changeAsked returns the change that a request asks for. Nil: it asks for none. A refusal of what it asked for before is
+// none of this change.
+func changeAsked(r client.RequestStatus) *change {
+	s := r.Payload.Status
+	a := Asked{Request: r}
+	if s.Began == nil || a.asksFor().sameSize(a.inForce()) && a.asksFor().sameEnd(a.inForce()) {
 		return nil
 	}
-	return c
+	c := meta.FindStatusCondition(s.Conditions, api.ConditionUpToDate)
+	switch {
+	case c != nil && c.ObservedGeneration < int64(r.Revision):
+		return &change{Message: "the agent has not asked for it yet"}
+	case c == nil || c.Status != metav1.ConditionFalse:
+		return nil
+	}
+	return &change{c.Reason != api.Changing, c.Message}
 }
 
 // withdrawal returns the commands by which the request asks for what is in force.

@@ -74,7 +74,7 @@ func (o Overview) needs(v View) []need {
 			continue
 		}
 		known := slices.IndexFunc(problems, func(p api.Problem) bool { return p.Subject == r.About })
-		if n.Tone != Wait && known >= 0 { // the agent knows the remedy
+		if n.Tone != Wait && !r.Refused && known >= 0 { // the agent knows the remedy
 			n.Remedy, n.Argv = problems[known].Remedy, problems[known].Argv
 			if k := kindOf(problems[known]); k != nil {
 				n.Effect = k.Effect
@@ -192,7 +192,9 @@ func (r borrowedRow) need(v View) (need, bool) {
 	switch {
 	case r.Tone == Bad || r.Tone == Warn:
 		n.Tone, n.Title, n.Do = r.Tone, r.fault(), "Open"
-		if r.State == string(api.Rejected) {
+		if r.Refused {
+			n.Remedy, n.Link = "withdraw the change on the page of the request, or ask for less", n.Link+"#change"
+		} else if r.State == string(api.Rejected) {
 			n.Remedy = "make a new request for less; the page of this one says what each cluster lacks"
 		} else if r.Early {
 			n.Remedy = "make another request, if you still need it; then remove this one"
@@ -233,6 +235,8 @@ func (r borrowedRow) fault() string {
 		return "VirtualNodePool " + named(r.Name) + ": " + r.State
 	case r.Early:
 		return "Request " + named(r.Name) + " ended early"
+	case r.Refused:
+		return "The change of request " + named(r.Name) + " is refused"
 	case r.Fault == api.ConditionOffloaded:
 		return "Request " + named(r.Name) + ": a namespace is not offloaded to " + strings.Join(r.Provider, ", ")
 	case r.Fault == api.ConditionReflected:

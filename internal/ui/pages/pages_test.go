@@ -367,3 +367,20 @@ func TestTheMenuNamesNamespaces(t *testing.T) {
 	v.Namespaces = nil
 	hasNot(t, render(t, pages.Layout(v, pages.NotFound(v))), "Showing namespace", "bourse ui -A")
 }
+
+// A shared virtual node has pods of others: the form says which part is of the request, and that the rest is not.
+func TestAReleaseTellsItsPodsFromThoseOfOthers(t *testing.T) {
+	i := part("r-1", "milan", nil)
+	i.Status.SharedBy = 3
+	i.Status.Namespaces = []api.NamespaceUse{{Name: "shop", Used: amounts("cpu", "9")}}
+	a := pages.Asked{Namespace: "team", Name: "web", Instructions: []api.ReservationInstruction{i},
+		Impact: api.Impact{Pods: &api.Pods{Count: 2}}}
+	a.Request.Payload.Offload = &api.Offload{Namespaces: []string{"team"}}
+	a.Request.Payload.Status = api.ResourceRequestStatus{State: api.Active, Reservation: "r-1", Provider: "milan", Began: &metav1.Time{Time: now}}
+	form := func() string { return render(t, pages.Request(view("/requests/team/web", "panel=release"), a)) }
+	has(t, form(), "No pod of team uses this reservation.", "3 reservations of this cluster share the virtual node",
+		"also of namespaces that you may not see", "The pods of all of them there: 2 pods")
+	a.Instructions[0].Status.Namespaces[0].Name, a.Instructions[0].Status.SharedBy = "team", 1
+	has(t, form(), "Pods of team use 9 CPU of this reservation.", "On the virtual node: 2 pods")
+	hasNot(t, form(), "you may not see")
+}

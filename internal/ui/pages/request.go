@@ -3,6 +3,7 @@ package pages
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -111,7 +112,7 @@ func (a Asked) faults() (all []fault) {
 	collect := func(provider string, conditions []metav1.Condition) {
 		for _, c := range conditions {
 			approved := c.Type == api.ConditionAwaitsApproval && c.Status == metav1.ConditionFalse
-			changes := c.Type == api.ConditionUpToDate && a.change() != nil // it is shown with what is in force
+			changes := c.Type == api.ConditionUpToDate && changeAsked(a.Request) != nil // it is shown with what is in force
 			holds := c.Status == metav1.ConditionTrue && c.Message == "" || c.Message == a.Request.Payload.Status.Message
 			if !approved && !changes && !holds {
 				all = append(all, fault{c, provider})
@@ -236,6 +237,36 @@ type useOf struct {
 	Label       string
 	Used, Whole float64
 	Text        string
+}
+
+// shared returns how many reservations of the cluster share a virtual node of the request: those of the most shared one.
+func (a Asked) shared() (n int) {
+	for _, i := range a.Instructions {
+		n = max(n, i.Status.SharedBy)
+	}
+	return n
+}
+
+// usedByItsNamespaces says what the pods of the request's own namespaces use at its providers. Empty: it names no
+// namespace, or that is not known.
+func (a Asked) usedByItsNamespaces() string {
+	o := a.Request.Payload.Offload
+	if o == nil || len(a.Instructions) == 0 {
+		return ""
+	}
+	used := api.Resources{}
+	for _, i := range a.Instructions {
+		for _, of := range i.Status.Namespaces {
+			if slices.Contains(o.Namespaces, of.Name) {
+				add(used, of.Used)
+			}
+		}
+	}
+	of := strings.Join(o.Namespaces, ", ")
+	if len(used) == 0 {
+		return "No pod of " + of + " uses this reservation."
+	}
+	return "Pods of " + of + " use " + Amounts(used) + " of this reservation."
 }
 
 func conditionTone(c metav1.Condition) Tone {

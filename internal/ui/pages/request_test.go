@@ -3,6 +3,7 @@ package pages_test
 import (
 	"fmt"
 	"html"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,29 @@ func TestAChangeThatIsRefusedIsShown(t *testing.T) {
 	a.Request.Payload.Request.Resources = amounts("cpu", "4000m")
 	a.Request.Payload.Request.Duration.Duration = time.Hour
 	hasNot(t, page(), "withdraw")
+}
+
+// A refusal is of what is asked now. Borrowing and Home say it, too, until it is withdrawn.
+func TestARefusedChangeIsOfWhatIsAskedNow(t *testing.T) {
+	r := client.RequestStatus{ID: "team/web", Revision: 2}
+	r.Payload.Request = api.Request{Resources: amounts("cpu", "100"), Duration: &metav1.Duration{Duration: 48 * time.Hour}}
+	r.Payload.Status = api.ResourceRequestStatus{State: api.Active, Reservation: "r-1", Provider: "milan",
+		Resources: amounts("cpu", "2"), Began: &metav1.Time{Time: now}, Until: &metav1.Time{Time: now.Add(48 * time.Hour)},
+		Conditions: condition(api.ConditionUpToDate, metav1.ConditionFalse, "Capacity", "it is not changed: Capacity")}
+	r.Payload.Status.Conditions[0].ObservedGeneration = 2
+	shown := func() (request, borrowing, home string) {
+		b := pages.NewBorrowed(pages.Listed{Now: now, Requests: slices.Values([]client.RequestStatus{r})})
+		return render(t, pages.Request(view("/requests/team/web", ""), pages.Asked{Namespace: "team", Name: "web", Request: r})),
+			render(t, pages.Borrowing(view("/borrowing", ""), b)), render(t, pages.Home(view("/", ""), pages.Overview{Borrowed: b}))
+	}
+	request, borrowing, home := shown()
+	has(t, request, "Refused", "it is not changed: Capacity.")
+	has(t, borrowing, "its change is refused, and the agent asks again every minute: it is not changed: Capacity")
+	has(t, home, "The change of request “web” is refused", "/s/0/requests/team/web#change", "withdraw the change")
+	r.Revision, r.Payload.Request.Resources = 3, amounts("cpu", "3") // asked a moment ago
+	request, borrowing, home = shown()
+	has(t, request, "Asked for", "3 CPU, until")
+	hasNot(t, request+borrowing+home, "efused", "it is not changed")
 }
 
 // part is the instruction of a part of a split request.
