@@ -88,7 +88,7 @@ func (c *Client) CreateRequest(ctx context.Context, r api.RequestCreate) (out cl
 	err = c.objects.Create(ctx, object)
 	if apierrors.IsAlreadyExists(err) {
 		return out, api.Errorf(api.CodeConflict, "namespace %s has a ResourceRequest %s already", object.Namespace, object.Name).
-			At("name").Fix("choose another name, or release that one: bourse release %s/%s", object.Namespace, object.Name)
+			At("name").FixBy("choose another name, or release that one", "bourse", "release", object.Name, "-n", object.Namespace)
 	}
 	return object.Envelope(), kubeobject.Error(err)
 }

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -76,5 +77,15 @@ func TestWhatGitKeepsIsNotDeleted(t *testing.T) {
 	}
 	if err := c.DeleteRequest(t.Context(), "default", "refused"); err != nil {
 		t.Error(err)
+	}
+}
+
+// The command that releases a request with a name that is taken names its namespace, as every command does.
+func TestANameThatIsTakenIsReleasedByItsCommand(t *testing.T) {
+	c, _ := desk(t, nil, request("web", "", nil))
+	_, err := c.CreateRequest(t.Context(), api.RequestCreate{Namespace: "default", Name: "web"})
+	e, is := errors.AsType[*api.Error](err)
+	if !is || e.Code != api.CodeConflict || e.Argv.String() != "bourse release web -n default" {
+		t.Errorf("a name that is taken is answered %v", err)
 	}
 }
