@@ -405,7 +405,7 @@ func (w Wish) Command() string {
 // wrong reports whether a field of the form is the one that is wrong.
 func (f Found) wrong(field string) bool {
 	for _, e := range []*api.Error{f.Wish.Wrong, f.Failed} {
-		if e != nil && (e.Field == field || e.Field == "request."+field) {
+		if e != nil && fieldLabel(e.Field) == fieldLabel(field) {
 			return true
 		}
 	}

@@ -229,8 +229,11 @@ func sentence(text string) string {
 // Invalid at the field, also for 0 and less.
 func ReadDuration(field, text, examples string) (time.Duration, *api.Error) {
 	d, err := payload.ParseDuration(text)
-	if err != nil || d <= 0 {
+	switch {
+	case err != nil:
 		return d, api.Invalid(field, "%.40q is not a duration", text).Fix("give one such as %s", examples)
+	case d <= 0:
+		return d, api.Invalid(field, "it must be more than 0").Fix("give a duration such as %s", examples)
 	}
 	return d, nil
 }

@@ -837,7 +837,7 @@ func panel(v View, title string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = Refusal(v.Failed).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Refusal(onForm(v.Failed)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
