@@ -133,13 +133,14 @@ func (l *local) evaluate(ctx context.Context, q api.DryRun) (api.Evaluation, err
 	if q.Namespace == "" && len(scope.Namespaces) == 1 {
 		q.Namespace = scope.Namespaces[0]
 	}
-	touched := []string{cmp.Or(q.Namespace, metav1.NamespaceDefault)}
-	if q.Offload != nil {
-		touched = append(touched, q.Offload.Namespaces...)
+	if name := cmp.Or(q.Namespace, metav1.NamespaceDefault); !scope.Sees(name) {
+		return api.Evaluation{}, noNamespace(name)
 	}
-	for _, name := range touched {
-		if !scope.Sees(name) {
-			return api.Evaluation{}, noNamespace(name)
+	if q.Offload != nil {
+		for _, name := range q.Offload.Namespaces {
+			if !scope.Sees(name) {
+				return api.Evaluation{}, noNamespace(name).At("offload.namespaces").Fix("name namespaces of your own")
+			}
 		}
 	}
 	return largely(ctx, l, func() (api.Evaluation, error) { return l.cluster.Preview(ctx, l.broker, q) })
@@ -225,7 +226,7 @@ func (l *local) previewSharing(ctx context.Context, spec api.Sharing) (api.Shari
 }
 
 // noNamespace is the error of a namespace that the caller may not see, whether it exists or not.
-func noNamespace(name string) error {
+func noNamespace(name string) *api.Error {
 	return api.Errorf(api.CodeNotFound, "there is no namespace %.63q that you may ask for", name).
 		At("namespace").Fix("name a namespace of your own (-n NAMESPACE)")
 }

@@ -19,7 +19,26 @@ var findActs = map[string]act{"create": (*UI).create, "propose": (*UI).propose}
 // namespaceOf returns the namespace that a page is about: that of its path, else that which its form names, else that
 // where a request goes that names none.
 func (u *UI) namespaceOf(r *http.Request) string {
-	return cmp.Or(r.PathValue("namespace"), r.URL.Query().Get("namespace"), pages.FirstNamespace(u.o.Namespaces))
+	return cmp.Or(namedNamespace(r), pages.FirstNamespace(u.o.Namespaces))
+}
+
+// namedNamespace returns the namespace that the path or the form of a page names; "" if it names none.
+func namedNamespace(r *http.Request) string {
+	return cmp.Or(r.PathValue("namespace"), r.URL.Query().Get("namespace"))
+}
+
+// ofNamespace returns why a request cannot be made in its namespace. Who may not make one there learns that: the agent
+// only says that there is no namespace for that user.
+func (u *UI) ofNamespace(ctx context.Context, namespace string, err error) error {
+	e := asError(err)
+	if e == nil || e.Code != api.CodeNotFound || e.Field != "namespace" {
+		return err
+	}
+	if may, unknown := u.rights(ctx, namespace); unknown != nil || may.Request {
+		return err
+	}
+	return api.Errorf(api.CodeForbidden, "you may not create requests in namespace %.63q", namespace).At("namespace").
+		Fix("name another namespace, or ask an admin of this cluster")
 }
 
 // find weighs every cluster for what the form says. It reads the form of an act that failed, too.
@@ -59,6 +78,7 @@ func (u *UI) evaluate(ctx context.Context, typed url.Values, f *pages.Found) {
 		e.Clusters = pages.Shown(e.Clusters) // of 10,000 clusters, the rest is never shown
 		return e, err
 	})
+	err = u.ofNamespace(ctx, create.Namespace, err)
 	if f.Failed = asError(err); err == nil {
 		f.Evaluation = &e
 	} else if f.Failed.Decision != nil {
@@ -90,7 +110,7 @@ func (u *UI) create(ctx context.Context, r *http.Request) ([]string, string, err
 	}
 	made, err := u.o.Acts.MakeRequest(ctx, w.Create)
 	if err != nil {
-		return nil, "", err
+		return nil, "", u.ofNamespace(ctx, w.Create.Namespace, err)
 	}
 	namespace, name, _ := strings.Cut(made.ID, "/")
 	return []string{"requests", namespace, name}, "ResourceRequest " + made.ID + " made.", nil

@@ -18,6 +18,9 @@ var poolActs = map[string]act{"stop": (*UI).stopPool, "admit": (*UI).admit}
 func (u *UI) pool(ctx context.Context, r *http.Request) content {
 	name := r.PathValue("name")
 	all, err := u.o.Reads.VirtualNodePools(ctx)
+	if api.CodeOf(err) == api.CodeForbidden {
+		return u.forbidden(name, "VirtualNodePools", err)
+	}
 	if err != nil {
 		return u.failed(name, err)
 	}

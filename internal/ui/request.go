@@ -16,6 +16,7 @@ import (
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/explain"
+	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/ui/pages"
 )
 
@@ -113,6 +114,13 @@ func (u *UI) request(ctx context.Context, r *http.Request) content {
 		asked, err = ask(ofObjects(ctx), u.source, question{"request/" + namespace + "/" + name, "the request"},
 			func(ctx context.Context) (client.RequestStatus, error) { return u.o.Acts.Request(ctx, namespace, name) })
 	}
+	switch api.CodeOf(err) {
+	case api.CodeNotFound:
+		return content{title: name, status: http.StatusNotFound,
+			body: func(v pages.View) templ.Component { return pages.NoRequest(v, namespace, name) }}
+	case api.CodeForbidden:
+		return u.forbidden(name, "ResourceRequests", err)
+	}
 	if err != nil {
 		return u.failed(name, err)
 	}
@@ -195,6 +203,13 @@ func (u *UI) failed(title string, err error) content {
 	return content{title: title, status: status, body: func(pages.View) templ.Component { return pages.Unread(title, e) }}
 }
 
+// forbidden is a page whose subject the user may not read, of a kind such as "VirtualNodePools".
+func (u *UI) forbidden(title, kind string, err error) content {
+	failed := map[string]*api.Error{kind: asError(err)}
+	return content{title: title, status: http.StatusForbidden,
+		body: func(v pages.View) templ.Component { return pages.Forbidden(v, title, failed) }}
+}
+
 // target returns the request that a form is about. Errors: Conflict if it is another one by now, or its reservation is.
 func (u *UI) target(ctx context.Context, r *http.Request) (asked client.RequestStatus, to []string, err error) {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
@@ -234,6 +249,11 @@ func (u *UI) extend(ctx context.Context, r *http.Request) ([]string, string, err
 		return nil, "", err
 	}
 	now := u.o.Acts.Now()
+	if began := asked.Payload.Status.Began; began != nil && now.Add(d).Sub(began.Time) > match.LongestDuration {
+		ends := began.Add(match.LongestDuration).Sub(now).Truncate(time.Hour)
+		return nil, "", api.Invalid("for", "a reservation lasts at most %s, from when it began", explain.Duration(match.LongestDuration)).
+			Fix("give %s at most", explain.Duration(ends))
+	}
 	change, err := cluster.MoveEnd(asked, now.Add(d), now, false)
 	if err != nil {
 		return nil, "", asError(err).At("for").FixBy("give a longer time; to end it earlier", "bourse", "-n", to[1], "extend",

@@ -3,6 +3,8 @@ package ui_test
 import (
 	"context"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +65,7 @@ func TestExtendNeverShortens(t *testing.T) {
 	a.refused(path, with(seen, "for", "30m"), "earlier: it lasts until")
 	a.refused(path, with(seen, "for", "30m"), "bourse -n default extend web --for 30m --shorten")
 	a.refused(path, with(seen, "for", "soon"), "is not a duration")
+	a.refused(path, with(seen, "for", "99999h"), "a reservation lasts at most 8760h")
 	a.done(path, with(seen, "for", "2d"))
 	var after api.ResourceRequest
 	if err := f.Members["rome"].Objects.Get(t.Context(), kube.ObjectKeyFromObject(&before), &after); err != nil {
@@ -129,5 +132,31 @@ func TestARefusedChangeIsWithdrawn(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("a change that is withdrawn is shown still")
 		}
+	}
+}
+
+// A request that is gone has a page that says so and leads back: a second click on Release ends there, and so does an
+// address with a mistake.
+func TestARequestThatIsGoneLeadsBack(t *testing.T) {
+	a, f := startRome(t)
+	buy(t, f, "web", "web", "small")
+	bought(t, f, "web")
+	const path = "/requests/default/web"
+	seen := form(a.until(path+"?panel=release", "No volume is deleted"), path+"/release")
+	a.done(path+"/release", seen)
+	const gone = "There is no request web in default"
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		code, page := a.post(path+"/release", seen)
+		if strings.Contains(page, gone) && strings.Contains(page, `href="/s/0/borrowing"`) && !strings.Contains(page, "resourcerequests.bourse.dev") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("a second release is answered %d:\n%s", code, page)
+		}
+	}
+	w := httptest.NewRecorder()
+	a.pages.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/requests/default/wbe", nil))
+	if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "There is no request wbe in default") {
+		t.Errorf("a mistyped address is answered %d:\n%s", w.Code, w.Body)
 	}
 }

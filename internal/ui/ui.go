@@ -345,6 +345,7 @@ func (u *UI) view(ctx context.Context, r *http.Request, title string) pages.View
 	v := pages.View{Prefix: u.prefix, Path: r.URL.Path, Query: r.URL.Query(), Title: title, Context: u.o.Context,
 		Server: u.o.Server, User: u.o.User, Namespaces: u.o.Namespaces, Now: u.o.Acts.Now(),
 		AgentNamespace: u.o.Reads.AgentNamespace(ctx)}
+	v.Namespace = namedNamespace(r)
 	v.May, v.NoRights = u.rights(ctx, u.namespaceOf(r))
 	if u.o.Away != nil {
 		if since, err := u.o.Away(); err != nil {

@@ -35,7 +35,9 @@ type View struct {
 	AgentNamespace string
 	// Namespaces are those that the page shows. Empty: all.
 	Namespaces []string
-	May        Rights
+	// Namespace is the one that the page is about, and May is of. Empty: it is about all of Namespaces.
+	Namespace string
+	May       Rights
 	Now        time.Time // the agent's
 	AsOf       time.Time // when the oldest answer on the page was given
 	// Banners say what is away or stale, and what still holds.
@@ -280,6 +282,9 @@ func (v View) who() string {
 	}
 	if IsLoading(v.NoRights) {
 		return "rights are loading"
+	}
+	if v.Namespace != "" {
+		return v.May.role() + " in " + Foreign(v.Namespace)
 	}
 	return v.May.role() + " in " + v.where()
 }
