@@ -90,7 +90,9 @@ func TestAPageAsksForTheRightsOfItsNamespace(t *testing.T) {
 func TestWhoMayNotRequestIsToldSo(t *testing.T) {
 	nobody := cluster.At(client.New("unix://"+t.TempDir()+"/nobody", nil), nil)
 	u := New(Options{Reads: nobody, Acts: nobody, Patience: time.Minute, Log: slog.New(slog.DiscardHandler),
-		May: func(_ context.Context, namespace string) pages.Rights { return pages.Rights{Request: namespace == "team"} }}, "/s/0")
+		May: func(_ context.Context, namespace string) pages.Rights {
+			return pages.Rights{Request: namespace == "team"}
+		}}, "/s/0")
 	defer u.Close()
 	missing := func(field string) error { return api.Errorf(api.CodeNotFound, "there is no namespace").At(field) }
 	if err := u.ofNamespace(t.Context(), "demo", missing("namespace")); api.CodeOf(err) != api.CodeForbidden {

@@ -38,8 +38,8 @@ type View struct {
 	// Namespace is the one that the page is about, and May is of. Empty: it is about all of Namespaces.
 	Namespace string
 	May       Rights
-	Now        time.Time // the agent's
-	AsOf       time.Time // when the oldest answer on the page was given
+	Now       time.Time // the agent's
+	AsOf      time.Time // when the oldest answer on the page was given
 	// Banners say what is away or stale, and what still holds.
 	Banners []Banner
 	// Problems are those that the agent has found. Nil: they are not known, or not for the user.
