@@ -23,7 +23,8 @@ type VirtualNodePoolStatus struct {
 	InUse int32 `json:"inUse,omitempty"`
 	// Cost is that of all reservations, in an hour ("1.20 EUR/h"). Empty: they are free.
 	Cost string `json:"cost,omitempty"`
-	// Why says why the demand is not met, and what is wrong at which provider. Empty: neither.
+	// Why says why the demand is not met, what is wrong at which provider, and which pods wait that the pool cannot
+	// serve. Empty: none of these.
 	Why string `json:"why,omitempty"`
 	// Pending are the pods of the namespaces that wait for a node.
 	// +optional
@@ -78,6 +79,20 @@ type PoolProvider struct {
 	// others.
 	Volumes       []string `json:"volumes,omitempty"`
 	VolumesDigest string   `json:"volumesDigest,omitempty"`
+}
+
+// Unserved returns how many pods wait that the pool does not serve, and the reason with the most of them. A pod that
+// counts soon, or for which the scheduler makes room, is not among them.
+func (p PendingPods) Unserved() (count int32, most UncountedPods) {
+	for _, not := range p.Not {
+		if not.Reason == "NotYet" || not.Reason == "Nominated" {
+			continue
+		}
+		if count += not.Count; not.Count > most.Count {
+			most = not
+		}
+	}
+	return count, most
 }
 
 // Volumes returns the volumes of all providers of a pool, nil if there are none. The digest is that of each

@@ -68,7 +68,9 @@ func (c *Controller) status(pool *api.VirtualNodePool, all *children, plan *vnp.
 		why, s.Why = cmp.Or(why, "NotOffloaded"), strings.TrimPrefix(plan.Message+"; "+held, "; ")
 	}
 	suspended, faults := all.showFaults(&s.Conditions, notOffloaded, set)
-	s.Why = strings.TrimPrefix(strings.Join(append([]string{s.Why}, faults...), "; "), "; ")
+	parts := append([]string{s.Why}, faults...)
+	parts = append(parts, unservedText(s.Pending))
+	s.Why = strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
 	why = cmp.Or(why, suspended)
 	if len(all.taken) > 0 {
 		why = cmp.Or(why, api.ConditionNamespaceTaken)
@@ -90,6 +92,19 @@ func (c *Controller) status(pool *api.VirtualNodePool, all *children, plan *vnp.
 	set(api.ConditionNamespacesFull, len(full) > 0, "Full", "NotFull", strings.Join(full, "; "))
 	set(api.ConditionOffloaded, held == "", "Offloaded", "NotOffloaded", held)
 	return s
+}
+
+// unservedText says how many pods wait that a pool cannot serve, and why most of them. It is empty if none does.
+func unservedText(pending api.PendingPods) string {
+	count, most := pending.Unserved()
+	if count == 0 {
+		return ""
+	}
+	wait := fmt.Sprintf("%d pods wait", count)
+	if count == 1 {
+		wait = "1 pod waits"
+	}
+	return fmt.Sprintf("%s that it cannot serve, such as %s: %s", wait, most.Example, most.Message)
 }
 
 // driftText names the providers that a pool would not choose now, and says when they leave.

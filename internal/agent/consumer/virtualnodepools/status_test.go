@@ -1,14 +1,17 @@
 package virtualnodepools
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/amounts"
@@ -196,5 +199,34 @@ func TestWhatEndsIsShown(t *testing.T) {
 	note(func(r *market.Reservation) { r.State = api.Released })
 	if s := d.look("burst").Status; len(s.Providers) != 0 || s.CPU != "0/0/20" {
 		t.Errorf("once it has ended it shows %+v", s)
+	}
+}
+
+// A pool says that pods wait which it cannot serve, although it has all that it needs.
+func TestSaysWhichPodsItCannotServe(t *testing.T) {
+	d := newDesk(t)
+	d.pods(2, "2")
+	d.pool("burst")
+	for i := range 2 {
+		pod := corev1.Pod{}
+		if err := d.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: fmt.Sprintf("web-%d", i)}, &pod); err != nil {
+			t.Fatal(err)
+		}
+		pod.Spec.NodeSelector = map[string]string{"disk": "ssd"}
+		if err := d.Update(t.Context(), &pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := d.look("burst")
+	if want := "2 pods wait that it cannot serve, such as team/web-0: its node selector"; !strings.HasPrefix(p.Status.Why, want) {
+		t.Errorf("why is %q, want %q", p.Status.Why, want)
+	}
+	ready := meta.FindStatusCondition(p.Status.Conditions, api.ConditionReady)
+	if ready.Status != metav1.ConditionTrue || ready.Message != p.Status.Why {
+		t.Errorf("it is %+v", ready)
+	}
+	d.clock.SetTime(d.clock.Now().Add(-time.Minute + time.Second)) // they wait for a second
+	if p = d.look("burst"); p.Status.Why != "" {
+		t.Errorf("of pods that count soon it says %q", p.Status.Why)
 	}
 }
