@@ -54,7 +54,8 @@ func TestLabelsThatAProviderSends(t *testing.T) {
 	if !maps.Equal(node.Spec.Labels, want) {
 		t.Errorf("the labels are %v, want %v", node.Spec.Labels, want)
 	}
-	w.shows("a", api.ConditionNodeReady, metav1.ConditionTrue, "Ready")
+	w.shows("a", api.ConditionNodeReady, metav1.ConditionTrue, "Ready", "the virtual node", "is Ready")
+	w.shows("a", api.ConditionGranted, metav1.ConditionTrue, "Granted", "the provider grants")
 	w.shows("a", api.ConditionLabelsDropped, metav1.ConditionTrue, "SentByProvider", "milan", "bourse.dev/leaving", "more")
 	if cpu := node.Spec.ResourceQuota.Hard.Cpu(); cpu.String() != "1" {
 		t.Errorf("1 CPU is reserved, and the node has %s", cpu)

@@ -80,12 +80,20 @@ func (b *Borrowing) showSlice(ctx context.Context, provider, slice string, loans
 		}
 		return "Waiting"
 	}
+	message := func(ok bool, yes string) string {
+		if ok {
+			return yes
+		}
+		return s.Message
+	}
 	conditions := func(l bound) []metav1.Condition {
 		granted, ready := s.Granted || has[l.ID], s.Ready || has[l.ID]
 		all := []metav1.Condition{
 			condition(api.ConditionPeered, true, "Peered", ""),
-			condition(api.ConditionGranted, granted, reason(granted, "Granted"), s.Message),
-			condition(api.ConditionNodeReady, ready, reason(ready, "Ready"), s.Message),
+			condition(api.ConditionGranted, granted, reason(granted, "Granted"),
+				message(granted, "the provider grants what is reserved")),
+			condition(api.ConditionNodeReady, ready, reason(ready, "Ready"),
+				message(ready, "the virtual node "+slice+" is Ready, with what is reserved")),
 		}
 		if s.Held != "" {
 			all = append(all, suspension)
