@@ -180,7 +180,7 @@ func (c *Client) Contract(ctx context.Context, namespace, id string) (api.Envelo
 		return api.Envelope[api.Deal]{}, api.Errorf(api.CodeNotFound, "namespace %s has no contract %.80q", namespace, id).
 			Fix("see: bourse contracts")
 	}
-	return dealOf(&found.Items[0]), nil
+	return dealOf(&found.Items[0], c.Now()), nil
 }
 
 // notSold is the error of a contract that does not exist.

@@ -12,6 +12,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/contract"
 	"github.com/bourse-dev/bourse/internal/identity"
 	"github.com/bourse-dev/bourse/internal/identity/join"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
@@ -122,7 +123,7 @@ func (c *Client) Contracts(ctx context.Context) ([]api.Envelope[api.Deal], error
 			return err
 		}
 		for i := range all.Items {
-			deal := dealOf(&all.Items[i])
+			deal := dealOf(&all.Items[i], c.Now())
 			deal.Payload.Used = used[deal.ID]
 			out = append(out, deal)
 		}
@@ -155,11 +156,9 @@ func (c *Client) used(ctx context.Context, namespace string) (map[string]api.Res
 	return out, nil
 }
 
-func dealOf(o *api.Contract) api.Envelope[api.Deal] {
-	deal := api.Deal{Spec: o.Spec, Status: o.Status}
-	if o.Status.Due != nil {
-		deal.Due = o.Status.Due.Amount
-	}
+// dealOf returns a contract with what is due now: its status has that of up to an hour ago.
+func dealOf(o *api.Contract, now time.Time) api.Envelope[api.Deal] {
+	deal := api.Deal{Spec: o.Spec, Status: o.Status, Due: contract.DueAt(o.Status, now)}
 	return api.Envelope[api.Deal]{ID: o.Namespace + "/" + o.Name, Revision: uint64(o.Generation), Payload: deal}
 }
 

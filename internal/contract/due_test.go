@@ -91,3 +91,24 @@ func TestTheObjectShowsWhatIsDue(t *testing.T) {
 		t.Errorf("at its end %+v is due of %s, again after %s", object.Status.Due, object.Status.Cost, again)
 	}
 }
+
+// What is shown as due goes on between two writes, up to the end.
+func TestDueGoesOnBetweenWrites(t *testing.T) {
+	r := bought(t, "0.50", 2) // 1 EUR an hour, for ten hours
+	var s api.ContractStatus
+	contract.SetStatus(&s, r, 1)
+	contract.SetDue(&s, r, hour(0).Go())
+	for at, want := range map[float64]string{0: "0.00 EUR", 0.05: "0.05 EUR", 0.5: "0.50 EUR", 10: "10.00 EUR", 99: "10.00 EUR"} {
+		if got := contract.DueAt(s, hour(at).Go()); got != want {
+			t.Errorf("after %g h %s is due, want %s", at, got, want)
+		}
+	}
+	r.Ended = hour(2.5)
+	contract.SetStatus(&s, r, 1)
+	if got := contract.DueAt(s, hour(9).Go()); got != "2.50 EUR" {
+		t.Errorf("of one that ended %s is due", got)
+	}
+	if got := contract.DueAt(api.ContractStatus{}, hour(9).Go()); got != "" {
+		t.Errorf("of a free one %s is due", got)
+	}
+}

@@ -62,7 +62,9 @@ func (o *Objects) Show(ctx context.Context, namespace string, r *market.Reservat
 	}
 	err = kubeobject.Edit(ctx, func() error {
 		next := object.Status.DeepCopy()
-		SetStatus(next, r, object.Generation)
+		if SetStatus(next, r, object.Generation); next.Terms.Units != object.Status.Terms.Units {
+			next.Due = nil // what is due since then has another price
+		}
 		again = SetDue(next, r, o.Market.Now().Go())
 		if next.Digest = ""; r.Provider == o.Cluster && r.Bound() && r.Notice() > 0 && r.Reclaim == "" {
 			next.Digest = ReclaimDigest(object, r)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
@@ -30,6 +31,45 @@ func SumUp(deals []api.Envelope[api.Deal], self string) []Sum {
 		}
 		return due, currency
 	})
+}
+
+// DueAt returns what is due at a time of a contract ("0.03 EUR"): what its status has, and since then the price of its
+// units. It is empty if the contract is free.
+func DueAt(s api.ContractStatus, now time.Time) string {
+	if s.Due == nil {
+		return ""
+	}
+	amount, currency, _ := strings.Cut(s.Due.Amount, " ")
+	due, ok := new(big.Rat).SetString(amount)
+	price, err := money.Parse("price", s.Terms.Price)
+	if !ok || err != nil || price.Free() {
+		return s.Due.Amount
+	}
+	end := s.Terms.Until.Time
+	if s.Until != nil {
+		end = s.Until.Time
+	}
+	if end.After(now) {
+		end = now
+	}
+	if !end.After(s.Due.At.Time) {
+		return s.Due.Amount
+	}
+	due.Add(due, price.Between(s.Terms.Units, s.Terms.Begins.Time, s.Due.At.Time, end))
+	return money.Text(due, currency) + " " + currency
+}
+
+// Notice returns how long before its end the seller may take a contract back; 0 if it may not.
+func Notice(d api.Deal) time.Duration {
+	offer, err := market.ReadOffer(d.Spec.Offer)
+	if err != nil {
+		return 0
+	}
+	plan := offer.Plan(d.Status.Terms.Plan)
+	if plan == nil || plan.Plan.Notice == nil {
+		return 0
+	}
+	return plan.Plan.Notice.Duration
 }
 
 // SumUpHour adds up what the contracts of the cluster self cost in the hour from a time on, as SumUp does.
