@@ -57,7 +57,7 @@ func (sh *shell) catalogCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return sh.showCatalog(found, q.For)
+			return sh.showCatalog(found, q.For, noPlan(q))
 		}),
 	}
 	f := cmd.Flags()
@@ -104,8 +104,16 @@ type planOnSale struct {
 	left api.PlanListing
 }
 
-// showCatalog writes one line for each plan.
-func (sh *shell) showCatalog(found []listing, d time.Duration) error {
+// noPlan says that a query finds no plan.
+func noPlan(q api.CatalogQuery) string {
+	if q == (api.CatalogQuery{}) {
+		return "No plan is on sale to this cluster. Where it looks for sellers: bourse brokers"
+	}
+	return "No plan on sale matches. To see all plans: bourse catalog"
+}
+
+// showCatalog writes one line for each plan, or none if there is no plan.
+func (sh *shell) showCatalog(found []listing, d time.Duration, none string) error {
 	if sh.encodes() {
 		return sh.encode(found)
 	}
@@ -122,7 +130,7 @@ func (sh *shell) showCatalog(found []listing, d time.Duration) error {
 	if forTime {
 		cost = strings.ToUpper(explain.Duration(d))
 	}
-	err := show(sh, plans, "No plan on sale matches. To see all plans: bourse catalog", []column[planOnSale]{
+	err := show(sh, plans, none, []column[planOnSale]{
 		{"PLAN", false, func(p P) string { return p.ID }},
 		{"A UNIT", false, func(p P) string { return explain.Sizes(p.Payload.plan.Resources) }},
 		{"PRICE", forTime, func(p P) string { return explain.Price(p.Payload.plan.Price) }},

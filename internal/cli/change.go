@@ -100,6 +100,7 @@ func (w *wish) changeFlags(f *pflag.FlagSet) {
 // it sets the request back.
 func (sh *shell) change(ctx context.Context, name string, w *wish,
 	make func(r client.RequestStatus, now time.Time) (api.ReservationChange, error)) error {
+	sh.lookInto(name)
 	c, err := sh.agentClient()
 	if err != nil {
 		return err

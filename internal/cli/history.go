@@ -28,7 +28,7 @@ func (sh *shell) historyCommand() *cobra.Command {
 			"got its provider: bourse why.",
 		Example: "  bourse history web",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: complete(sh.agentClient, reservationNames),
-		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
+		RunE: sh.ofReservations(func(ctx context.Context, c *cluster.Client, args []string) error {
 			r, err := findRequest(ctx, c, args[0])
 			if err != nil {
 				return err

@@ -21,7 +21,7 @@ func (sh *shell) impactCommand() *cobra.Command {
 			"nothing.",
 		Example: "  bourse impact web\n  bourse impact milan",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: complete(sh.agentClient, reservationNames),
-		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
+		RunE: sh.ofReservations(func(ctx context.Context, c *cluster.Client, args []string) error {
 			all, err := sh.findImpacts(ctx, c, args[0])
 			if err != nil {
 				return err

@@ -46,6 +46,33 @@ func findRequest(ctx context.Context, c *cluster.Client, name string) (client.Re
 		Fix("give the namespace, too: NAMESPACE/%s", name)
 }
 
+// lookInto has a command look into the namespace of the requests that a user names as NAMESPACE/NAME, unless a flag names
+// another.
+func (sh *shell) lookInto(names ...string) {
+	if way, err := sh.findWay().choose(); err != nil || !way.asUser || sh.namespace != "" || sh.allNamespaces {
+		return
+	}
+	all := map[string]bool{}
+	for _, name := range names {
+		namespace, _, has := strings.Cut(name, "/")
+		if !has {
+			return // it is in the namespace of the context
+		}
+		all[namespace] = true
+	}
+	if len(all) == 1 {
+		sh.namespace = slices.Collect(maps.Keys(all))[0]
+	}
+}
+
+// ofReservations runs a command about the reservations that its arguments name, as the user of the kubeconfig.
+func (sh *shell) ofReservations(run action[*cluster.Client]) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		sh.lookInto(args...)
+		return sh.asUser(run)(cmd, args)
+	}
+}
+
 // reservationID returns the ID of the reservation that a user means: by ID, or by the name of its request, also after
 // that is deleted.
 func reservationID(ctx context.Context, c *cluster.Client, name string) (string, error) {

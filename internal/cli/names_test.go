@@ -49,3 +49,47 @@ func TestWhatANameMeans(t *testing.T) {
 		t.Errorf("shop: %v", err)
 	}
 }
+
+// NAMESPACE/NAME has a command look into that namespace, unless a flag names another or other names are elsewhere.
+func TestANameMayHaveItsNamespace(t *testing.T) {
+	for _, c := range []struct {
+		flag  string
+		all   bool
+		names []string
+		want  string
+	}{
+		{"", false, []string{"team/web"}, "team"},
+		{"", false, []string{"team/web", "team/db"}, "team"},
+		{"", false, []string{"team/web", "work/db"}, ""},
+		{"", false, []string{"web", "team/db"}, ""},
+		{"work", false, []string{"team/web"}, "work"},
+		{"", true, []string{"team/web"}, ""},
+		{"", false, nil, ""},
+	} {
+		sh := &shell{context: "rome", namespace: c.flag, allNamespaces: c.all}
+		if sh.lookInto(c.names...); sh.namespace != c.want {
+			t.Errorf("with -n %q and -A %t, %q looks into %q, want %q", c.flag, c.all, c.names, sh.namespace, c.want)
+		}
+	}
+	sh := &shell{server: "unix:///agent", namespace: ""}
+	if sh.lookInto("team/web"); sh.namespace != "" {
+		t.Error("the agent's own listener is asked for a namespace")
+	}
+}
+
+// What says that a list is empty does not lead back to the same list.
+func TestAnEmptyListSaysWhereElse(t *testing.T) {
+	if got := noPlan(api.CatalogQuery{}); strings.Contains(got, "bourse catalog") {
+		t.Errorf("without a filter it says %q", got)
+	}
+	if got := noPlan(api.CatalogQuery{Seller: "milan"}); !strings.Contains(got, "bourse catalog") {
+		t.Errorf("with a filter it says %q", got)
+	}
+	got := (&shell{namespace: "team"}).noReservations()
+	if !strings.Contains(got, "in namespace team") || !strings.Contains(got, "bourse reservations -A") {
+		t.Errorf("of a namespace it says %q", got)
+	}
+	if got := (&shell{namespace: "team", allNamespaces: true}).noReservations(); strings.Contains(got, "team") {
+		t.Errorf("of all namespaces it says %q", got)
+	}
+}

@@ -28,7 +28,7 @@ func (sh *shell) reservationsCommand() *cobra.Command {
 			"that both clusters are bound. CLUSTER is the provider, or `to` and the consumer if your cluster lends.\n" +
 			"-o wide also shows the names of ResourceRequests.",
 		Args: cobra.ArbitraryArgs, ValidArgsFunction: complete(sh.agentClient, reservationNames),
-		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
+		RunE: sh.ofReservations(func(ctx context.Context, c *cluster.Client, args []string) error {
 			items, err := c.Reservations(ctx)
 			if err != nil {
 				return err
@@ -74,6 +74,15 @@ func (sh *shell) warnOfUnready(ctx context.Context, c *cluster.Client) {
 	}
 }
 
+// noReservations says that a list of reservations is empty, and of which namespace it is.
+func (sh *shell) noReservations() string {
+	const create = "Create one: bourse reserve --cpu 4 --memory 8Gi"
+	if sh.allNamespaces || sh.namespace == "" {
+		return "No reservation. " + create
+	}
+	return "No reservation in namespace " + sh.namespace + ". Those of all namespaces, and what is lent: bourse reservations -A. " + create
+}
+
 func noReservation(name string) error {
 	return api.Errorf(api.CodeNotFound, "your cluster has no reservation %.80q", name).FixBy("see", "bourse", "reservations", "--all")
 }
@@ -82,7 +91,7 @@ func noReservation(name string) error {
 func (sh *shell) showReservations(self string, items []client.Reservation) error {
 	type R = client.Reservation
 	now := time.Now()
-	return show(sh, items, "No reservation. Create one: bourse reserve --cpu 4 --memory 8Gi", []column[api.Reservation]{
+	return show(sh, items, sh.noReservations(), []column[api.Reservation]{
 		{"RESERVATION", false, func(r R) string { return r.ID }},
 		{"STATE", false, func(r R) string { return string(r.Payload.State) }},
 		{"CLUSTER", false, func(r R) string {
@@ -122,6 +131,7 @@ func (sh *shell) releaseCommand() *cobra.Command {
 			if all != (len(args) == 0) {
 				return api.Errorf(api.CodeInvalid, "give either reservations or --all").Fix("usage: %s", cmd.UseLine())
 			}
+			sh.lookInto(args...)
 			ctx := cmd.Context()
 			c, self, err := sh.ownStatus(ctx)
 			if err == nil && without {
@@ -234,7 +244,7 @@ func (sh *shell) confirmCommand() *cobra.Command {
 		Use: "confirm RESERVATION", GroupID: "use", Short: "Confirm a held reservation that was made with --confirm",
 		Long: "Confirm takes the ID of the reservation, or the name of its ResourceRequest.",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: complete(sh.agentClient, reservationNames),
-		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
+		RunE: sh.ofReservations(func(ctx context.Context, c *cluster.Client, args []string) error {
 			r, err := findRequest(ctx, c, args[0])
 			if err != nil {
 				return err

@@ -18,7 +18,7 @@ func (sh *shell) whyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "why RESERVATION", GroupID: "use", Short: "Explain why a reservation got its provider, or none",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: complete(sh.agentClient, reservationNames),
-		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
+		RunE: sh.ofReservations(func(ctx context.Context, c *cluster.Client, args []string) error {
 			id, err := reservationID(ctx, c, args[0])
 			if err != nil {
 				return err
@@ -74,7 +74,7 @@ func (sh *shell) describeCommand() *cobra.Command {
 			"bourse why.",
 		Example: "  bourse describe web",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: complete(sh.agentClient, reservationNames),
-		RunE: sh.asUser(func(ctx context.Context, c *cluster.Client, args []string) error {
+		RunE: sh.ofReservations(func(ctx context.Context, c *cluster.Client, args []string) error {
 			r, err := findRequest(ctx, c, args[0])
 			if err != nil {
 				return err
