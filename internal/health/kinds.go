@@ -59,7 +59,7 @@ var (
 			"hand only with clusters that you trust completely."}
 	APIServerLocal = Kind{"ApiServerLocal", warn,
 		"The address of this cluster's API server on its card is a local one, such as 127.0.0.1.",
-		"Consumers cannot reach the API server, so they cannot borrow here.",
+		"Consumers elsewhere cannot reach the API server, so they cannot borrow here.",
 		"Tell Liqo an address that consumers reach: `apiServer.address` in its Helm values."}
 	APIServerUnknown = Kind{"ApiServerUnknown", warn,
 		"Liqo does not know the address of this cluster's API server.",
