@@ -75,14 +75,29 @@ func (u *UI) putPolicy(ctx context.Context, r *http.Request) ([]string, string, 
 			FixBy("see the fields", "kubectl", "explain", "sharingpolicy.spec")
 	}
 	if r.PostForm.Get("preview") != "" {
-		if err := u.o.Acts.TrySharing(ctx, generation, spec); err != nil {
-			return nil, "", err
-		}
-		p, err := u.o.Acts.PreviewSharing(ctx, spec)
+		review, err := u.reviewPolicy(ctx, spec)
 		if err == nil {
-			err = &previewed{&p}
+			err = &previewed{review}
 		}
 		return nil, "", err
 	}
 	return []string{"lending"}, "SharingPolicy default is written.", u.o.Acts.PutSharing(ctx, generation, spec)
+}
+
+// reviewPolicy returns what a spec would change of the policy that there is now.
+func (u *UI) reviewPolicy(ctx context.Context, spec api.Sharing) (pages.PolicyReview, error) {
+	out := pages.PolicyReview{After: spec}
+	now, err := u.o.Reads.Sharing(ctx)
+	if err != nil {
+		return out, err
+	}
+	if now != nil {
+		out.Before, out.Generation = now.Spec, now.Generation
+	}
+	if err := u.o.Acts.TrySharing(ctx, out.Generation, spec); err != nil {
+		return out, err
+	}
+	shares, err := u.o.Acts.PreviewSharing(ctx, spec)
+	out.Shares = &shares
+	return out, err
 }

@@ -112,6 +112,7 @@ type borrowedRow struct {
 	Fault           string // the condition by which its pods cannot run there
 	Early           bool   // somebody else ended it before its time
 	Limited         bool   // a VirtualNodePool has less than its pods need
+	Unserved        bool   // pods wait that a VirtualNodePool cannot serve
 	Confirm         bool   // it is held until the user confirms it
 	Refused         bool   // a change that it asks for is refused, and nothing worse is wrong
 }
@@ -148,18 +149,34 @@ func poolRow(p api.Envelope[api.KnownVirtualNodePool]) borrowedRow {
 			row.Ends = provider.Until.Time
 		}
 	}
-	for _, c := range s.Conditions {
-		if api.IsFaultOfPool(c) {
-			row.State, row.Tone, row.Why = c.Reason, Warn, c.Message
-			row.Limited = c.Type == api.ConditionLimited
-		}
+	if c := mainFault(s.Conditions); c != nil {
+		row.State, row.Tone, row.Why, row.Limited = c.Reason, Warn, c.Message, c.Type == api.ConditionLimited
 	}
-	if len(s.Providers) == 0 && row.Tone == OK {
+	unserved, _ := s.Pending.Unserved()
+	switch {
+	case row.Tone != OK:
+	case unserved > 0:
+		row.State, row.Tone, row.Why, row.Unserved = "Pods wait", Warn, s.Why, true
+	case len(s.Providers) == 0:
 		row.State, row.Tone = "Idle", Off
 	}
 	row.Used, row.Reserved = s.Used.Cpu().AsApproximateFloat64(), s.Reserved.Cpu().AsApproximateFloat64()
 	row.Use = Amounts(s.Used)
 	return row
+}
+
+// mainFault returns the condition of a pool that says best what is wrong with it: Limited is the cause of others, and
+// Ready sums all up. Nil: nothing is wrong.
+func mainFault(conditions []metav1.Condition) *metav1.Condition {
+	rank := func(c metav1.Condition) int {
+		return map[string]int{api.ConditionLimited: -1, api.ConditionReady: 1}[c.Type]
+	}
+	faults := slices.DeleteFunc(slices.Clone(conditions), func(c metav1.Condition) bool { return !api.IsFaultOfPool(c) })
+	if len(faults) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(faults, func(a, b metav1.Condition) int { return cmp.Compare(rank(a), rank(b)) })
+	return &faults[0]
 }
 
 func requestRow(r client.RequestStatus) borrowedRow {

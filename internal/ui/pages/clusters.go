@@ -104,6 +104,29 @@ func (n Neighbour) free(name ResourceName) (sum freeAmount, has bool) {
 	return sum, has
 }
 
+// gpuText names the GPUs of a cluster, with how many are free if it shares any: "2 free: NVIDIA-A100".
+func (n Neighbour) gpuText() string {
+	free, shares := int64(0), false
+	for _, f := range n.Free {
+		if strings.HasSuffix(string(f.Of.Resource), "/gpu") {
+			free, shares = free+f.Milli/1000, true
+		}
+	}
+	models := strings.Join(n.GPUs, ", ")
+	switch {
+	case !shares:
+		return models
+	case models == "":
+		return strconv.FormatInt(free, 10) + " free"
+	}
+	return strconv.FormatInt(free, 10) + " free: " + models
+}
+
+// evictable reports whether the cluster may have something here that an eviction would end.
+func (o Other) evictable() bool {
+	return o.Audit == nil || len(o.Audit.Reservations) > 0
+}
+
 // rows returns all clusters, with how their keys are trusted.
 func (o Others) rows(v View) []Neighbour {
 	peers := map[string]api.KnownPeer{}
@@ -275,6 +298,9 @@ func (o Other) lead() string {
 	case state == "Loading":
 		return ""
 	case state == "Not shown":
+		if len(o.Between)+len(o.Peerings) > 0 {
+			return "It lends this cluster nothing, so it does not show itself here."
+		}
 		return "It is not shown here now: it left, or it does not show itself to this cluster."
 	case state == "Silent":
 		return "The broker has not heard from its agent" + o.contact() + ". It gets nothing new until it is back."

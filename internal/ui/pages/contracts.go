@@ -73,6 +73,25 @@ func dealRowOf(d api.Envelope[api.Deal], self string) dealRow {
 	return row
 }
 
+// takenBack says what happens if a contract is taken back now.
+func takenBack(d api.Deal, v View) string {
+	text := " is notified at once. The contract ends "
+	if notice := contract.Notice(d); notice > 0 {
+		end := v.Now.Add(notice)
+		if until := explain.EndOfContract(d.Status).Time; until.Before(end) {
+			end = until
+		}
+		text += "after the notice of its plan, " + hours(notice) + ": at " + Full(end)
+	} else {
+		text += "after the notice of its plan"
+	}
+	text += ". Its pods here are deleted then"
+	if used := Amounts(d.Used); len(d.Used) > 0 {
+		text += ": they use " + used + " now"
+	}
+	return text + ". This cannot be undone."
+}
+
 // rows returns the contracts that match the query, those that end first at the top, and below them those that are over.
 func (d Deals) rows(v View) []dealRow {
 	text, state := strings.ToLower(strings.TrimSpace(v.Query.Get("q"))), v.Query.Get("state")

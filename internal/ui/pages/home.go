@@ -75,7 +75,10 @@ func (o Overview) needs(v View) []need {
 		}
 		known := slices.IndexFunc(problems, func(p api.Problem) bool { return p.Subject == r.About })
 		if n.Tone != Wait && !r.Refused && known >= 0 { // the agent knows the remedy
-			n.Remedy, n.Argv = problems[known].Remedy, problems[known].Argv
+			n.Remedy, n.Argv = nextStep(problems[known]), problems[known].Argv
+			if r.Pool {
+				n.Remedy, n.Argv = "open it: its page names what is wrong, the pods that wait, and how to change it", nil
+			}
 			if k := kindOf(problems[known]); k != nil {
 				n.Effect = k.Effect
 			}
@@ -87,7 +90,7 @@ func (o Overview) needs(v View) []need {
 		out = append(out, n)
 	}
 	for _, p := range problems {
-		n := need{Tone: severityTone(p.Severity), Title: p.Code, Subject: p.Subject, Text: p.Detail, Remedy: p.Remedy, Argv: p.Argv}
+		n := need{Tone: severityTone(p.Severity), Title: p.Code, Subject: p.Subject, Text: p.Detail, Remedy: nextStep(p), Argv: p.Argv}
 		if k := kindOf(p); k != nil {
 			first, _, _ := strings.Cut(k.Meaning, ". ")
 			n.Title, n.Effect = strings.TrimSuffix(first, "."), k.Effect
@@ -106,11 +109,14 @@ func (o Overview) needs(v View) []need {
 	return out
 }
 
+// nextStep returns the remedy of a problem as it reads after "Next:".
+func nextStep(p api.Problem) string { return strings.TrimPrefix(p.Remedy, "see: ") }
+
 // answers returns what others wait for.
 func (o Overview) answers(v View) (out []need) {
 	for _, a := range o.Approvals {
 		out = append(out, need{Tone: Wait, Title: a.Payload.Consumer + " waits for your approval",
-			Text: "It asks for " + asks(a.Payload) + ".", Link: v.opens("approve", a.ID, "lending"), Do: "Decide", By: a.Payload.By.Time,
+			Text: "It asks for " + asks(a.Payload) + " (" + a.ID + ").", Link: v.opens("approve", a.ID, "lending"), Do: "Decide", By: a.Payload.By.Time,
 			Then: "the request moves to another provider", Remedy: "approve it, or refuse it with a reason"})
 	}
 	for _, p := range o.Proposals {
@@ -198,6 +204,8 @@ func (r borrowedRow) need(v View) (need, bool) {
 			n.Remedy = "make a new request for less; the page of this one says what each cluster lacks"
 		} else if r.Early {
 			n.Remedy = "make another request, if you still need it; then remove this one"
+		} else if r.Unserved {
+			n.Remedy = "do what the message names; the page of the pool has each reason"
 		} else if r.Fault != "" {
 			n.Remedy = "change what the message names; the page of the request has the whole message"
 		}
@@ -231,8 +239,12 @@ func (r borrowedRow) fault() string {
 	switch {
 	case r.Pool && r.Limited:
 		return "VirtualNodePool " + named(r.Name) + " is too small for its pods"
+	case r.Unserved:
+		return "VirtualNodePool " + named(r.Name) + " cannot serve pods that wait"
+	case r.Pool && r.State == "Deleting":
+		return "VirtualNodePool " + named(r.Name) + " is being deleted"
 	case r.Pool:
-		return "VirtualNodePool " + named(r.Name) + ": " + r.State
+		return "VirtualNodePool " + named(r.Name) + " is not as it should be"
 	case r.Early:
 		return "Request " + named(r.Name) + " ended early"
 	case r.Refused:

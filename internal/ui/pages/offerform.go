@@ -157,6 +157,9 @@ func amountsOfAUnit() (out []formField[api.Plan]) {
 			if wrong != nil {
 				return wrong
 			}
+			if units := []string{"memory", "ephemeral-storage"}; slices.Contains(units, f.Resource) && q.Sign() > 0 && q.Value() < 1<<20 {
+				return api.Invalid(path, "%.40s are bytes: less than any pod needs", text).Fix("give a unit, such as %sGi", text)
+			}
 			if p.Resources == nil {
 				p.Resources = api.Resources{}
 			}

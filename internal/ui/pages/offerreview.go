@@ -5,33 +5,87 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/explain"
+	"github.com/bourse-dev/bourse/internal/payload"
 )
+
+// PolicyReview is what a form would change of a SharingPolicy, and what that would change of what is shared.
+type PolicyReview struct {
+	Before, After api.Sharing
+	// Generation is that of Before: the form may write over no later one.
+	Generation int64
+	Shares     *api.SharingPreview
+}
+
+// policyReview returns what the form with this text would change, if the policy is another one than the form began with.
+func (l Lends) policyReview(v View) *PolicyReview {
+	if r, is := v.Preview.(PolicyReview); is {
+		return &r
+	}
+	if v.Failed == nil || !v.Typed.Has("yaml") || l.seenGeneration(v) == l.generation() {
+		return nil
+	}
+	r := &PolicyReview{Generation: l.seenGeneration(v)}
+	if l.Policy != nil {
+		r.Before = l.Policy.Spec
+	}
+	if payload.ReadYAML([]byte(v.Typed.Get("yaml")), &r.After) != nil {
+		return nil
+	}
+	return r
+}
+
+// seenGeneration returns the generation that the user of the form saw.
+func (l Lends) seenGeneration(v View) int64 {
+	if r, is := v.Preview.(PolicyReview); is {
+		return r.Generation
+	}
+	seen, err := strconv.ParseInt(v.typed("generation", ""), 10, 64)
+	if err != nil {
+		return l.generation()
+	}
+	return seen
+}
+
+// changes returns the fields that would change.
+func (r PolicyReview) changes() []fieldChange {
+	before, after := map[string]string{}, map[string]string{}
+	collectFacts(before, "", asJSON(r.Before))
+	collectFacts(after, "", asJSON(r.After))
+	return changed(before, after)
+}
+
+// changed returns the fields in which two specs differ.
+func changed(before, after map[string]string) (out []fieldChange) {
+	all := maps.Clone(before)
+	maps.Copy(all, after)
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		if before[path] != after[path] {
+			out = append(out, fieldChange{path, before[path], after[path]})
+		}
+	}
+	return out
+}
 
 // OfferReview is what a form would change of an offer.
 type OfferReview struct{ Before, After api.OfferSpec }
 
-// offerChange is one field of an offer that would change. Before or After is "" where the offer does not have the field.
-type offerChange struct{ Path, Before, After string }
+// fieldChange is one field that would change. Before or After is "" where a spec does not have the field.
+type fieldChange struct{ Path, Before, After string }
 
 // changes returns the fields that would change. A plan that comes or goes is one of them, in short.
-func (r OfferReview) changes() (out []offerChange) {
-	before, after := facts(r.Before), facts(r.After)
-	all := maps.Clone(before)
-	maps.Copy(all, after)
-	for _, path := range slices.Sorted(maps.Keys(all)) {
-		plan, within := planOf(path)
-		if stays := r.Before.Plan(plan) != nil && r.After.Plan(plan) != nil; plan != "" && stays != within || before[path] == after[path] {
-			continue
-		}
-		out = append(out, offerChange{path, before[path], after[path]})
-	}
-	return out
+func (r OfferReview) changes() []fieldChange {
+	return slices.DeleteFunc(changed(facts(r.Before), facts(r.After)), func(c fieldChange) bool {
+		plan, within := planOf(c.Path)
+		stays := r.Before.Plan(plan) != nil && r.After.Plan(plan) != nil
+		return plan != "" && stays != within
+	})
 }
 
 // factText returns what a field says, "none" for one that is not there.

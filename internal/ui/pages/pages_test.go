@@ -274,6 +274,42 @@ func TestRefusedPolicyKeepsWhatWasTyped(t *testing.T) {
 	has(t, render(t, pages.Lending(v, pages.Lends{})), "polls: []", "it is no spec")
 }
 
+// A policy that somebody else changed since is not written over: the page shows what the text would make of it, and lets
+// it be written once it was previewed against the new one.
+func TestAPolicyIsNotWrittenOverAnother(t *testing.T) {
+	policy := &api.SharingPolicy{Spec: api.Sharing{Labels: map[string]string{"rack": "a1"}}}
+	policy.Generation = 3
+	v := view("/lending", "panel=policy")
+	v.Failed = api.Errorf(api.CodeConflict, "it has changed since you saw it")
+	v.Typed = url.Values{"yaml": {"maxDuration: 8h"}, "generation": {"2"}}
+	has(t, render(t, pages.Lending(v, pages.Lends{Policy: policy})), "Somebody else changed the policy", "<code>labels.rack</code>",
+		"<code>maxDuration</code>", `name="generation" value="2"`)
+	v.Failed = nil
+	v.Preview = pages.PolicyReview{Before: policy.Spec, After: api.Sharing{Terms: api.Terms{MaxDuration: &metav1.Duration{Duration: 8 * time.Hour}}},
+		Generation: 3, Shares: &api.SharingPreview{}}
+	has(t, render(t, pages.Lending(v, pages.Lends{Policy: policy})), "Nothing is written yet", "<code>labels.rack</code>",
+		"<code>maxDuration</code>", "8h0m0s", `name="generation" value="3"`)
+	v.Preview, v.Failed = nil, api.Invalid("yaml", "it is no spec")
+	v.Typed.Set("generation", "3")
+	hasNot(t, render(t, pages.Lending(v, pages.Lends{Policy: policy})), "Somebody else")
+}
+
+// A cluster that has nothing here cannot be evicted. A list names GPUs with how many are free.
+func TestAClusterWithoutReservationsIsNotEvicted(t *testing.T) {
+	c := anyCluster("rome", "9")
+	o := pages.Other{Name: "rome", Cluster: &c, Audit: &api.Audit{Cluster: "rome"}}
+	hasNot(t, render(t, pages.Cluster(view("/clusters/rome", ""), o)), "panel=evict")
+	o.Audit.Reservations = map[string]api.Resources{"r-1": amounts("cpu", "4")}
+	has(t, render(t, pages.Cluster(view("/clusters/rome", ""), o)), "panel=evict")
+	list := func() string {
+		return render(t, pages.Clusters(view("/clusters", ""), pages.Others{Clusters: pages.Neighbours([]api.Envelope[api.Cluster]{c})}))
+	}
+	c.Payload.Properties.GPUs = []string{"NVIDIA-A100"}
+	hasNot(t, list(), "free: NVIDIA")
+	c.Payload.Pools = map[string]api.Amounts{"general": {Available: amounts("nvidia.com/gpu", "3")}}
+	has(t, list(), "3 free: NVIDIA-A100")
+}
+
 // What Git decides about is shown read-only, with what keeps it.
 func TestWhatGitKeepsIsReadOnly(t *testing.T) {
 	active := client.RequestStatus{ID: "team/web"}

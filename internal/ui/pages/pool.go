@@ -84,11 +84,53 @@ func (p Pool) stopping() []string {
 	return []string{Quote("bourse", "vnp", "stop", p.Pool.ID), Quote("kubectl", "delete", "virtualnodepool", p.Pool.ID)}
 }
 
-// faults returns the conditions of the pool that say that something is wrong.
-func (p Pool) faults() []metav1.Condition {
-	return slices.DeleteFunc(slices.Clone(p.Pool.Payload.Status.Conditions), func(c metav1.Condition) bool {
-		return !api.IsFaultOfPool(c)
-	})
+// poolFault is what is wrong with a pool, and the conditions that say so.
+type poolFault struct{ Conditions, Message string }
+
+// faults returns what is wrong with the pool, without what its lead says: each message once.
+func (p Pool) faults() (out []poolFault) {
+	for _, c := range p.Pool.Payload.Status.Conditions {
+		if !api.IsFaultOfPool(c) || c.Message == p.why() {
+			continue
+		}
+		name := c.Type
+		if c.Status == metav1.ConditionFalse { // a bare "Ready" would read as its opposite
+			name = "not " + c.Type
+		}
+		if c.Reason != c.Type {
+			name += " (" + c.Reason + ")"
+		}
+		i := slices.IndexFunc(out, func(f poolFault) bool { return f.Message == c.Message })
+		if i < 0 {
+			out = append(out, poolFault{name, c.Message})
+		} else {
+			out[i].Conditions += ", " + name
+		}
+	}
+	return out
+}
+
+// commands returns those that a terminal has for a pool. One changes it, such as to raise spec.max.
+func (p Pool) commands() []string {
+	return []string{Quote("bourse", "vnp", "why", p.Pool.ID), Quote("kubectl", "edit", "virtualnodepool", p.Pool.ID),
+		Quote("kubectl", "get", "virtualnodepool", p.Pool.ID, "-o", "yaml")}
+}
+
+// limitedByMax is the reason of the condition Limited for a pool that is as large as spec.max lets it be.
+const limitedByMax = "Max"
+
+// atMax reports whether the pool needs more than spec.max.
+func (p Pool) atMax() bool {
+	c := meta.FindStatusCondition(p.Pool.Payload.Status.Conditions, api.ConditionLimited)
+	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == limitedByMax
+}
+
+// nextPlan says what the pool would do now, if that is not what it says already.
+func (p Pool) nextPlan() string {
+	if p.Plan == nil || p.Plan.Why == p.Pool.Payload.Status.Why {
+		return ""
+	}
+	return p.Plan.Why
 }
 
 // growth says whether the pool grows for the pods that it can serve.
@@ -97,7 +139,18 @@ func (p Pool) growth() string {
 	if c == nil || c.Status != metav1.ConditionTrue {
 		return "and the pool grows for them."
 	}
+	if c.Message == p.why() {
+		return "but the pool cannot grow."
+	}
 	return "but the pool cannot grow: " + sentence(c.Message)
+}
+
+// emptyText says why no provider serves the pool.
+func (p Pool) emptyText() string {
+	if count, _ := p.Pool.Payload.Status.Pending.Unserved(); count > 0 {
+		return "The pool cannot serve the pods that wait. Under Pods that wait you see why."
+	}
+	return "The pool reserves capacity once pods of its namespaces wait."
 }
 
 // why says why the pool has its size.

@@ -282,10 +282,10 @@ func conditionTone(c metav1.Condition) Tone {
 // due returns what is due so far, free for what has no price.
 func due(d api.Deal) string {
 	switch {
-	case d.Status.Due != nil:
-		return d.Status.Due.Amount
 	case d.Due != "":
 		return d.Due
+	case d.Status.Due != nil:
+		return d.Status.Due.Amount
 	case d.Status.Terms.Price == nil:
 		return "free"
 	}

@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"html"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -164,6 +165,54 @@ func TestAPoolAtItsLimitDoesNotGrow(t *testing.T) {
 		"3 pods can be served, but the pool cannot grow: max leaves no room for 3 more pods.")
 }
 
+// A pool for which pods wait that it cannot serve is not idle: its page, its line and Home say so.
+func TestAPoolThatCannotServePodsIsNotIdle(t *testing.T) {
+	p := pages.Pool{}
+	p.Pool.ID = "burst"
+	p.Pool.Payload.Status.Pending.Not = []api.UncountedPods{{Reason: "NotYet", Count: 1}}
+	lines := func() pages.Borrowed {
+		return pages.NewBorrowed(pages.Listed{Pools: []api.Envelope[api.KnownVirtualNodePool]{p.Pool},
+			Requests: slices.Values([]client.RequestStatus{})})
+	}
+	has(t, render(t, pages.VirtualNodePool(view("/pools/burst", ""), p)), "Idle", "once pods of its namespaces wait")
+	has(t, render(t, pages.Home(view("/", ""), pages.Overview{Borrowed: lines()})), "Nothing waits for you")
+	s := &p.Pool.Payload.Status
+	s.Pending.Not = append(s.Pending.Not, api.UncountedPods{Reason: "NotAllowed", Count: 5, Message: "its tolerations do not allow it"})
+	s.Why = "5 pods wait that it cannot serve, such as team/web: its tolerations do not allow it"
+	page := render(t, pages.VirtualNodePool(view("/pools/burst", ""), p))
+	has(t, page, "Pods wait", s.Why, "The pool cannot serve the pods that wait.")
+	hasNot(t, page, "Idle", "it has as much as its pods need", "once pods of its namespaces wait")
+	has(t, render(t, pages.Borrowing(view("/borrowing", ""), lines())), "Pods wait", s.Why, "kubectl create -f burst.yaml")
+	has(t, render(t, pages.Home(view("/", ""), pages.Overview{Borrowed: lines()})), "“burst” cannot serve pods that wait", s.Why)
+}
+
+// A pool says each message once, in words that do not read as their opposite, and how its max is raised.
+func TestAPoolSaysEachMessageOnce(t *testing.T) {
+	const full = "max leaves no room for 3 more pods"
+	p := pages.Pool{Plan: &api.VirtualNodePoolStatus{Why: full}}
+	p.Pool.ID, p.Pool.Payload.Status.Why, p.Pool.Payload.Status.Pending.Counted = "burst", full, 3
+	c := func(kind, reason, message string, status metav1.ConditionStatus) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+	}
+	p.Pool.Payload.Status.Conditions = []metav1.Condition{c(api.ConditionReady, "Max", full, metav1.ConditionFalse),
+		c(api.ConditionLimited, "Max", full, metav1.ConditionTrue),
+		c(api.ConditionPodsComply, "ReservationUsedUp", "milan: it is used up", metav1.ConditionFalse),
+		c(api.ConditionGranted, "Waiting", "milan: it is used up", metav1.ConditionFalse)}
+	page := render(t, pages.VirtualNodePool(view("/pools/burst", ""), p))
+	for _, message := range []string{full, "milan: it is used up"} {
+		if n := strings.Count(page, message); n != 1 {
+			t.Errorf("it says %d times %q", n, message)
+		}
+	}
+	has(t, page, "not PodsComply (ReservationUsedUp), not Granted (Waiting)", "raise spec.max", "kubectl edit virtualnodepool burst")
+	hasNot(t, page, "What it would do now")
+	p.Plan.Why = "milan is asked for more"
+	has(t, render(t, pages.VirtualNodePool(view("/pools/burst", ""), p)), "What it would do now", p.Plan.Why)
+	line := pages.NewBorrowed(pages.Listed{Pools: []api.Envelope[api.KnownVirtualNodePool]{p.Pool},
+		Requests: slices.Values([]client.RequestStatus{})})
+	has(t, render(t, pages.Borrowing(view("/borrowing", ""), line)), `Max</span>`)
+}
+
 // The page of a pool shows what it used and reserved since then, as a chart and in words. Without samples it has neither.
 func TestAPoolOverTime(t *testing.T) {
 	p := pages.Pool{}
@@ -174,7 +223,7 @@ func TestAPoolOverTime(t *testing.T) {
 		{At: now.Add(-50 * time.Second), Used: amounts("cpu", "2"), Reserved: amounts("cpu", "8", "memory", "512Mi")},
 		{At: now.Add(-25 * time.Second), Used: amounts("cpu", "500m"), Reserved: amounts("cpu", "8", "memory", "2Gi")}}
 	html := render(t, pages.VirtualNodePool(view("/pools/burst", ""), p))
-	has(t, html, "Since 11:58:20 UTC: 0.5–6 CPU used, 4–8 CPU reserved", "Since 11:58:20 UTC: 0 B used, 0 B–2 GiB reserved",
+	has(t, html, "> used ", "> reserved ", "Since 11:58:20 UTC: 0.5–6 CPU used, 4–8 CPU reserved", "Since 11:58:20 UTC: 0 B used, 0 B–2 GiB reserved",
 		`<path class="part second" d="M0 24V12.0H50.0V0.0H75.0H100.0V24Z">`, `<path class="part" d="M0 24V18.0H50.0H75.0V22.5H100.0V24Z">`)
 	p.Samples = []pages.Sample{{At: now, Used: p.Pool.Payload.Status.Used, Reserved: p.Pool.Payload.Status.Reserved}}
 	has(t, render(t, pages.VirtualNodePool(view("/pools/burst", ""), p)), "Since 12:00:00 UTC: 6 CPU used, 8 CPU reserved",

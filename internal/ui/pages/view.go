@@ -55,7 +55,7 @@ type View struct {
 	// Failed is why the user's last act changed nothing, and Typed what its form said.
 	Failed *api.Error
 	Typed  url.Values
-	// Preview is what the form would change that the user looks at, before it is carried out: a *api.SharingPreview, or an
+	// Preview is what the form would change that the user looks at, before it is carried out: a PolicyReview, or an
 	// OfferReview.
 	Preview any
 }
