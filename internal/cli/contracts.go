@@ -47,12 +47,6 @@ func (sh *shell) contractsCommand() *cobra.Command {
 				{"RESOURCES", true, func(d deal) string { return explain.Sizes(d.Payload.Status.Terms.Resources) }},
 				{"PRICE", true, func(d deal) string { return explain.Price(d.Payload.Status.Terms.Price) }},
 				{"DUE", true, func(d deal) string { return d.Payload.Due }},
-				{"DUE AT", true, func(d deal) string {
-					if d.Payload.Status.Due == nil {
-						return ""
-					}
-					return explain.Time(&d.Payload.Status.Due.At)
-				}},
 				{"IN ALL", false, func(d deal) string { return d.Payload.Status.Cost }},
 				{"ENDS IN", false, func(d deal) string {
 					if d.Payload.Status.State.Over() {

@@ -38,7 +38,6 @@ type dealRow struct {
 	Over        bool
 	Price       string
 	Due, Cost   string
-	DueAt       time.Time // of Due; zero: it changes no more
 	Size        string
 	Reclaimable bool
 }
@@ -50,9 +49,6 @@ func dealRowOf(d api.Envelope[api.Deal], self string) dealRow {
 		State: string(s.State), Tone: toneOf(s.State), Begins: t.Begins.Time, Ends: explain.EndOfContract(s).Time,
 		Over: s.State.Over(), Price: PriceText(t.Price), Due: cmp.Or(d.Payload.Due, "free"),
 		Cost: cmp.Or(s.Cost, "free"), Size: Amounts(t.Resources)}
-	if s.Due != nil && !row.Over {
-		row.DueAt = s.Due.At.Time
-	}
 	switch row.Side {
 	case seller:
 		row.Other, row.Parties = t.Buyer, "sold to "+t.Buyer
