@@ -12,7 +12,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/contract"
+	"github.com/bourse-dev/bourse/internal/due"
 	"github.com/bourse-dev/bourse/internal/identity"
 	"github.com/bourse-dev/bourse/internal/identity/join"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
@@ -158,7 +158,7 @@ func (c *Client) used(ctx context.Context, namespace string) (map[string]api.Res
 
 // dealOf returns a contract with what is due now: its status has that of up to an hour ago.
 func dealOf(o *api.Contract, now time.Time) api.Envelope[api.Deal] {
-	deal := api.Deal{Spec: o.Spec, Status: o.Status, Due: contract.DueAt(o.Status, now)}
+	deal := api.Deal{Spec: o.Spec, Status: o.Status, Due: due.At(o.Status, now)}
 	return api.Envelope[api.Deal]{ID: o.Namespace + "/" + o.Name, Revision: uint64(o.Generation), Payload: deal}
 }
 

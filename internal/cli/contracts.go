@@ -13,6 +13,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/contract"
+	"github.com/bourse-dev/bourse/internal/due"
 	"github.com/bourse-dev/bourse/internal/explain"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/money"
@@ -229,7 +230,7 @@ func usageColumns(self string) []column[api.Deal] {
 
 // sumUp prints what a cluster bought and sold so far, and the margin, in each currency.
 func (sh *shell) sumUp(items []deal, self string) {
-	for _, s := range contract.SumUp(items, self) {
+	for _, s := range due.SumUp(items, self) {
 		fmt.Fprintf(sh.progress, "%s so far: bought %s, sold %s, margin %s\n", s.Currency,
 			money.Text(s.Bought, s.Currency), money.Text(s.Sold, s.Currency), money.Text(s.Margin(), s.Currency))
 	}

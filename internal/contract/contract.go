@@ -130,3 +130,16 @@ func wrong(document string, err error) error {
 	return api.Errorf(api.CodeBadSignature, "%s", err).At(document).
 		Fix("check the fingerprint of who signed it: ask its admin")
 }
+
+// Notice returns how long before its end the seller may take a contract back; 0 if it may not.
+func Notice(d api.Deal) time.Duration {
+	offer, err := market.ReadOffer(d.Spec.Offer)
+	if err != nil {
+		return 0
+	}
+	plan := offer.Plan(d.Status.Terms.Plan)
+	if plan == nil || plan.Plan.Notice == nil {
+		return 0
+	}
+	return plan.Plan.Notice.Duration
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/agent/scheme"
 	"github.com/bourse-dev/bourse/internal/contract"
+	"github.com/bourse-dev/bourse/internal/due"
 	"github.com/bourse-dev/bourse/internal/exchange"
 	"github.com/bourse-dev/bourse/internal/exchange/exchangetest"
 	"github.com/bourse-dev/bourse/internal/market"
@@ -99,16 +100,16 @@ func TestDueGoesOnBetweenWrites(t *testing.T) {
 	contract.SetStatus(&s, r, 1)
 	contract.SetDue(&s, r, hour(0).Go())
 	for at, want := range map[float64]string{0: "0.00 EUR", 0.05: "0.05 EUR", 0.5: "0.50 EUR", 10: "10.00 EUR", 99: "10.00 EUR"} {
-		if got := contract.DueAt(s, hour(at).Go()); got != want {
+		if got := due.At(s, hour(at).Go()); got != want {
 			t.Errorf("after %g h %s is due, want %s", at, got, want)
 		}
 	}
 	r.Ended = hour(2.5)
 	contract.SetStatus(&s, r, 1)
-	if got := contract.DueAt(s, hour(9).Go()); got != "2.50 EUR" {
+	if got := due.At(s, hour(9).Go()); got != "2.50 EUR" {
 		t.Errorf("of one that ended %s is due", got)
 	}
-	if got := contract.DueAt(api.ContractStatus{}, hour(9).Go()); got != "" {
+	if got := due.At(api.ContractStatus{}, hour(9).Go()); got != "" {
 		t.Errorf("of a free one %s is due", got)
 	}
 }

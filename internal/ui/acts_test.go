@@ -223,7 +223,7 @@ func TestActsAreForWhatThePageShowed(t *testing.T) {
 	a.done("/lending/policy", with(policy, "yaml", "pools: [{name: general, percentage: 50}]"))
 	a.until("/lending", "percentage: 50")
 	stale := with(policy, "yaml", "pools: [{name: general, percentage: 30}]")
-	if _, page := a.post("/lending/policy", stale); !strings.Contains(page, "This is the policy now") ||
+	if _, page := a.post("/lending/policy", stale); !strings.Contains(page, "<code>pools.general.percentage</code></td><td data-label=\"Now\">50</td><td data-label=\"After\">30<") ||
 		form(page, "/lending/policy").Get("generation") != policy.Get("generation") {
 		t.Errorf("a form that another change overtook can write:\n%s", page)
 	}

@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"api", "config", "charts"},
 	{"internal/money", "internal/amounts", "internal/decoded", "internal/payload", "internal/debounce", "internal/turns",
 		"internal/fairshare", "internal/act", "internal/liqoprotocol"},
-	{"internal/kubeobject"},
+	{"internal/kubeobject", "internal/due"},
 	{"internal/market", "internal/identity", "internal/journal", "internal/health", "client"},
 	{"internal/match", "internal/exchange", "client/cluster"},
 	{"internal/trust", "internal/transport", "internal/inventory",

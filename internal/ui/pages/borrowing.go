@@ -13,7 +13,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/client"
-	"github.com/bourse-dev/bourse/internal/contract"
+	"github.com/bourse-dev/bourse/internal/due"
 	"github.com/bourse-dev/bourse/internal/explain"
 	"github.com/bourse-dev/bourse/internal/money"
 )
@@ -238,7 +238,7 @@ func hourly(bought map[string]api.ContractStatus, s api.ResourceRequestStatus, n
 	sums, free := map[string]*big.Rat{}, false
 	for _, id := range explain.Reservations(s) {
 		c, is := bought[id]
-		cost, currency := contract.Hour(c, now)
+		cost, currency := due.Hour(c, now)
 		switch {
 		case !is || c.State.Over():
 		case cost == nil: // it is free, or has begun to end

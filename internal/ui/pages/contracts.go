@@ -11,6 +11,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/contract"
+	"github.com/bourse-dev/bourse/internal/due"
 	"github.com/bourse-dev/bourse/internal/explain"
 )
 
@@ -135,7 +136,7 @@ func (d Deals) totals(v View) []total {
 	slices.Sort(others)
 	var out []total
 	for _, other := range others {
-		for _, s := range contract.SumUp(by[other], v.Cluster) {
+		for _, s := range due.SumUp(by[other], v.Cluster) {
 			out = append(out, total{Other: other, Bought: moneyText(s.Bought, s.Currency) + " " + s.Currency,
 				Sold: moneyText(s.Sold, s.Currency) + " " + s.Currency})
 		}

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/contract"
+	"github.com/bourse-dev/bourse/internal/due"
 	"github.com/bourse-dev/bourse/internal/explain"
 	"github.com/bourse-dev/bourse/internal/health"
 	"github.com/bourse-dev/bourse/internal/money"
@@ -347,18 +347,18 @@ type moneyRow struct{ What, Hour, SoFar string }
 
 // money returns what the contracts that still exist cost in the hour from now on and so far, by currency and side.
 func (o Overview) money(v View) (out []moneyRow) {
-	hour, so := contract.SumUpHour(o.Borrowed.Deals, v.Cluster, v.Now), contract.SumUp(o.Borrowed.Deals, v.Cluster)
+	hour, so := due.SumUpHour(o.Borrowed.Deals, v.Cluster, v.Now), due.SumUp(o.Borrowed.Deals, v.Cluster)
 	var currencies []string
 	for _, s := range slices.Concat(hour, so) {
 		currencies = append(currencies, s.Currency)
 	}
 	slices.Sort(currencies)
 	for _, currency := range slices.Compact(currencies) {
-		in := func(all []contract.Sum) contract.Sum {
-			if i := slices.IndexFunc(all, func(s contract.Sum) bool { return s.Currency == currency }); i >= 0 {
+		in := func(all []due.Sum) due.Sum {
+			if i := slices.IndexFunc(all, func(s due.Sum) bool { return s.Currency == currency }); i >= 0 {
 				return all[i]
 			}
-			return contract.Sum{Bought: new(big.Rat), Sold: new(big.Rat)}
+			return due.Sum{Bought: new(big.Rat), Sold: new(big.Rat)}
 		}
 		row := func(what string, hour, soFar *big.Rat) {
 			if hour.Sign() != 0 || soFar.Sign() != 0 {

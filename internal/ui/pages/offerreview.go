@@ -145,7 +145,19 @@ func collectFacts(to map[string]string, path string, value any) {
 	case []any:
 		var texts []string
 		for _, inner := range value {
-			texts = append(texts, fmt.Sprint(inner))
+			element, _ := inner.(map[string]any)
+			name, named := element["name"].(string)
+			switch {
+			case named: // its other fields have its name in their path
+				delete(element, "name")
+				collectFacts(to, strings.TrimPrefix(path+"."+name, "."), element)
+				texts = append(texts, name)
+			case element != nil:
+				text, _ := json.Marshal(element) // it came from JSON
+				texts = append(texts, string(text))
+			default:
+				texts = append(texts, fmt.Sprint(inner))
+			}
 		}
 		to[path] = strings.Join(texts, ", ")
 	case nil:

@@ -279,8 +279,8 @@ func conditionTone(c metav1.Condition) Tone {
 	return Wait
 }
 
-// due returns what is due so far, free for what has no price.
-func due(d api.Deal) string {
+// dueOf returns what is due so far, free for what has no price.
+func dueOf(d api.Deal) string {
 	switch {
 	case d.Due != "":
 		return d.Due

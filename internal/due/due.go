@@ -1,4 +1,7 @@
-package contract
+// Package due computes what contracts cost: what is due of one at a time ([At]), what one costs in an hour ([Hour]), and
+// the sums of many ([SumUp]). It reads the status of Contract objects, so it knows no market and no key. The agent
+// computes the amount in that status once an hour (internal/contract).
+package due
 
 import (
 	"math/big"
@@ -7,7 +10,6 @@ import (
 	"time"
 
 	"github.com/bourse-dev/bourse/api"
-	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
@@ -25,22 +27,22 @@ func (s Sum) Margin() *big.Rat { return new(big.Rat).Sub(s.Sold, s.Bought) }
 func SumUp(deals []api.Envelope[api.Deal], self string) []Sum {
 	return sumUp(deals, self, func(d api.Deal) (*big.Rat, string) {
 		amount, currency, _ := strings.Cut(d.Due, " ")
-		due, ok := new(big.Rat).SetString(amount)
+		sum, ok := new(big.Rat).SetString(amount)
 		if !ok { // it is free
 			return nil, ""
 		}
-		return due, currency
+		return sum, currency
 	})
 }
 
-// DueAt returns what is due at a time of a contract ("0.03 EUR"): what its status has, and since then the price of its
+// At returns what is due at a time of a contract ("0.03 EUR"): what its status has, and since then the price of its
 // units. It is empty if the contract is free.
-func DueAt(s api.ContractStatus, now time.Time) string {
+func At(s api.ContractStatus, now time.Time) string {
 	if s.Due == nil {
 		return ""
 	}
 	amount, currency, _ := strings.Cut(s.Due.Amount, " ")
-	due, ok := new(big.Rat).SetString(amount)
+	sum, ok := new(big.Rat).SetString(amount)
 	price, err := money.Parse("price", s.Terms.Price)
 	if !ok || err != nil || price.Free() {
 		return s.Due.Amount
@@ -55,21 +57,8 @@ func DueAt(s api.ContractStatus, now time.Time) string {
 	if !end.After(s.Due.At.Time) {
 		return s.Due.Amount
 	}
-	due.Add(due, price.Between(s.Terms.Units, s.Terms.Begins.Time, s.Due.At.Time, end))
-	return money.Text(due, currency) + " " + currency
-}
-
-// Notice returns how long before its end the seller may take a contract back; 0 if it may not.
-func Notice(d api.Deal) time.Duration {
-	offer, err := market.ReadOffer(d.Spec.Offer)
-	if err != nil {
-		return 0
-	}
-	plan := offer.Plan(d.Status.Terms.Plan)
-	if plan == nil || plan.Plan.Notice == nil {
-		return 0
-	}
-	return plan.Plan.Notice.Duration
+	sum.Add(sum, price.Between(s.Terms.Units, s.Terms.Begins.Time, s.Due.At.Time, end))
+	return money.Text(sum, currency) + " " + currency
 }
 
 // SumUpHour adds up what the contracts of the cluster self cost in the hour from a time on, as SumUp does.
