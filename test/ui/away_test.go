@@ -135,6 +135,7 @@ func TestThroughARelay(t *testing.T) {
 
 // While the API server is gone, a page says so and shows what it knew; then it goes on, and has missed nothing.
 func TestAPIServerGone(t *testing.T) {
+	t.Parallel()
 	shared.request(t, "known", small())
 	config := shared.config(t, "rome", "")
 	u, err := url.Parse(config.Host)
@@ -182,6 +183,7 @@ func TestLeaderKilled(t *testing.T) {
 
 // A page of a machine that slept says that it is old, until it is live again.
 func TestSleepingClock(t *testing.T) {
+	t.Parallel()
 	shared.request(t, "before-sleep", small())
 	s := shared.pages(t, "rome", "")
 	u, err := url.Parse(s.URL())

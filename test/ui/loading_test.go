@@ -45,6 +45,7 @@ const loadsClusters = "Loading the clusters: the agent is asked through the API 
 
 // A page whose agent is slow is there at once, and says what it waits for. Then it has the rows, by no reload.
 func TestASlowAgent(t *testing.T) {
+	t.Parallel()
 	s, release := slow(t)
 	b := tab(t, s, 1280)
 	must(t, b.Go("/clusters"))
@@ -73,6 +74,7 @@ func TestAFormOfASlowAgent(t *testing.T) {
 
 // Without script a page reads itself again while something loads, unless the user may be typing into it.
 func TestASlowAgentWithoutScript(t *testing.T) {
+	t.Parallel()
 	s, release := slow(t)
 	b := tab(t, s, 1280)
 	must(t, b.Script(false))

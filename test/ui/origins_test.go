@@ -80,6 +80,7 @@ var tries = map[string]string{
 // Pages of other origins that the same browser opens neither read nor act, also if they know the prefix: those of the
 // same address with another port, and of other names of this machine. None is sent the cookie.
 func TestOtherOrigins(t *testing.T) {
+	t.Parallel()
 	shared.request(t, "coveted", small())
 	s := shared.pages(t, "rome", "")
 	b := tab(t, s, 1280)
