@@ -41,6 +41,8 @@ type Asker struct {
 	namespaces []string // "" is the whole cluster
 	key        *pinned.Key
 	home       atomic.Pointer[string] // the namespace of the agent's pod; nil: not known yet
+	open       context.Context        // ends when Close begins
+	shut       context.CancelFunc     // ends open
 
 	mu      sync.Mutex
 	current *connection
@@ -66,6 +68,7 @@ func NewAsker(config *rest.Config, namespaces ...string) (*client.Client, *Asker
 	}
 	key, err := pinned.NewKey()
 	a := &Asker{config: config, objects: objects, namespaces: namespaces, key: key}
+	a.open, a.shut = context.WithCancel(context.Background())
 	return client.New("http://agent", &http.Client{Transport: a}), a, err
 }
 
@@ -76,8 +79,9 @@ func unlimited(config *rest.Config) *rest.Config {
 	return of
 }
 
-// Close deletes the sessions. Errors: those of the API server.
+// Close ends the calls in flight and deletes the sessions. Errors: those of the API server.
 func (a *Asker) Close(ctx context.Context) error {
+	a.shut() // first: a call that waits for the agent holds mu
 	a.mu.Lock()
 	current := a.current
 	a.current = nil
@@ -88,6 +92,11 @@ func (a *Asker) Close(ctx context.Context) error {
 // RoundTrip implements http.RoundTripper.
 func (a *Asker) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), answeredWithin)
+	kept := context.AfterFunc(a.open, cancel)
+	end := func() {
+		kept()
+		cancel()
+	}
 	again := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Steps: 20, Cap: 2 * time.Second}
 	body, err := readBody(r)
 	for err == nil {
@@ -100,7 +109,7 @@ func (a *Asker) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err == nil {
 			until, _ := ctx.Deadline()
 			if answer.StatusCode != http.StatusTooManyRequests || time.Until(until) < 2*time.Second {
-				answer.Body = &endedBody{answer.Body, cancel}
+				answer.Body = &endedBody{answer.Body, end}
 				return answer, nil
 			}
 			_ = answer.Body.Close()
@@ -113,7 +122,7 @@ func (a *Asker) RoundTrip(r *http.Request) (*http.Response, error) {
 			err = nil
 		}
 	}
-	cancel()
+	end()
 	return nil, err
 }
 

@@ -1,10 +1,12 @@
 package cluster_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,5 +57,38 @@ func TestAnAPIServerThatRefuses(t *testing.T) {
 			}
 			_ = asker.Close(t.Context())
 		})
+	}
+}
+
+// Close does not wait for a call that waits for an agent.
+func TestCloseEndsCallsInFlight(t *testing.T) {
+	var reads atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			reads.Add(1)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(&api.Session{}) // no agent answers it
+	}))
+	defer server.Close()
+	asks, asker, err := cluster.NewAsker(&rest.Config{Host: server.URL}, "team")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() {
+		_, err := asks.Status(context.Background())
+		ended <- err
+	}()
+	for reads.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	begun := time.Now()
+	_ = asker.Close(t.Context())
+	if err := <-ended; err == nil {
+		t.Error("the call has an answer")
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("Close took %s", took)
 	}
 }

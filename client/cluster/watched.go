@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -205,7 +207,7 @@ func (w *Watched) look(kind *watchedKind, namespace string, gvk schema.GroupVers
 	w.mu.Unlock()
 	none, err := w.known.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	if err == nil {
-		err = w.Client.List(ctx, none.(kube.ObjectList), kube.InNamespace(namespace), noObject)
+		err = ofList(w.Client.List(ctx, none.(kube.ObjectList), kube.InNamespace(namespace), noObject))
 	}
 	if err == nil && from == nil {
 		w.mu.Lock()
@@ -227,6 +229,17 @@ func (w *Watched) look(kind *watchedKind, namespace string, gvk schema.GroupVers
 	if missed && first || differs && !first {
 		w.changed()
 	}
+}
+
+// ofList returns the error of a look without the name of noObject, which its refusal would tell the user.
+func ofList(err error) error {
+	refused, is := errors.AsType[*apierrors.StatusError](err)
+	if !is || !apierrors.IsForbidden(err) {
+		return err
+	}
+	status := refused.ErrStatus
+	status.Message = strings.Replace(status.Message, ` "-" is forbidden`, " is forbidden", 1)
+	return &apierrors.StatusError{ErrStatus: status}
 }
 
 // watch returns what has the objects of a kind, once it has all of them.

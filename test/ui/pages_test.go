@@ -258,10 +258,13 @@ func TestAUserOfOneNamespace(t *testing.T) {
 	shared.request(t, "visible", small())
 	pool := regexp.MustCompile(`burst([^.]|$)`) // its name, no name of a file
 	b := tab(t, shared.pages(t, "rome", "ann"), 1280)
-	for _, path := range []string{"/", "/borrowing", "/find?cpu=1", "/requests/default/others-secret", "/pools/burst"} {
+	for _, path := range []string{"/", "/borrowing", "/find?cpu=1", "/clusters/milan", "/requests/default/others-secret", "/pools/burst"} {
 		must(t, b.Go(path))
 		text, err := browser.Eval[string](b, `document.querySelector("main").innerText`)
 		must(t, err)
+		if strings.Contains(text, `"-"`) {
+			t.Errorf("%s names an object that nobody asked for: %s", path, text)
+		}
 		if strings.Contains(text, "others-secret") && !strings.Contains(path, "others-secret") || pool.MatchString(text) &&
 			!strings.Contains(path, "burst") {
 			t.Errorf("%s shows what others have: %s", path, text)

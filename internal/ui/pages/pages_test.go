@@ -294,13 +294,18 @@ func TestAPolicyIsNotWrittenOverAnother(t *testing.T) {
 	hasNot(t, render(t, pages.Lending(v, pages.Lends{Policy: policy})), "Somebody else")
 }
 
-// A cluster that has nothing here cannot be evicted. A list names GPUs with how many are free.
+// A cluster that has nothing here cannot be evicted, nor can the own one. A list names GPUs with how many are free.
 func TestAClusterWithoutReservationsIsNotEvicted(t *testing.T) {
 	c := anyCluster("rome", "9")
 	o := pages.Other{Name: "rome", Cluster: &c, Audit: &api.Audit{Cluster: "rome"}}
 	hasNot(t, render(t, pages.Cluster(view("/clusters/rome", ""), o)), "panel=evict")
 	o.Audit.Reservations = map[string]api.Resources{"r-1": amounts("cpu", "4")}
 	has(t, render(t, pages.Cluster(view("/clusters/rome", ""), o)), "panel=evict")
+	c.ID, o.Name = "milan", "milan" // a cluster has no acts on itself
+	own := render(t, pages.Cluster(view("/clusters/milan", ""), o))
+	has(t, own, "This is your own cluster")
+	hasNot(t, own, "panel=evict", "panel=suspend", "panel=trust", "Between us", "no peering", "not met")
+	c = anyCluster("rome", "9")
 	list := func() string {
 		return render(t, pages.Clusters(view("/clusters", ""), pages.Others{Clusters: pages.Neighbours([]api.Envelope[api.Cluster]{c})}))
 	}
