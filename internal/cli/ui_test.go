@@ -2,7 +2,7 @@ package cli
 
 import (
 	"bytes"
-	"context"
+	"errors"
 	"html"
 	"io"
 	"log/slog"
@@ -10,6 +10,7 @@ import (
 	"net/http/cookiejar"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -41,18 +42,19 @@ func (o *output) String() string {
 
 var link = regexp.MustCompile(`(http://[0-9.:]+)/\ncode: (\S+) `)
 
-// runUI runs `bourse ui` until the test ends or stop is called, and logs a browser in. page returns Home.
+// runUI runs `bourse ui` until the test ends or stop is called, and logs a browser in. page returns Home. The command is a
+// process, as its log of client-go is that of the process.
 func runUI(t *testing.T, args ...string) (page func() string, printed *output, stop func()) {
 	t.Helper()
 	printed = &output{}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	root := Root(printed, printed)
-	root.SetArgs(append([]string{"ui", "--no-open"}, args...))
-	go func() { ended <- root.ExecuteContext(ctx) }()
+	cmd := exec.Command("bourse", append([]string{"ui", "--no-open"}, args...)...)
+	cmd.Stdout, cmd.Stderr = printed, printed
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
 	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
+		err := cmd.Process.Signal(os.Interrupt)
+		if err := errors.Join(err, cmd.Wait()); err != nil {
 			t.Error(err)
 		}
 	})
