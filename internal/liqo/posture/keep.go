@@ -1,6 +1,7 @@
 package posture
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -102,10 +103,7 @@ func (l *ConsumerList) tell(m *corev1.ConfigMap, why string) {
 // deleted nobody can make it.
 func (l *ConsumerList) Run(ctx context.Context) error {
 	for {
-		err := l.Make(ctx)
-		if err == nil {
-			err = l.follow(ctx)
-		}
+		err := l.follow(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -120,14 +118,17 @@ func (l *ConsumerList) Run(ctx context.Context) error {
 	}
 }
 
-// follow watches the list until the watch ends.
+// follow makes the list and watches it until the watch ends. It makes it after the watch began: a deletion before that
+// is no event.
 func (l *ConsumerList) follow(ctx context.Context) error {
 	w, err := l.Watched.Watch(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", consumers).String()})
-	if err != nil {
+	if err == nil {
+		defer w.Stop()
+	}
+	if err := cmp.Or(l.Make(ctx), err); err != nil {
 		return err
 	}
-	defer w.Stop()
 	for {
 		select {
 		case e, open := <-w.ResultChan():

@@ -1,6 +1,7 @@
 package enrollment
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -92,16 +93,16 @@ func (r *Record) Run(ctx context.Context) error {
 	}
 }
 
-// follow looks at the object, and after each change of it, until the watch breaks.
+// follow looks at the object, and after each change of it, until the watch breaks. It looks after the watch began: a
+// deletion before that is no event.
 func (r *Record) follow(ctx context.Context) error {
-	if err := r.look(ctx); err != nil {
-		return err
-	}
 	w, err := r.Client.Watch(ctx, &api.AgentList{}, client.MatchingFields{metav1.ObjectNameField: api.AgentName})
-	if err != nil {
+	if err == nil {
+		defer w.Stop()
+	}
+	if err := cmp.Or(r.look(ctx), err); err != nil {
 		return err
 	}
-	defer w.Stop()
 	for {
 		select {
 		case e, open := <-w.ResultChan():

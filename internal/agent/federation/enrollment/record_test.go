@@ -6,11 +6,13 @@ import (
 	"log/slog"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -74,21 +76,26 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// removing has the object removed just before a watch of it begins.
+type removing struct{ client.WithWatch }
+
+func (r removing) Watch(ctx context.Context, all client.ObjectList, o ...client.ListOption) (watch.Interface, error) {
+	_ = r.Delete(ctx, &api.Agent{ObjectMeta: metav1.ObjectMeta{Name: api.AgentName}})
+	return r.WithWatch.Watch(ctx, all, o...)
+}
+
 // An agent follows its record: it notices another one, and records itself as soon as an admin deletes that.
 func TestRecordIsFollowed(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	c := recordingCluster(t, agentKind)
 	old := recordOf(c, api.RecordedAgent{Fingerprint: "a", Ledger: "first"})
-	own := recordOf(c, api.RecordedAgent{Fingerprint: "b", Ledger: "second"})
+	own := recordOf(removing{c}, api.RecordedAgent{Fingerprint: "b", Ledger: "second"})
 	old.Make(ctx)
 	own.Make(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- own.Run(ctx) }()
-	object := &api.Agent{ObjectMeta: metav1.ObjectMeta{Name: api.AgentName}}
-	if err := c.Delete(ctx, object); err != nil {
-		t.Fatal(err)
-	}
 	recorded(t, c, own.Own)
+	object := &api.Agent{ObjectMeta: metav1.ObjectMeta{Name: api.AgentName}}
 	if err := c.Delete(ctx, object); err != nil { // while Run watches
 		t.Fatal(err)
 	}
@@ -102,17 +109,13 @@ func TestRecordIsFollowed(t *testing.T) {
 // recorded waits until an agent is recorded.
 func recorded(t *testing.T, c client.WithWatch, want api.RecordedAgent) {
 	t.Helper()
-	w, err := c.Watch(t.Context(), &api.AgentList{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Stop()
-	for e := range w.ResultChan() {
-		if o, ok := e.Object.(*api.Agent); ok && o.Status == want {
+	object := &api.Agent{}
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if err := c.Get(t.Context(), client.ObjectKey{Name: api.AgentName}, object); err == nil && object.Status == want {
 			return
 		}
 	}
-	t.Error("the watch ended")
+	t.Errorf("%+v is recorded, want %+v", object.Status, want)
 }
 
 // An agent starts where the API server lacks the kind, as with older CRDs: CRDsOlder says so. It starts without the right
