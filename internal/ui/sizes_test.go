@@ -3,6 +3,7 @@ package ui
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,14 +17,17 @@ import (
 // Samples are kept of the pools whose page was opened: at most one each 10 s, of changes alone, and not without bound.
 func TestSizesAreSampled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		reads, cpu, fails := 0, int64(1), false
+		reads := 0
+		var cpu atomic.Int64
+		var fails atomic.Bool
+		cpu.Store(1)
 		pool := func(name string) (p api.Envelope[api.KnownVirtualNodePool]) {
-			p.ID, p.Payload.Status.Used = name, api.Resources{"cpu": *resource.NewQuantity(cpu, resource.DecimalSI)}
+			p.ID, p.Payload.Status.Used = name, api.Resources{"cpu": *resource.NewQuantity(cpu.Load(), resource.DecimalSI)}
 			return p
 		}
 		s := &sizes{now: time.Now, of: map[string][]pages.Sample{},
 			read: func(context.Context) ([]api.Envelope[api.KnownVirtualNodePool], error) {
-				if reads++; fails {
+				if reads++; fails.Load() {
 					return nil, errors.New("away")
 				}
 				return []api.Envelope[api.KnownVirtualNodePool]{pool("burst"), pool("other")}, nil
@@ -39,7 +43,7 @@ func TestSizesAreSampled(t *testing.T) {
 		}
 		s.look(pool("burst"))
 		for range 100 { // a change each second, for 100 s
-			cpu++
+			cpu.Add(1)
 			s.change()
 			pass(time.Second)
 		}
@@ -49,20 +53,20 @@ func TestSizesAreSampled(t *testing.T) {
 		s.change()
 		pass(sampleEvery)
 		before := s.look(pool("burst"))
-		if got := before[len(before)-1].Used["cpu"]; got.Value() != cpu {
-			t.Errorf("the last change is not there: %v, want %d", got, cpu)
+		if got := before[len(before)-1].Used["cpu"]; got.Value() != cpu.Load() {
+			t.Errorf("the last change is not there: %v, want %d", got, cpu.Load())
 		}
 		s.change()
 		pass(sampleEvery)
-		fails = true
+		fails.Store(true)
 		s.change()
 		pass(sampleEvery)
 		if after := s.look(pool("burst")); len(after) != len(before) || len(s.of) != 1 {
 			t.Errorf("%d samples, then %d; of %d pools", len(before), len(after), len(s.of))
 		}
-		fails = false
+		fails.Store(false)
 		for range 2 * mostSamples {
-			cpu++
+			cpu.Add(1)
 			s.change()
 			pass(sampleEvery)
 		}
