@@ -49,10 +49,10 @@ func (a *admin) get(path string) string {
 	return w.Body.String()
 }
 
-// until returns a page once it has a text.
+// until returns a page once it has a text. What the agent answers is up to 10 s old.
 func (a *admin) until(path, text string) string {
 	a.t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		page := a.get(path)
 		if strings.Contains(page, text) {
 			return page
