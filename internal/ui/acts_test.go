@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"context"
+	"errors"
 	"html"
 	"log/slog"
 	"net/http"
@@ -144,6 +145,7 @@ func startMilan(t *testing.T) (*admin, *federation.Federation) {
 			t.Fatal(err)
 		}
 	}
+	seesMilan(t, f)
 	acts, err := cluster.New(milan.Cluster.API.Config())
 	if err != nil {
 		t.Fatal(err)
@@ -159,6 +161,24 @@ func startMilan(t *testing.T) (*admin, *federation.Federation) {
 		May: func(context.Context, string) pages.Rights { return everything }}, "/s/0")
 	t.Cleanup(a.pages.Close)
 	return a, f
+}
+
+// seesMilan waits until rome sees what milan lends and sells. Until then an answer can be that nothing is there, and a page
+// keeps that for 10 s.
+func seesMilan(t *testing.T, f *federation.Federation) {
+	t.Helper()
+	rome := f.Members["rome"].People
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		seen, err := rome.Cluster(t.Context(), "milan")
+		_, errWeb := rome.Offer(t.Context(), "milan", "web")
+		_, errReviewed := rome.Offer(t.Context(), "milan", "reviewed")
+		if err = errors.Join(err, errWeb, errReviewed); err == nil && len(seen.Payload.Pools[api.GeneralPool].Available) > 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("rome does not see milan: %+v, %v", seen, err)
+		}
+	}
 }
 
 // buy has rome buy a plan.
