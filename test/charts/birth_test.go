@@ -1,7 +1,11 @@
 package charts
 
 import (
+	"context"
+	"errors"
 	"testing"
+
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
 )
@@ -21,8 +25,15 @@ func TestASecondBirthIsReported(t *testing.T) {
 		p.get(t, plainCluster, "", api.AgentName, &out)
 		return out
 	}
-	first := record() // the agent is Ready
-	if s := first.Status; s.Fingerprint == "" || s.Ledger == "" || s.Cluster != plainCluster || s.Namespace != api.Namespace || s.Version == "" {
+	var first api.Agent
+	eventually(t, "the agent is recorded", func(ctx context.Context) error { // a replica is Ready before it leads
+		err := p.client(t, plainCluster).Get(ctx, kube.ObjectKey{Name: api.AgentName}, &first)
+		if err == nil && first.Status.Fingerprint == "" {
+			err = errors.New("it has no status")
+		}
+		return err
+	})
+	if s := first.Status; s.Ledger == "" || s.Cluster != plainCluster || s.Namespace != api.Namespace || s.Version == "" {
 		t.Errorf("it records %+v", s)
 	}
 	p.play(t, "kubectl get agents.bourse.dev", first.Status.Fingerprint)
