@@ -1,7 +1,6 @@
 package posture
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -22,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/liqo"
 )
 
@@ -118,36 +118,18 @@ func (l *ConsumerList) Run(ctx context.Context) error {
 	}
 }
 
-// follow makes the list and watches it until the watch ends. It makes it after the watch began: a deletion before that
-// is no event.
+// follow makes the list and watches it until the watch ends.
 func (l *ConsumerList) follow(ctx context.Context) error {
-	w, err := l.Watched.Watch(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("metadata.name", consumers).String()})
-	if err == nil {
-		defer w.Stop()
-	}
-	if err := cmp.Or(l.Make(ctx), err); err != nil {
-		return err
-	}
-	for {
-		select {
-		case e, open := <-w.ResultChan():
-			m, ok := e.Object.(*corev1.ConfigMap)
-			switch {
-			case !open:
-				return nil
-			case e.Type == watch.Error:
-				return apierrors.FromObject(e.Object)
-			case !ok || m.Name != consumers || e.Type != watch.Deleted && l.isCurrent(m.Data):
-				continue
-			}
-			if err := l.restore(ctx, m, e.Type == watch.Deleted); err != nil {
-				return err
-			}
-		case <-ctx.Done():
+	return kubeobject.Follow(ctx, func() (watch.Interface, error) {
+		return l.Watched.Watch(ctx, metav1.ListOptions{
+			FieldSelector: fields.OneTermEqualSelector("metadata.name", consumers).String()})
+	}, l.Make, func(e watch.Event) error {
+		m, ok := e.Object.(*corev1.ConfigMap)
+		if !ok || m.Name != consumers || e.Type != watch.Deleted && l.isCurrent(m.Data) {
 			return nil
 		}
-	}
+		return l.restore(ctx, m, e.Type == watch.Deleted)
+	})
 }
 
 func (l *ConsumerList) isCurrent(data map[string]string) bool {

@@ -1,7 +1,6 @@
 package enrollment
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -93,32 +92,11 @@ func (r *Record) Run(ctx context.Context) error {
 	}
 }
 
-// follow looks at the object, and after each change of it, until the watch breaks. It looks after the watch began: a
-// deletion before that is no event.
+// follow looks at the object, and after each change of it, until the watch breaks.
 func (r *Record) follow(ctx context.Context) error {
-	w, err := r.Client.Watch(ctx, &api.AgentList{}, client.MatchingFields{metav1.ObjectNameField: api.AgentName})
-	if err == nil {
-		defer w.Stop()
-	}
-	if err := cmp.Or(r.look(ctx), err); err != nil {
-		return err
-	}
-	for {
-		select {
-		case e, open := <-w.ResultChan():
-			if !open {
-				return nil
-			}
-			if e.Type == watch.Error {
-				return apierrors.FromObject(e.Object)
-			}
-			if err := r.look(ctx); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	return kubeobject.Follow(ctx, func() (watch.Interface, error) {
+		return r.Client.Watch(ctx, &api.AgentList{}, client.MatchingFields{metav1.ObjectNameField: api.AgentName})
+	}, r.look, func(watch.Event) error { return r.look(ctx) })
 }
 
 // look records the agent, or notes which other one is recorded. Errors: those of the API server.

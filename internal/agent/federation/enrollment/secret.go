@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/clock"
+
+	"github.com/bourse-dev/bourse/internal/kubeobject"
 )
 
 // tokenKey is the key of the join token in its Secret.
@@ -76,30 +78,17 @@ func (s *TokenSecret) Watch(ctx context.Context, log *slog.Logger) <-chan struct
 
 // follow calls found with the token that there is, and with each that replaces it, until the watch breaks.
 func (s *TokenSecret) follow(ctx context.Context, found func(token string)) error {
-	w, err := s.Secrets.Watch(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("metadata.name", s.Name).String()})
-	if err != nil {
-		return err
-	}
-	defer w.Stop()
-	for {
-		select {
-		case e, open := <-w.ResultChan():
-			if !open {
-				return nil
-			}
-			if e.Type == watch.Error {
-				return apierrors.FromObject(e.Object)
-			}
-			secret, ok := e.Object.(*corev1.Secret)
-			if !ok || secret.Name != s.Name || e.Type == watch.Deleted {
-				continue
-			}
-			if token := tokenIn(secret); token != "" {
-				found(token)
-			}
-		case <-ctx.Done():
+	return kubeobject.Follow(ctx, func() (watch.Interface, error) {
+		return s.Secrets.Watch(ctx, metav1.ListOptions{
+			FieldSelector: fields.OneTermEqualSelector("metadata.name", s.Name).String()})
+	}, nil, func(e watch.Event) error {
+		secret, ok := e.Object.(*corev1.Secret)
+		if !ok || secret.Name != s.Name || e.Type == watch.Deleted {
 			return nil
 		}
-	}
+		if token := tokenIn(secret); token != "" {
+			found(token)
+		}
+		return nil
+	})
 }
