@@ -53,7 +53,7 @@ func (sh *shell) contractsCommand() *cobra.Command {
 					if d.Payload.Status.State.Over() {
 						return ""
 					}
-					return explain.Until(explain.EndOfContract(d.Payload.Status), time.Now())
+					return explain.Until(due.End(d.Payload.Status), time.Now())
 				}},
 				{"DIGEST", true, func(d deal) string { return d.Payload.Status.Digest }},
 				{"REASON", false, func(d deal) string { return explain.ContractReason(d.Payload.Status) }},
@@ -219,7 +219,7 @@ func usageColumns(self string) []column[api.Deal] {
 		{"USED", false, func(d deal) string { return explain.Sizes(d.Payload.Used) }},
 		{"BEGINS", true, func(d deal) string { return explain.Time(&d.Payload.Status.Terms.Begins) }},
 		{"UNTIL", true, func(d deal) string {
-			end := explain.EndOfContract(d.Payload.Status)
+			end := due.End(d.Payload.Status)
 			return explain.Time(&end)
 		}},
 		{"STATE", true, func(d deal) string { return string(d.Payload.Status.State) }},

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bourse-dev/bourse/client/cluster"
+	"github.com/bourse-dev/bourse/internal/due"
 	"github.com/bourse-dev/bourse/internal/explain"
 )
 
@@ -48,7 +49,7 @@ func soldText(d deal) string {
 	t := d.Payload.Status.Terms
 	return fmt.Sprintf("%s: %s bought %s of %s (%s) at %s until %s", d.Payload.Spec.Reservation, t.Buyer,
 		explain.Count(int(t.Units), "unit"), explain.Plan(t), explain.Sizes(t.Resources), explain.Price(t.Price),
-		explain.Time(new(explain.EndOfContract(d.Payload.Status))))
+		explain.Time(new(due.End(d.Payload.Status))))
 }
 
 func dealNames(ctx context.Context, c *cluster.Client) (names []string, err error) {

@@ -74,7 +74,7 @@ func (sh *shell) warnOfUnready(ctx context.Context, c *cluster.Client) {
 	}
 }
 
-// noReservations says that a list of reservations is empty, and of which namespace it is.
+// noReservations returns the message of an empty list of reservations, with its namespace.
 func (sh *shell) noReservations() string {
 	const create = "Create one: bourse reserve --cpu 4 --memory 8Gi"
 	if sh.allNamespaces || sh.namespace == "" {

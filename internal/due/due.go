@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/money"
 )
@@ -47,10 +49,7 @@ func At(s api.ContractStatus, now time.Time) string {
 	if !ok || err != nil || price.Free() {
 		return s.Due.Amount
 	}
-	end := s.Terms.Until.Time
-	if s.Until != nil {
-		end = s.Until.Time
-	}
+	end := End(s).Time
 	if end.After(now) {
 		end = now
 	}
@@ -61,6 +60,20 @@ func At(s api.ContractStatus, now time.Time) string {
 	return money.Text(sum, currency) + " " + currency
 }
 
+// End returns when a contract ends, or has ended.
+func End(s api.ContractStatus) metav1.Time {
+	if s.Until != nil {
+		return *s.Until
+	}
+	end := s.Terms.Until // an older version wrote it
+	for _, early := range []*metav1.Time{s.Reclaimed, s.Ended} {
+		if early != nil && early.Before(&end) {
+			end = *early
+		}
+	}
+	return end
+}
+
 // SumUpHour adds up what the contracts of the cluster self cost in the hour from a time on, as SumUp does.
 func SumUpHour(deals []api.Envelope[api.Deal], self string, from time.Time) []Sum {
 	return sumUp(deals, self, func(d api.Deal) (*big.Rat, string) { return Hour(d.Status, from) })
@@ -69,11 +82,7 @@ func SumUpHour(deals []api.Envelope[api.Deal], self string, from time.Time) []Su
 // Hour returns what a contract costs in the hour from a time on, and in which currency; nil if it is free, or over by then.
 func Hour(s api.ContractStatus, from time.Time) (*big.Rat, string) {
 	price, err := money.Parse("price", s.Terms.Price)
-	until := s.Terms.Until
-	if s.Until != nil {
-		until = *s.Until
-	}
-	if err != nil || price.Free() || s.State.Over() || s.Ended != nil || !from.Before(until.Time) {
+	if err != nil || price.Free() || s.State.Over() || s.Ended != nil || !from.Before(End(s).Time) {
 		return nil, ""
 	}
 	return price.Between(s.Terms.Units, s.Terms.Begins.Time, from, from.Add(time.Hour)), price.Currency

@@ -7,20 +7,6 @@ import (
 	"github.com/bourse-dev/bourse/api"
 )
 
-// EndOfContract returns when a contract ends, or has ended.
-func EndOfContract(s api.ContractStatus) metav1.Time {
-	if s.Until != nil {
-		return *s.Until
-	}
-	end := s.Terms.Until // an older version wrote it
-	for _, early := range []*metav1.Time{s.Reclaimed, s.Ended} {
-		if early != nil && early.Before(&end) {
-			end = *early
-		}
-	}
-	return end
-}
-
 // ContractReason says why a contract is not in force any more, and whether that breaks it.
 func ContractReason(s api.ContractStatus) string {
 	if meta.IsStatusConditionTrue(s.Conditions, api.ConditionBreached) {

@@ -57,8 +57,7 @@ type meaning struct {
 // partNames name the parts of a meaning.
 var partNames = [3]string{"default namespace", "cluster", "user"}
 
-// NewKubeconfig reads the files of a kubeconfig, of which the first one that has a name decides, as a start of the pages
-// does. restart is the command that starts them again. It returns nil if the context cannot be read again, such as from
+// NewKubeconfig reads the files of a kubeconfig as a start of the pages does: the first file that has a name decides. restart is the command that starts them again. It returns nil if the context cannot be read again, such as from
 // a pipe.
 func NewKubeconfig(files []string, context string, restart api.Command) *Kubeconfig {
 	k := &Kubeconfig{files: files, context: context, restart: restart, settled: true}

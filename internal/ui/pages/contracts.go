@@ -12,7 +12,6 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/contract"
 	"github.com/bourse-dev/bourse/internal/due"
-	"github.com/bourse-dev/bourse/internal/explain"
 )
 
 // Deals are the contracts of a cluster.
@@ -47,7 +46,7 @@ func dealRowOf(d api.Envelope[api.Deal], self string) dealRow {
 	s := d.Payload.Status
 	t := s.Terms
 	row := dealRow{ID: d.Payload.Spec.Reservation, Side: sideOf(t.Seller, self), Plan: t.Offer + "/" + t.Plan, Units: t.Units,
-		State: string(s.State), Tone: toneOf(s.State), Begins: t.Begins.Time, Ends: explain.EndOfContract(s).Time,
+		State: string(s.State), Tone: toneOf(s.State), Begins: t.Begins.Time, Ends: due.End(s).Time,
 		Over: s.State.Over(), Price: PriceText(t.Price), Due: cmp.Or(d.Payload.Due, "free"),
 		Cost: cmp.Or(s.Cost, "free"), Size: Amounts(t.Resources)}
 	switch row.Side {
@@ -75,7 +74,7 @@ func takenBack(d api.Deal, v View) string {
 	text := " is notified at once. The contract ends "
 	if notice := contract.Notice(d); notice > 0 {
 		end := v.Now.Add(notice)
-		if until := explain.EndOfContract(d.Status).Time; until.Before(end) {
+		if until := due.End(d.Status).Time; until.Before(end) {
 			end = until
 		}
 		text += "after the notice of its plan, " + hours(notice) + ": at " + Full(end)

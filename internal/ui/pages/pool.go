@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bourse-dev/bourse/api"
+	"github.com/bourse-dev/bourse/internal/vnp"
 )
 
 // Pool is a VirtualNodePool with what it would do now.
@@ -116,13 +117,10 @@ func (p Pool) commands() []string {
 		Quote("kubectl", "get", "virtualnodepool", p.Pool.ID, "-o", "yaml")}
 }
 
-// limitedByMax is the reason of the condition Limited for a pool that is as large as spec.max lets it be.
-const limitedByMax = "Max"
-
 // atMax reports whether the pool needs more than spec.max.
 func (p Pool) atMax() bool {
 	c := meta.FindStatusCondition(p.Pool.Payload.Status.Conditions, api.ConditionLimited)
-	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == limitedByMax
+	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == vnp.LimitedByMax
 }
 
 // nextPlan says what the pool would do now, if that is not what it says already.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/amounts"
+	"github.com/bourse-dev/bourse/internal/explain"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/money"
@@ -100,11 +101,11 @@ func unservedText(pending api.PendingPods) string {
 	if count == 0 {
 		return ""
 	}
-	wait := fmt.Sprintf("%d pods wait", count)
+	wait := "wait"
 	if count == 1 {
-		wait = "1 pod waits"
+		wait = "waits"
 	}
-	return fmt.Sprintf("%s that it cannot serve, such as %s: %s", wait, most.Example, most.Message)
+	return fmt.Sprintf("%s %s that it cannot serve, such as %s: %s", explain.Count(int(count), "pod"), wait, most.Example, most.Message)
 }
 
 // driftText names the providers that a pool would not choose now, and says when they leave.
