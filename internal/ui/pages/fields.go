@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"cmp"
 	"strings"
 
 	"github.com/bourse-dev/bourse/api"
@@ -53,7 +52,7 @@ func onForm(e *api.Error) *api.Error {
 		return e
 	}
 	shown := *e
-	shown.Field = cmp.Or(fieldLabel(e.Field), e.Field)
+	shown.Field = fieldLabel(e.Field)
 	shown.Remedy = strings.Replace(e.Remedy, " (-n NAMESPACE)", "", 1)
 	return &shown
 }
