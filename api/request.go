@@ -30,6 +30,9 @@ const (
 // DefaultDuration is the duration of a reservation whose request gives none.
 const DefaultDuration = "24h"
 
+// LongestDuration is the longest that a request may ask for, and that a reservation may last from when it began.
+const LongestDuration = 365 * 24 * time.Hour
+
 // DurationOf returns the duration that a request or its template gives, DefaultDuration if it gives none.
 func DurationOf(given *metav1.Duration) time.Duration {
 	if given != nil {

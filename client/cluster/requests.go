@@ -185,9 +185,9 @@ func (c *Client) ReleaseLocally(ctx context.Context, id string, r api.Release) e
 }
 
 // MoveEnd returns the change that ends the reservation of a request at a time. now is the agent's. Errors: Invalid if the
-// time is past, or if it is earlier than the present end and the user did not agree to that.
+// time is past or later than a reservation may end, or if it is earlier than the present end and the user did not agree to that.
 func MoveEnd(r client.RequestStatus, at, now time.Time, shorten bool) (api.ReservationChange, error) {
-	left, until := at.Sub(now), metav1.NewTime(at)
+	left, until, began := at.Sub(now), metav1.NewTime(at), r.Payload.Status.Began
 	if r.Payload.Status.Until != nil {
 		until = *r.Payload.Status.Until
 	}
@@ -195,6 +195,11 @@ func MoveEnd(r client.RequestStatus, at, now time.Time, shorten bool) (api.Reser
 	case left <= 0:
 		return api.ReservationChange{}, api.Invalid("--until", "%s is not in the future", at.UTC().Format(time.RFC3339)).
 			Fix("say how long from now, or end it: bourse release %s", r.Payload.Status.Reservation)
+	case began != nil && at.Sub(began.Time) > api.LongestDuration:
+		latest := began.Add(api.LongestDuration)
+		return api.ReservationChange{}, api.Invalid("--until", "a reservation lasts at most %s, from when it began: until %s",
+			duration.HumanDuration(api.LongestDuration), latest.UTC().Format(time.RFC3339)).
+			Fix("give %s from now at most", duration.HumanDuration(latest.Sub(now).Truncate(time.Hour)))
 	case earlier > time.Minute && !shorten:
 		return api.ReservationChange{}, api.Invalid("--shorten", "that would end it %s earlier: it lasts until %s",
 			duration.HumanDuration(earlier), until.UTC().Format(time.RFC3339)).

@@ -18,6 +18,7 @@ import (
 func TestAnEndMovesBackOnlyIfAgreed(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	var bound client.RequestStatus
+	bound.Payload.Status.Began = &metav1.Time{Time: now.Add(-24 * time.Hour)}
 	bound.Payload.Status.Until = &metav1.Time{Time: now.Add(3 * 24 * time.Hour)}
 	for _, c := range []struct {
 		last    time.Duration
@@ -29,6 +30,8 @@ func TestAnEndMovesBackOnlyIfAgreed(t *testing.T) {
 		{4 * time.Hour, true, ""},
 		{4 * time.Hour, false, "that would end it 2d20h earlier: it lasts until 2026-05-07T12:00:00Z"},
 		{-time.Hour, true, "is not in the future"},
+		{364 * 24 * time.Hour, false, ""},
+		{365 * 24 * time.Hour, false, "lasts at most 365d, from when it began: until 2027-05-03T12:00:00Z"},
 	} {
 		change, err := cluster.MoveEnd(bound, now.Add(c.last), now, c.shorten)
 		switch {

@@ -14,9 +14,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/market"
 )
 
-// LongestDuration is the longest that a request may ask for.
-const LongestDuration = 8760 * time.Hour
-
 // Bounds of a request.
 const (
 	minDuration   = time.Minute
@@ -157,7 +154,7 @@ func podOf(r api.Request, size amounts.List) (amounts.List, error) {
 
 func durationOf(r api.Request) (time.Duration, error) {
 	d := api.DurationOf(r.Duration)
-	if d < minDuration || d > LongestDuration {
+	if d < minDuration || d > api.LongestDuration {
 		return 0, api.Invalid("duration", "%s is out of bounds", d).Fix("ask for 1m to 8760h")
 	}
 	return d, nil

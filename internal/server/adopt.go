@@ -8,7 +8,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
-	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
@@ -115,7 +114,7 @@ func (s *Server) adoptable(a api.Assignment) error {
 		{a.Protocol >= 1 && a.Protocol <= api.Protocol, "protocol"},
 		{a.Generation >= 1, "generation"},
 		{a.Slice == market.SliceOf(a), "slice"},
-		{a.Until.Sub(s.Exchange.Now().Go()) <= match.LongestDuration+time.Hour, "until"},
+		{a.Until.Sub(s.Exchange.Now().Go()) <= api.LongestDuration+time.Hour, "until"},
 		{a.Expires.Sub(s.Exchange.Now().Go()) <= market.MaxApproval+market.DecideTime+market.SkewGrace, "expires"},
 	} {
 		if !demand.holds {

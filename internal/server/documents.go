@@ -8,7 +8,6 @@ import (
 	"github.com/bourse-dev/bourse/internal/amounts"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
-	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/trust"
 )
 
@@ -86,9 +85,9 @@ func (s *Server) reassign(in *signedCall, caller string, provider *market.Listin
 				Fix("sign what the plan sells")
 		}
 	}
-	if left := a.Until.Sub(s.Exchange.Now().Go()); left > match.LongestDuration {
+	if left := a.Until.Sub(s.Exchange.Now().Go()); left > api.LongestDuration {
 		return nil, api.Invalid("document.until", "it ends in %s", left.Round(time.Hour)).
-			Fix("reserve for %s at most", match.LongestDuration)
+			Fix("reserve for %s at most", api.LongestDuration)
 	}
 	return market.Reassign{ID: in.ID, Consumer: caller, Generation: a.Generation, Size: size, Units: units,
 		From: market.At(a.Begins.Time), Until: market.At(a.Until.Time), Document: in.Body.Document, Caps: s.Caps}, nil

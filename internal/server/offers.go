@@ -64,9 +64,9 @@ func (in *CatalogSearch) query() (api.CatalogQuery, error) {
 	}
 	if in.For != "" {
 		var err error
-		if q.For, err = time.ParseDuration(in.For); err != nil || q.For <= 0 || q.For > match.LongestDuration {
+		if q.For, err = time.ParseDuration(in.For); err != nil || q.For <= 0 || q.For > api.LongestDuration {
 			return q, api.Invalid("for", "%.40q is not a duration", in.For).
-				Fix("write 30m, 8h or 720h; at most %s", match.LongestDuration)
+				Fix("write 30m, 8h or 720h; at most %s", api.LongestDuration)
 		}
 	}
 	if in.MaxPrice != "" {

@@ -8,7 +8,6 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/identity/clusterkey"
 	"github.com/bourse-dev/bourse/internal/market"
-	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/money"
 )
 
@@ -44,9 +43,9 @@ func CheckTerms(t *api.ProposalTerms) error {
 	if t.Units < 0 || t.Units > maxUnits {
 		return api.Invalid("units", "%d is no number of units", t.Units).Fix("name 1 to %d", maxUnits)
 	}
-	if d := t.Duration; d != nil && (d.Duration < time.Minute || d.Duration > match.LongestDuration) {
+	if d := t.Duration; d != nil && (d.Duration < time.Minute || d.Duration > api.LongestDuration) {
 		return api.Invalid("duration", "a contract cannot last %s", d.Duration).
-			Fix("give a duration from 1m to %s", match.LongestDuration)
+			Fix("give a duration from 1m to %s", api.LongestDuration)
 	}
 	return showable("message", t.Message, maxMessage)
 }

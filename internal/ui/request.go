@@ -16,7 +16,6 @@ import (
 	"github.com/bourse-dev/bourse/client"
 	"github.com/bourse-dev/bourse/client/cluster"
 	"github.com/bourse-dev/bourse/internal/explain"
-	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/ui/pages"
 )
 
@@ -249,15 +248,12 @@ func (u *UI) extend(ctx context.Context, r *http.Request) ([]string, string, err
 		return nil, "", err
 	}
 	now := u.o.Acts.Now()
-	if began := asked.Payload.Status.Began; began != nil && now.Add(d).Sub(began.Time) > match.LongestDuration {
-		ends := began.Add(match.LongestDuration).Sub(now).Truncate(time.Hour)
-		return nil, "", api.Invalid("for", "a reservation lasts at most %s, from when it began", explain.Duration(match.LongestDuration)).
-			Fix("give %s at most", explain.Duration(ends))
-	}
 	change, err := cluster.MoveEnd(asked, now.Add(d), now, false)
-	if err != nil {
-		return nil, "", asError(err).At("for").FixBy("give a longer time; to end it earlier", "bourse", "-n", to[1], "extend",
+	if e := asError(err); e != nil && e.Field == "--shorten" {
+		return nil, "", e.At("for").FixBy("give a longer time; to end it earlier", "bourse", "-n", to[1], "extend",
 			to[2], "--for", last, "--shorten")
+	} else if e != nil {
+		return nil, "", e.At("for")
 	}
 	_, err = u.o.Acts.ChangeLocally(ctx, asked.Payload.Status.Reservation, change)
 	return to, "The new end is asked for. This page shows what the provider answers.", err

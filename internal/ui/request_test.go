@@ -65,7 +65,7 @@ func TestExtendNeverShortens(t *testing.T) {
 	a.refused(path, with(seen, "for", "30m"), "earlier: it lasts until")
 	a.refused(path, with(seen, "for", "30m"), "bourse -n default extend web --for 30m --shorten")
 	a.refused(path, with(seen, "for", "soon"), "is not a duration")
-	a.refused(path, with(seen, "for", "99999h"), "a reservation lasts at most 8760h")
+	a.refused(path, with(seen, "for", "99999h"), "a reservation lasts at most 365d, from when it began")
 	a.done(path, with(seen, "for", "2d"))
 	var after api.ResourceRequest
 	if err := f.Members["rome"].Objects.Get(t.Context(), kube.ObjectKeyFromObject(&before), &after); err != nil {

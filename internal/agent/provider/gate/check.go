@@ -18,7 +18,7 @@ import (
 )
 
 // maxDuration is the longest time for which anything is lent, with some room for clocks that differ.
-const maxDuration = match.LongestDuration + time.Hour
+const maxDuration = api.LongestDuration + time.Hour
 
 // verifyAssignment returns the assignment that the consumer signed. Errors: BadSignature unless the
 // consumer signed it for this cluster, for now, and for the reservation that the broker shows.
