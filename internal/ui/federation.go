@@ -46,7 +46,7 @@ func (u *UI) federation(ctx context.Context, r *http.Request) content {
 		},
 		func() { f.Trade, noTrade = ask(ctx, u.source, question{"trade", "what members share"}, u.readTrade) },
 	)
-	f.Waiting = slices.DeleteFunc(slices.Clone(all), func(r client.Reservation) bool { return r.Payload.State != api.Pending })
+	f.Count(all)
 	f.NoTrade = asError(noTrade)
 	f.NoState, f.NoMembers = pages.OnlyLoading(asError(noState)), pages.OnlyLoading(asError(noMembers))
 	f.NoTokens, f.NoWaiting = pages.OnlyLoading(asError(noTokens)), pages.OnlyLoading(asError(noWaiting))

@@ -21,7 +21,9 @@ type Federation struct {
 	Tokens  []api.Envelope[api.Token]
 	// Waiting are the requests that wait for capacity.
 	Waiting []api.Envelope[api.Reservation]
-	Failed  *api.Error // why the broker does not say one of these
+	// Borrows and Lends count the reservations that have capacity, by their consumer and by their provider.
+	Borrows, Lends map[string]int
+	Failed         *api.Error // why the broker does not say one of these
 	// NoState, NoMembers, NoTokens and NoWaiting say that these are on their way.
 	NoState, NoMembers, NoTokens, NoWaiting *api.Error
 
@@ -90,6 +92,20 @@ func (t Trade) parts() (out []poolPart) {
 
 // CapsText says what a member's own bounds are.
 func CapsText(c *api.Caps) string { return cmp.Or(explain.Caps(c), "the bounds of every member") }
+
+// Count counts the reservations that wait, and those that have capacity by their members.
+func (f *Federation) Count(all []api.Envelope[api.Reservation]) {
+	f.Borrows, f.Lends = map[string]int{}, map[string]int{}
+	for _, r := range all {
+		switch r.Payload.State {
+		case api.Pending:
+			f.Waiting = append(f.Waiting, r)
+		case api.Held, api.Reserved, api.Active, api.Releasing:
+			f.Borrows[r.Payload.Consumer]++
+			f.Lends[r.Payload.Provider]++
+		}
+	}
+}
 
 // capped returns the resources that the form for the bounds of a member has.
 func capped(c *api.Caps) []ResourceName {

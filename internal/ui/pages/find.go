@@ -250,9 +250,10 @@ type onSale struct {
 	Path, Digest, Seller, Offer string
 	Plan                        api.Plan
 	Left                        int64
-	Units                       int64 // as many as have what is asked for, else as few as one contract may have
-	Serves                      bool  // so many are left, for as long as is asked for
-	cost                        int64 // of Units for as long as is asked for, in billionths of the currency
+	Units                       int64         // as many as have what is asked for, else as few as one contract may have
+	Serves                      bool          // so many are left, for as long as is asked for
+	Approves                    time.Duration // how long its seller's admin may take to approve a sale; 0: the agent answers at once
+	cost                        int64         // of Units for as long as is asked for, in billionths of the currency
 }
 
 // onSale returns all plans on sale.
@@ -270,6 +271,9 @@ func (f Found) onSale() []onSale {
 			}
 			next := onSale{Path: o.Payload.Seller + "/" + o.Payload.Name + "/" + p.Name, Digest: o.Payload.Digest,
 				Seller: o.Payload.Seller, Offer: o.Payload.Name, Plan: p, Left: listed.Remaining, Units: leastUnits(p)}
+			if within := o.Payload.Offer.ApproveWithin; within != nil {
+				next.Approves = within.Duration
+			}
 			if plan, err := market.ReadPlan(&p); err == nil && len(asked) > 0 {
 				next.serve(plan, asked, f.Wish.Create.Request.Duration)
 			}

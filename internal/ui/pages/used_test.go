@@ -25,7 +25,11 @@ func TestAPurchaseIsReviewedWithItsPrice(t *testing.T) {
 	v = view("/find", "panel=create&buy=milan/web/small&digest=d&units=4&for=30h") // the form asks for more than was reviewed
 	v.Failed = api.Errorf(api.CodeConflict, "the form asks for something else")
 	f.Wish = pages.ReadWish(v.Query, "team")
-	has(t, render(t, pages.Find(v, f)), "4 units, each 2 CPU for 0.08 EUR/hour: 9.60 EUR in all")
+	page := render(t, pages.Find(v, f))
+	has(t, page, "4 units, each 2 CPU for 0.08 EUR/hour: 9.60 EUR in all")
+	hasNot(t, page, "approves each sale")
+	f.Offers[0].Payload.Offer.ApproveWithin = &metav1.Duration{Duration: 2 * time.Hour}
+	has(t, render(t, pages.Find(v, f)), "An admin of <bdi>milan</bdi> approves each sale, and may take 2h.")
 }
 
 // A plan has what is asked for if so many units of it are left as have the amounts. Buy reviews so many. The cheapest of
