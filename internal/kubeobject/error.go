@@ -12,7 +12,7 @@ import (
 )
 
 // Error translates an error of an API server into one with a code. An error that has a code already
-// is returned as it is, and nil as nil.
+// is returned as it is, and nil as nil. One of an invalid object names the first field that is wrong.
 func Error(err error) error {
 	if err == nil {
 		return nil
@@ -30,6 +30,11 @@ func Error(err error) error {
 		code = api.CodeInvalid
 	case apierrors.IsForbidden(err):
 		code = api.CodeForbidden
+	}
+	if status := apierrors.APIStatus(nil); code == api.CodeInvalid && errors.As(err, &status) {
+		if d := status.Status().Details; d != nil && len(d.Causes) > 0 && d.Causes[0].Field != "" {
+			return api.Invalid(d.Causes[0].Field, "%s", d.Causes[0].Message)
+		}
 	}
 	return api.Errorf(code, "%s", err)
 }

@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/kubeobject"
@@ -32,6 +33,11 @@ func TestErrorsHaveCodes(t *testing.T) {
 		if got := api.CodeOf(kubeobject.Error(c.err)); got != c.want {
 			t.Errorf("%v: %s, want %s", c.err, got, c.want)
 		}
+	}
+	wrong := field.ErrorList{field.Invalid(field.NewPath("spec", "percentage"), 180, "too much")}
+	err := kubeobject.Error(apierrors.NewInvalid(schema.GroupKind{Group: api.Group, Kind: "SharingPolicy"}, "default", wrong))
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Field != "spec.percentage" || e.Detail != "Invalid value: 180: too much" {
+		t.Errorf("an invalid field: %v", err)
 	}
 	if err := kubeobject.Error(nil); err != nil {
 		t.Error(err)

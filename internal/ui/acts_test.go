@@ -216,7 +216,8 @@ func TestActsAreForWhatThePageShowed(t *testing.T) {
 	a.done("/offers/sale", with(seen, "draft", "true"))
 	a.until("/offers", "Put on sale")
 	seen = form(a.get("/offers?panel=edit&id=web"), "/offers/edit")
-	a.refused("/offers/edit", with(seen, "yaml", "plants: []"), "no spec of an Offer")
+	a.refused("/offers/edit", with(seen, "yaml", "plants: []"), "no spec of kind Offer")
+	a.refused("/offers/edit", with(seen, "yaml", "plans: small"), "cannot be of this type: string")
 	checkOfferEdit(a, f)
 
 	a.until("/contracts", "Take back")

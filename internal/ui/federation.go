@@ -133,7 +133,7 @@ func formNumber(form url.Values, field string, least, most int64, to *int64) err
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < least || n > most {
-		return api.Invalid(field, "%.40q is not a number from %d to %d", text, least, most).Fix("leave it empty for the bound of every member")
+		return api.Invalid(field, "%.40q is not a whole number from %d to %d", text, least, most).Fix("leave it empty for the bound of every member")
 	}
 	*to = n
 	return nil

@@ -2,8 +2,11 @@ package ui
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/a-h/templ"
 
@@ -63,6 +66,19 @@ func (u *UI) answerApproval(ctx context.Context, r *http.Request, approve bool) 
 		api.Answer{Approve: approve, Generation: generation, Reason: r.PostForm.Get("reason")})
 }
 
+// readSpec reads the spec of an object of a kind from the YAML of a form. Errors: Invalid.
+func readSpec(r *http.Request, kind string, into any) error {
+	err := payload.ReadYAML([]byte(r.PostForm.Get("yaml")), into)
+	if err == nil {
+		return nil
+	}
+	wrong := api.Invalid("yaml", "it is no spec of kind %s: %s", kind, strings.TrimPrefix(err.Error(), "json: "))
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field != "" {
+		wrong = api.Invalid(e.Field, "its value cannot be of this type: %s", e.Value)
+	}
+	return wrong.FixBy("see the fields", "kubectl", "explain", strings.ToLower(kind)+".spec")
+}
+
 // putPolicy replaces the SharingPolicy that the user saw.
 func (u *UI) putPolicy(ctx context.Context, r *http.Request) ([]string, string, error) {
 	generation, err := strconv.ParseInt(r.PostForm.Get("generation"), 10, 64)
@@ -70,9 +86,8 @@ func (u *UI) putPolicy(ctx context.Context, r *http.Request) ([]string, string, 
 		return nil, "", api.Invalid("generation", "the form does not say which policy it changes").Fix("reload the page")
 	}
 	var spec api.Sharing
-	if err := payload.ReadYAML([]byte(r.PostForm.Get("yaml")), &spec); err != nil {
-		return nil, "", api.Invalid("yaml", "it is no spec of a SharingPolicy: %s", err).
-			FixBy("see the fields", "kubectl", "explain", "sharingpolicy.spec")
+	if err := readSpec(r, "SharingPolicy", &spec); err != nil {
+		return nil, "", err
 	}
 	if r.PostForm.Get("preview") != "" {
 		review, err := u.reviewPolicy(ctx, spec)

@@ -13,7 +13,6 @@ import (
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/match"
 	"github.com/bourse-dev/bourse/internal/money"
-	"github.com/bourse-dev/bourse/internal/payload"
 	"github.com/bourse-dev/bourse/internal/ui/pages"
 )
 
@@ -67,8 +66,8 @@ func offerSpec(r *http.Request, before api.OfferSpec) (spec api.OfferSpec, err e
 	if !r.PostForm.Has("yaml") {
 		return pages.ReadOffer(r.PostForm, before)
 	}
-	if err := payload.ReadYAML([]byte(r.PostForm.Get("yaml")), &spec); err != nil {
-		return spec, api.Invalid("yaml", "it is no spec of an Offer: %s", err).FixBy("see the fields", "kubectl", "explain", "offer.spec")
+	if err := readSpec(r, "Offer", &spec); err != nil {
+		return spec, err
 	}
 	return spec, match.New().CheckAccept(spec.Accept)
 }

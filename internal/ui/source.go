@@ -98,14 +98,18 @@ func (r *reading) oldest() time.Time {
 	return r.at
 }
 
-// banners say what a page could not read anew.
-func (r *reading) banners() []pages.Banner {
+// banners say what a page could not read anew, of the broker for its operator, else of the agent.
+func (r *reading) banners(operator bool) []pages.Banner {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stale == nil {
 		return nil
 	}
-	return []pages.Banner{{Tone: pages.Bad, Fix: "bourse doctor", Text: "The agent does not answer: " +
+	who, fix := "agent", "bourse doctor"
+	if operator {
+		who, fix = "broker", "bourse broker status"
+	}
+	return []pages.Banner{{Tone: pages.Bad, Fix: fix, Text: "The " + who + " does not answer: " +
 		api.WithoutCode(r.stale.Error()) + ". Its last answers are shown, those of " + r.at.UTC().Format("15:04:05") + " UTC."}}
 }
 

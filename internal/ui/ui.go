@@ -236,7 +236,7 @@ func (u *UI) answer(w http.ResponseWriter, r *http.Request, show show, failed *a
 	v := u.view(ctx, r, of.title)
 	v.AsOf, v.Failed, v.Typed, v.Theme = reading.oldest(), failed, r.PostForm, u.theme.now()
 	v.Preview, v.Typing = preview, of.typing
-	v.Banners = slices.Concat(v.Banners, u.asleep(), u.kubeconfig.banners(), reading.banners())
+	v.Banners = slices.Concat(v.Banners, u.asleep(), u.kubeconfig.banners(), reading.banners(u.o.Broker != nil))
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if failed != nil {
 		of.status = http.StatusUnprocessableEntity

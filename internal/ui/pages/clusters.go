@@ -336,10 +336,12 @@ func (o Other) confirmed() bool {
 
 // trust says how its key is trusted.
 func (o Other) trust() (text string, tone Tone) {
-	if o.NoPeer != nil {
+	switch {
+	case o.NoPeer != nil && o.NoPeer.Code == api.CodeForbidden:
+		return "not known: you may not read Peers here. An admin of this cluster can bind the role bourse-viewer", Off
+	case o.NoPeer != nil:
 		return "not known: " + api.WithoutCode(o.NoPeer.Detail), Off
-	}
-	if o.Peer == nil {
+	case o.Peer == nil:
 		return "not met yet: the first contact pins its key", Off
 	}
 	text, doubt := trustOf(o.Peer.Payload)

@@ -15,6 +15,7 @@ var fieldLabels = map[string]string{
 	"strategy":           "Prefer",
 	"namespace":          "Namespace",
 	"name":               "Name",
+	"metadata.name":      "Name",
 	"units":              "Units",
 	"purchase.units":     "Units",
 	"price":              "Price of a unit",

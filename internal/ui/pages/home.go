@@ -101,9 +101,17 @@ func (o Overview) needs(v View) []need {
 		out = append(out, n)
 	}
 	out = append(out, o.unconfirmed(v)...)
-	rank := map[Tone]int{Bad: 0, Warn: 1, Wait: 2}
+	rank := func(n need) int {
+		switch {
+		case n.Tone == Bad:
+			return 0
+		case !n.By.IsZero() && n.By.Sub(v.Now) < 24*time.Hour:
+			return 1
+		}
+		return map[Tone]int{Warn: 2, Wait: 3}[n.Tone]
+	}
 	slices.SortStableFunc(out, func(a, b need) int {
-		return cmp.Or(cmp.Compare(rank[a.Tone], rank[b.Tone]), cmp.Compare(strconv.FormatBool(a.Quiet), strconv.FormatBool(b.Quiet)),
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(strconv.FormatBool(a.Quiet), strconv.FormatBool(b.Quiet)),
 			a.By.Compare(b.By))
 	})
 	return out

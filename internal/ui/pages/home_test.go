@@ -35,6 +35,19 @@ func TestTheBuyerIsToldOfAReclaim(t *testing.T) {
 	hasNot(t, html, "takes web back", "move its pods", "broke the contract")
 }
 
+// What an admin must decide today is before a warning without a deadline, and after what does not work.
+func TestHomeBeginsWithWhatIsUrgent(t *testing.T) {
+	v := view("/", "")
+	v.Problems = []api.Problem{{Code: "Warns", Severity: api.SeverityWarning, Detail: "it warns"},
+		{Code: "Fails", Severity: api.SeverityError, Detail: "it fails"}}
+	approval := api.Envelope[api.Approval]{ID: "r-9", Payload: api.Approval{Consumer: "oslo", By: metav1.NewTime(now.Add(time.Hour))}}
+	html := render(t, pages.Home(v, pages.Overview{Borrowed: ofDeals(), Approvals: []api.Envelope[api.Approval]{approval}}))
+	fails, decide, warns := strings.Index(html, "it fails"), strings.Index(html, "waits for your approval"), strings.Index(html, "it warns")
+	if fails < 0 || decide < fails || warns < decide {
+		t.Errorf("what fails is at %d, what to decide at %d, what warns at %d", fails, decide, warns)
+	}
+}
+
 // Home shows what runs up in an hour beside what is due so far. No currencies are added, and what is over costs no more.
 func TestHomeShowsWhatAnHourCosts(t *testing.T) {
 	over, dollars := anyDeal("r-3", "milan", "paris", "5.00 EUR", api.Released), anyDeal("r-4", "milan", "oslo", "7.00 USD", api.Active)

@@ -35,6 +35,7 @@ type lentRow struct {
 	Why       string
 	Pool      string
 	Reserved  string
+	Granted   string
 	Used      string
 	Ends      time.Time
 	Overstays bool
@@ -122,7 +123,7 @@ func (l Lends) accounts(name string) (granted, used api.Resources) {
 
 func lentRowOf(i api.ProviderInstruction) lentRow {
 	row := lentRow{ID: i.Name, State: string(i.Status.State), Tone: toneOf(i.Status.State), Pool: i.Spec.Pool,
-		Reserved: Amounts(i.Spec.Resources), Used: Amounts(i.Status.Used), Ends: i.Spec.Until.Time}
+		Reserved: Amounts(i.Spec.Resources), Granted: Amounts(i.Status.Granted), Used: Amounts(i.Status.Used), Ends: i.Spec.Until.Time}
 	if row.State == "" {
 		row.State, row.Tone = string(api.Reserved), Wait
 	}

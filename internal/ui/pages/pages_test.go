@@ -236,7 +236,7 @@ func TestForeignTextIsNoMarkup(t *testing.T) {
 func instruction(name, consumer string, state api.State) api.ProviderInstruction {
 	i := api.ProviderInstruction{Spec: api.Instruction{Reservation: name, Consumer: consumer, Pool: "general",
 		Resources: amounts("cpu", "4"), Until: metav1.NewTime(now.Add(time.Hour))},
-		Status: api.InstructionStatus{State: state, SharedBy: 2,
+		Status: api.InstructionStatus{State: state, SharedBy: 2, Granted: amounts("cpu", "4"),
 			Account: &api.AccountSum{Granted: amounts("cpu", "8"), Used: amounts("cpu", "3")}}}
 	i.Name = name
 	return i
@@ -253,7 +253,8 @@ func TestLendingSaysWhoHasWhat(t *testing.T) {
 			By: metav1.NewTime(now.Add(time.Hour)), Until: metav1.NewTime(now.Add(8 * time.Hour))}}}}
 	html := render(t, pages.Lending(view("/lending", ""), l))
 	has(t, html, "2 units of web/small at 0.08 EUR/hour each",
-		"the request moves on in 60m", "<strong>8 CPU</strong>", `"Granted">8 CPU</td>`, `"In use">3 CPU</td>`, "Overstays",
+		"the request moves on in 60m", "<strong>8 CPU</strong>", `"Granted">8 CPU</td>`, `"Granted">4 CPU</td>`,
+		`"In use">3 CPU</td>`, `"In use">in the sum</td>`, "Overstays",
 		"2 pods use 1 CPU still", "consumer.region", "8h")
 	if strings.Index(html, "consumer-paris") > strings.Index(html, "consumer-rome") {
 		t.Error("who overstays is not first")
