@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/bourse-dev/bourse/api"
 	"github.com/bourse-dev/bourse/internal/market"
 	"github.com/bourse-dev/bourse/internal/match"
@@ -33,23 +35,40 @@ func (a *Advertiser) Preview(ctx context.Context, next api.Sharing,
 	for name, is := range after {
 		out.Pools[name] = api.SharingChange{Now: out.Pools[name].Now, Then: &is}
 	}
-	for _, other := range others {
-		card := &api.Card{Cluster: other.ID, Properties: other.Payload.Properties}
-		if other.ID == a.options.Card.Cluster {
-			continue
-		}
-		sees, would := now != nil && match.Among(&now.VisibleTo, card), match.Among(&next.VisibleTo, card)
+	for _, other := range a.audience(others, m.accepted, next.VisibleTo, ptr.Deref(now, api.Sharing{}).VisibleTo) {
+		sees, would := now != nil && match.Among(&now.VisibleTo, other), match.Among(&next.VisibleTo, other)
 		switch {
 		case sees && !would:
-			out.LoseSight = append(out.LoseSight, other.ID)
-			if slices.ContainsFunc(m.accepted, func(r *market.Reservation) bool { return r.Consumer == other.ID }) {
-				out.Holders = append(out.Holders, other.ID)
+			out.LoseSight = append(out.LoseSight, other.Cluster)
+			if slices.ContainsFunc(m.accepted, func(r *market.Reservation) bool { return r.Consumer == other.Cluster }) {
+				out.Holders = append(out.Holders, other.Cluster)
 			}
 		case would && !sees:
-			out.GainSight = append(out.GainSight, other.ID)
+			out.GainSight = append(out.GainSight, other.Cluster)
 		}
 	}
 	return out, nil
+}
+
+// audience returns who may see this cluster or not: the clusters that a broker shows, and the consumers of reservations.
+// A consumer that shares nothing is not shown. Its labels are not known, so it is left out if they matter.
+func (a *Advertiser) audience(shown []api.Envelope[api.Cluster], accepted []*market.Reservation,
+	by ...api.Audience) (all []*api.Card) {
+	has := map[string]bool{a.options.Card.Cluster: true}
+	for _, c := range shown {
+		if !has[c.ID] {
+			has[c.ID], all = true, append(all, &api.Card{Cluster: c.ID, Properties: c.Payload.Properties})
+		}
+	}
+	if slices.ContainsFunc(by, func(a api.Audience) bool { return len(a.Labels) > 0 }) {
+		return all
+	}
+	for _, r := range accepted {
+		if !has[r.Consumer] {
+			has[r.Consumer], all = true, append(all, &api.Card{Cluster: r.Consumer})
+		}
+	}
+	return all
 }
 
 // showBy returns what this cluster would show of its pools by a policy, nil for none. The gate's books stay as they

@@ -40,6 +40,16 @@ func TestPreviewOfAPolicy(t *testing.T) {
 	if got := explain.SharingPreview(p); !slices.Equal(got, want) {
 		t.Errorf("it says %q", got)
 	}
+	for labels, want := range map[string][]string{"": {"rome"}, "eu": {}} { // rome shares nothing: no broker shows it, nor its labels
+		policy.VisibleTo.Labels = map[string]string{}
+		if labels != "" {
+			policy.VisibleTo.Labels["region"] = labels
+		}
+		p, err = l.advertiser.Preview(t.Context(), policy, others[3:])
+		if err != nil || !slices.Equal(p.LoseSight, want) || !slices.Equal(p.Holders, want) {
+			t.Errorf("with labels %q: %v lose sight, %v hold, %v", labels, p.LoseSight, p.Holders, err)
+		}
+	}
 	policy = api.Sharing{Pools: []api.PoolPolicy{{Name: "big"}}}
 	if p, err = l.advertiser.Preview(t.Context(), policy, others); err != nil || p.Pools["big"].Then == nil ||
 		p.Pools[api.GeneralPool].Then != nil || len(p.LoseSight) > 0 {
