@@ -47,7 +47,7 @@ func findOveruse(claims []claim, used map[string]amounts.List) (found []overuse)
 }
 
 // coveredUse returns how much of the use each claim covers. A use that several claims admit counts for the first of
-// them, if that leaves no other use without a claim.
+// those that name its namespace, else for the first that admits any, if that leaves no other use without a claim.
 func coveredUse(claims []claim, used map[string]amounts.List) []amounts.List {
 	out := make([]amounts.List, len(claims))
 	for _, name := range resourcesOf(claims) {
@@ -98,16 +98,18 @@ func newFlow(claims []claim, used map[string]amounts.List, resource string) *flo
 	}
 	for i, namespace := range f.namespaces {
 		f.use = append(f.use, used[namespace].Of(resource))
-		var admits []int
+		var naming, any []int
 		for n, c := range claims {
-			if !c.admits(namespace) {
-				continue
-			}
-			if admits = append(admits, n); len(c.namespaces) == 1 {
-				f.own[i] += f.free[n]
+			switch {
+			case c.namespaces == nil:
+				any = append(any, n)
+			case c.admits(namespace):
+				if naming = append(naming, n); len(c.namespaces) == 1 {
+					f.own[i] += f.free[n]
+				}
 			}
 		}
-		f.admits = append(f.admits, admits)
+		f.admits = append(f.admits, append(naming, any...))
 	}
 	return f
 }

@@ -60,6 +60,7 @@ func TestCoveredUse(t *testing.T) {
 		{[]claim{of(4, "a"), of(4, "a")}, map[string]int64{"a": 5}, "[[{cpu 4}] [{cpu 1}]]"},
 		{[]claim{of(4, "a", "b"), of(4, "a")}, map[string]int64{"a": 4, "b": 3}, "[[{cpu 4}] [{cpu 3}]]"},
 		{[]claim{of(4, "a"), {nil, cpu(4)}}, map[string]int64{"a": 5, "c": 1}, "[[{cpu 4}] [{cpu 2}]]"},
+		{[]claim{{nil, cpu(4)}, of(4, "a")}, map[string]int64{"a": 3}, "[[{cpu 0}] [{cpu 3}]]"},
 		{[]claim{of(4, "a"), {[]string{"a"}, amounts.List{{Resource: "memory", Value: 1}}}}, map[string]int64{"a": 1},
 			"[[{cpu 1} {memory 0}] [{cpu 0} {memory 0}]]"},
 	} {
