@@ -105,7 +105,7 @@ func TestOperator(t *testing.T) {
 	must(t, b.See("paris takes part again"))
 	must(t, b.Go("/?panel=cap&id=paris"))
 	must(t, b.Do(chromedp.SendKeys("#reservations", "x\r")))
-	must(t, b.See("is not a number"))
+	must(t, b.See("is not a whole number"))
 	must(t, b.Do(chromedp.Clear("#reservations"), chromedp.SendKeys("#reservations", "7\r")))
 	must(t, b.See("paris may have at most: 7 reservations"))
 	must(t, b.Wait(`document.querySelector("#member-paris").innerText.includes("7 reservations")`))
